@@ -1,0 +1,70 @@
+"""What is said to the model in either role. A profile turns jobs into messages and completions into programs."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from spade.errors import ConfigError
+from spade.protocol import MemorySeed
+
+
+class Message(msgspec.Struct, frozen=True):
+    """One message of a conversation; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One document of the corpus; `field` is what it is about (mathematics, science, everyday)."""
+
+    id: str
+    field: str
+    title: str
+    text: str
+
+
+class Profile(Protocol):
+    """The prompts of both roles and how to read what the model answers."""
+
+    def design(
+        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None
+    ) -> list[Message]:
+        """Ask for a program of `skill` that needs a concept of `document`; `seeds` are high-regret programs to vary."""
+        ...
+
+    def program(self, completion: str) -> str | None:
+        """The program inside a completion, None if there is none."""
+        ...
+
+    def hint(self, source: str) -> list[Message]:
+        """Ask for the privileged hint of a program."""
+        ...
+
+    def hint_text(self, completion: str) -> str:
+        """The hint inside a completion ("" if there is none)."""
+        ...
+
+    def play(self, observation: str, hint: str | None) -> list[Message]:
+        """Open an episode. The hint is the only difference between the arms."""
+        ...
+
+    def turn(self, observation: str) -> Message:
+        """Go on with an episode."""
+        ...
+
+
+def load_profile(name: str) -> Profile:
+    """The profile called `name` ("nano" or "full")."""
+    match name:
+        case "nano":
+            from actors.prompts.nano import NanoProfile
+
+            return NanoProfile()
+        case "full":
+            from actors.prompts.full import FullProfile
+
+            return FullProfile()
+        case _:
+            raise ConfigError(f"model.profile: unknown profile {name!r}; use 'nano' or 'full'")

@@ -1,0 +1,56 @@
+"""Token arrays as raw little-endian bytes, and messages as msgpack: the one place that fixes both layouts."""
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from spade.protocol import Request, Response, Trajectory
+
+_encoder = msgspec.msgpack.Encoder()
+_requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_responses: msgspec.msgpack.Decoder[Response] = msgspec.msgpack.Decoder(Response)
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """A message as msgpack."""
+    return _encoder.encode(message)
+
+
+def decode_request(data: bytes) -> Request:
+    """Raises msgspec.DecodeError (ValidationError included) on nonsense."""
+    return _requests.decode(data)
+
+
+def decode_response(data: bytes) -> Response:
+    """Raises msgspec.DecodeError (ValidationError included) on nonsense."""
+    return _responses.decode(data)
+
+
+def pack_ids(ids: list[int]) -> bytes:
+    """Token ids as little-endian int32."""
+    return np.asarray(ids, dtype="<i4").tobytes()
+
+
+def unpack_ids(data: bytes) -> NDArray[np.int32]:
+    """Shape (tokens,), int32, read-only."""
+    return np.frombuffer(data, dtype="<i4")
+
+
+def pack_floats(values: list[float]) -> bytes:
+    """Log-probabilities as little-endian float32."""
+    return np.asarray(values, dtype="<f4").tobytes()
+
+
+def unpack_floats(data: bytes) -> NDArray[np.float32]:
+    """Shape (tokens,), float32, read-only."""
+    return np.frombuffer(data, dtype="<f4")
+
+
+def pack_mask(mask: list[bool]) -> bytes:
+    """One byte a token, 1 where the model sampled it."""
+    return bytes(mask)
+
+
+def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:
+    """Shape (tokens,), uint8, read-only."""
+    return np.frombuffer(trajectory.mask, dtype=np.uint8)

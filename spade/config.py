@@ -1,0 +1,341 @@
+"""The one typed configuration of a run: frozen structs, TOML, unknown keys refused with their path.
+
+Defaults are the paper's numbers for games; a recipe in `configs/` states only what differs. `load` is the one way in:
+file, then overrides, then the checks that look across fields.
+"""
+
+import hashlib
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from spade.errors import ConfigError
+
+SKILLS = (
+    "mathematical reasoning",
+    "logical deduction",
+    "spatial reasoning",
+    "pattern recognition",
+    "optimization",
+    "causal inference",
+)
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all sections."""
+
+
+class Run(Section, frozen=True):
+    """`seed` None draws the run's secret; a number derives it, so that two runs hand out the same work."""
+
+    domain: Literal["games"] = "games"
+    skills: tuple[str, ...] = SKILLS
+    seed: int | None = None
+
+
+class Model(Section, frozen=True):
+    """`path` is a checkpoint folder, a hub name or "nano"; `profile` says which prompts fit it."""
+
+    path: str = "nano"
+    profile: Literal["nano", "full"] = "full"
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    thinking: bool = False
+
+
+class Design(Section, frozen=True):
+    """The designer's side. `corpus` is a JSONL of documents or "builtin"; `round_jobs` design jobs make a round."""
+
+    active_environments: int = 24
+    round_jobs: int = 24
+    active_skills: int = 3
+    attempts: int = 5
+    temperature: float = 0.6
+    max_tokens: int = 16_384
+    hint_max_tokens: int = 512
+    corpus: str = "builtin"
+    memory_records: int = 200
+    memory_seeds: int = 2
+    round_deadline_s: float = 7_200.0
+    lease_s: float = 1_800.0
+
+
+class Play(Section, frozen=True):
+    """The agent's side. A window is `window_chunks` unhinted chunks of `group_size` plays; the first has a hinted twin."""
+
+    group_size: int = 16
+    window_chunks: int = 4
+    temperature: float = 0.6
+    max_turn_tokens: int = 8_192
+    max_turns: int = 25
+    context_tokens: int = 32_768
+    win_return: float = 1.0
+    void_share: float = 0.25
+    chunk_wait_s: float = 600.0
+    window_deadline_s: float = 7_200.0
+    lease_s: float = 1_800.0
+
+
+class Reward(Section, frozen=True):
+    """The designer's reward: regret_weight * clip(regret / regret_scale) + anchor_weight * anchor(win rate)."""
+
+    regret_scale: float = 0.15
+    regret_weight: float = 0.4
+    anchor_weight: float = 0.6
+    anchor_low: float = 0.4
+    anchor_high: float = 0.6
+    anchor_ramp: float = 0.25
+    shrink: bool = False
+
+
+class Loss(Section, frozen=True):
+    """`tis`: clipped surrogate times a truncated importance weight, per token."""
+
+    kind: Literal["tis"] = "tis"
+    cap: float = 2.0
+    clip_low: float = 0.20
+    clip_high: float = 0.28
+
+
+class Learner(Section, frozen=True):
+    """Optimisation, batches and the bounds on policy lag (in published versions)."""
+
+    backend: Literal["torch"] = "torch"
+    device: str = "auto"
+    threads: int = 0
+    lr: float = 1e-6
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.98
+    weight_decay: float = 0.1
+    max_grad_norm: float = 1.0
+    batch_sequences: int = 192
+    microbatch_tokens: int = 65_536
+    steps_per_batch: int = 1
+    publish_every: int = 1
+    checkpoint_every: int = 10
+    keep_checkpoints: int = 2
+    agent_lag: int = 4
+    designer_lag: int = 12
+    designer_weight_max: float = 32.0
+    group_deadline_s: float = 7_200.0
+
+
+class Actors(Section, frozen=True):
+    """How many processes of each role `spade up` starts, and how much each does at once."""
+
+    designers: int = 1
+    agents: int = 2
+    runners: int = 1
+    engines: int = 1
+    designs_in_flight: int = 8
+    episodes_in_flight: int = 64
+
+
+class Engine(Section, frozen=True):
+    """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer."""
+
+    kind: Literal["torch"] = "torch"
+    device: str = "auto"
+    threads: int = 0
+    rows: int = 64
+    context_tokens: int = 32_768
+    request_deadline_s: float = 1_800.0
+
+
+class Sandbox(Section, frozen=True):
+    """Limits of one episode's process, and of the env-runner as a whole."""
+
+    load_s: float = 10.0
+    step_s: float = 5.0
+    memory_bytes: int = 268_435_456
+    observation_bytes: int = 262_144
+    episodes: int = 256
+    random_plays: int = 8
+    random_win_share: float = 0.5
+
+
+class Replay(Section, frozen=True):
+    """`sync` fsyncs every commit; `nosync` survives the death of the process, not of the machine."""
+
+    durability: Literal["sync", "nosync"] = "sync"
+    learnable_slots: int = 24
+    statistics_plays: int = 512
+
+
+class Bus(Section, frozen=True):
+    """Beats, silences and sizes. A peer silent for `silence_s` is given up."""
+
+    heartbeat_s: float = 1.0
+    silence_s: float = 10.0
+    call_deadline_s: float = 60.0
+    max_message_bytes: int = 67_108_864
+    window: int = 256
+
+
+class Supervise(Section, frozen=True):
+    """Restart budget of each process, and how long a draining one may take."""
+
+    restarts: int = 20
+    restart_window_s: float = 600.0
+    ready_s: float = 120.0
+    drain_s: float = 10.0
+
+
+class Config(Section, frozen=True):
+    """A whole run."""
+
+    run: Run = Run()
+    model: Model = Model()
+    design: Design = Design()
+    play: Play = Play()
+    reward: Reward = Reward()
+    loss: Loss = Loss()
+    learner: Learner = Learner()
+    actors: Actors = Actors()
+    engine: Engine = Engine()
+    sandbox: Sandbox = Sandbox()
+    replay: Replay = Replay()
+    bus: Bus = Bus()
+    supervise: Supervise = Supervise()
+
+
+# Changing these changes what a run means, so a resume or a peer with others is refused.
+MEANING = ("run", "model", "reward")
+
+
+def recipes() -> dict[str, Path]:
+    """The shipped recipes by name."""
+    here = Path(__file__).parent
+    folder = here / "configs" if (here / "configs").is_dir() else here.parent / "configs"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
+    """The recipe or TOML file `name` with `overrides` ("learner.lr=1e-5") applied and checked.
+
+    Raises ConfigError with one line that says what, where and what to do.
+    """
+    path = recipes().get(name, Path(name))
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    for override in overrides:
+        _override(tree, override)
+    try:
+        config = msgspec.convert(tree, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    check(config)
+    return config
+
+
+def _override(tree: dict[str, Any], override: str) -> None:
+    """Set one `section.key=value`; the value is TOML, or a bare word taken as a string."""
+    key, equals, text = override.partition("=")
+    section, dot, field = key.strip().partition(".")
+    if not (equals and dot and section and field):
+        raise ConfigError(f"--set {override!r}: write section.key=value, for example learner.lr=1e-5")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    table = tree.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"--set {override!r}: {section} is no section")
+    # An integer where the field is a float is what people type; TOML itself tells them apart.
+    table[field] = value
+
+
+def check(config: Config) -> None:
+    """Refuse what cannot work, naming the fields. Raises ConfigError."""
+    for section in config.__struct_fields__:
+        _check_positive(section, getattr(config, section))
+    _check_ranges(config)
+    _check_progress(config)
+
+
+_MAY_BE_ZERO = {
+    "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag", "learner.designer_lag",
+    "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
+    "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
+    "run.seed",
+}  # fmt: skip
+
+
+def _check_positive(name: str, section: Section) -> None:
+    for field in section.__struct_fields__:
+        value = getattr(section, field)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        path = f"{name}.{field}"
+        if value < 0 or (value == 0 and path not in _MAY_BE_ZERO):
+            raise ConfigError(f"{path}: must be {'at least' if path in _MAY_BE_ZERO else 'more than'} 0, is {value}")
+
+
+def _check_ranges(config: Config) -> None:
+    run, design, reward, learner, play = config.run, config.design, config.reward, config.learner, config.play
+    unknown = [skill for skill in run.skills if skill not in SKILLS]
+    if unknown:
+        raise ConfigError(f"run.skills: unknown skill {unknown[0]!r}; known: {', '.join(SKILLS)}")
+    if not 1 <= design.active_skills <= len(run.skills):
+        raise ConfigError(f"design.active_skills: must be 1 to {len(run.skills)} (run.skills), is {design.active_skills}")
+    if design.round_jobs % design.active_skills:
+        raise ConfigError(
+            f"design.round_jobs: {design.round_jobs} jobs cannot be shared evenly by design.active_skills = {design.active_skills}"
+        )
+    if not reward.anchor_low <= reward.anchor_high <= 1:
+        raise ConfigError("reward.anchor_low, reward.anchor_high: must satisfy low <= high <= 1")
+    if not (learner.adam_beta1 < 1 and learner.adam_beta2 < 1):
+        raise ConfigError("learner.adam_beta1, learner.adam_beta2: must be under 1")
+    if config.loss.clip_low >= 1:
+        raise ConfigError(f"loss.clip_low: must be under 1, is {config.loss.clip_low}")
+    if play.group_size < 2:
+        raise ConfigError("play.group_size: a group of fewer than 2 plays has no baseline; use 2 or more")
+
+
+def _check_progress(config: Config) -> None:
+    """Settings that would wait for each other for ever."""
+    design, play, learner, engine = config.design, config.play, config.learner, config.engine
+    if play.max_turn_tokens >= play.context_tokens:
+        raise ConfigError("play.max_turn_tokens: must be under play.context_tokens, else no observation fits")
+    if play.context_tokens > engine.context_tokens:
+        raise ConfigError(
+            f"play.context_tokens: {play.context_tokens} do not fit engine.context_tokens = {engine.context_tokens}"
+        )
+    if design.max_tokens >= engine.context_tokens:
+        raise ConfigError(
+            f"design.max_tokens: {design.max_tokens} leave no room for a prompt in engine.context_tokens = {engine.context_tokens}"
+        )
+    if learner.batch_sequences < play.group_size:
+        raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
+    if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
+        raise ConfigError("bus.silence_s: must be more than two heartbeats (bus.heartbeat_s)")
+
+
+def dump(config: Config) -> str:
+    """The resolved config as TOML; `load` of it gives the same config."""
+    lines: list[str] = []
+    for name in config.__struct_fields__:
+        section = getattr(config, name)
+        lines.append(f"[{name}]")
+        for field in section.__struct_fields__:
+            value = getattr(section, field)
+            if value is not None:
+                lines.append(f"{field} = {_toml(value)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _toml(value: object) -> str:
+    # TOML's scalars and arrays of strings are JSON's, floats of extreme size included.
+    return msgspec.json.encode(value).decode()
+
+
+def digest(config: Config) -> str:
+    """Digest of the run-wide fields: peers and resumes must agree on it."""
+    meaning = {name: msgspec.to_builtins(getattr(config, name)) for name in MEANING}
+    return hashlib.blake2b(msgspec.json.encode(meaning), digest_size=16).hexdigest()

@@ -1,0 +1,25 @@
+"""Errors that reach a person.
+
+    SpadeError            one clear line: what, where, what to do
+    ├── ConfigError       a setting that is unknown, of the wrong type or in conflict with another
+    ├── BusError          a peer that cannot be reached or refuses us
+    └── RunError          a run directory or store that cannot be used as asked
+
+A failed episode is data and no exception; a broken invariant is an ordinary Python exception and a crash.
+"""
+
+
+class SpadeError(Exception):
+    """Base of everything a user may see as one line and a non-zero exit."""
+
+
+class ConfigError(SpadeError):
+    """A configuration that cannot be used; the text names the field's path."""
+
+
+class BusError(SpadeError):
+    """A peer refused us, or did not answer within the deadline."""
+
+
+class RunError(SpadeError):
+    """A run directory, store or checkpoint that cannot be used as asked."""

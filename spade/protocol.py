@@ -1,0 +1,551 @@
+"""Every message of the bus, and the values messages carry.
+
+Frozen, tagged, array-like msgspec structs: new information is a new field with a default at the end. Lengths are
+checked where a message is made, so also where it is decoded. Each request names its reply in its docstring.
+"""
+
+from typing import Literal
+
+import msgspec
+
+PROTOCOL_VERSION = 1
+
+Role = Literal["replay", "learner", "engine", "env-runner", "designer", "agent", "observer", "supervisor"]
+Outcome = Literal["terminated", "truncated", "fault"]
+Finish = Literal["stop", "length"]
+ProcessState = Literal["starting", "ready", "silent", "restarting", "stopped", "failed"]
+
+
+class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all that travels."""
+
+
+# ---------------------------------------------------------------- values
+
+
+class Trajectory(Wire, frozen=True):
+    """What the model read and wrote in one episode (or one design), token by token.
+
+    ids       little-endian int32, tokens
+    mask      uint8, tokens; 1 where the model sampled the token, 0 where it read it
+    logprobs  little-endian float32, tokens; log-probability under the distribution really sampled from, 0 where read
+    versions  runs (policy version, count) over the *sampled* tokens, in order
+    """
+
+    ids: bytes
+    mask: bytes
+    logprobs: bytes
+    versions: tuple[tuple[int, int], ...]
+    temperature: float
+
+    def __post_init__(self) -> None:
+        tokens = len(self.mask)
+        if len(self.ids) != 4 * tokens or len(self.logprobs) != 4 * tokens:
+            raise ValueError(f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes do not fit {tokens} tokens")
+        if sum(count for _, count in self.versions) != self.mask.count(1) or self.mask.count(1) + self.mask.count(0) != tokens:
+            raise ValueError("trajectory: the version runs do not cover the sampled tokens")
+        if not self.temperature > 0:
+            raise ValueError(f"trajectory: temperature must be positive, is {self.temperature}")
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, read and sampled."""
+        return len(self.mask)
+
+    @property
+    def sampled(self) -> int:
+        """Tokens the model sampled."""
+        return self.mask.count(1)
+
+    @property
+    def oldest_version(self) -> int:
+        """The oldest policy version that sampled one of its tokens."""
+        return min(version for version, _ in self.versions)
+
+
+class MemorySeed(Wire, frozen=True):
+    """An environment of the memory as the designer is shown it; `reason` says what an example to avoid teaches."""
+
+    environment: str
+    source: str
+    regret: float
+    win_rate: float
+    reason: str = ""
+
+
+class DesignJob(Wire, frozen=True):
+    """One slot to fill. `draw` picks the corpus document (modulo its size); `sampler` seeds the sampling."""
+
+    id: str
+    lease: int
+    round: int
+    skill: str
+    draw: int
+    sampler: int
+    seeds: tuple[MemorySeed, ...] = ()
+    avoid: MemorySeed | None = None
+
+
+class PlayLease(Wire, frozen=True):
+    """One episode to play. `seed` is the instance (the same in both arms), `sampler` seeds the sampling."""
+
+    id: str
+    lease: int
+    environment: str
+    hinted: bool
+    seed: int
+    sampler: int
+
+
+class Group(Wire, frozen=True):
+    """A whole group as the learner consumes it.
+
+    `rewards` are episode returns (agent) or designer rewards (designer), one for each trajectory; `baseline` is the skill's
+    running mean where a designer stands alone in its group, else None.
+    """
+
+    id: str
+    role: Literal["agent", "designer"]
+    rewards: tuple[float, ...]
+    trajectories: tuple[Trajectory, ...]
+    baseline: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.rewards) != len(self.trajectories) or not self.rewards:
+            raise ValueError(f"group {self.id}: {len(self.rewards)} rewards for {len(self.trajectories)} trajectories")
+
+
+class Stage(Wire, frozen=True):
+    """One stage of admission."""
+
+    name: str
+    passed: bool
+    reason: str = ""
+    seconds: float = 0.0
+
+
+class Peer(Wire, frozen=True):
+    """A service that others may call."""
+
+    role: Role
+    name: str
+    address: str
+
+
+class Weights(Wire, frozen=True):
+    """Published parameters: a folder with `model.safetensors`, named by its digest (blake2b-128 of the file, hex)."""
+
+    version: int
+    step: int
+    digest: str
+    path: str
+
+
+class Process(Wire, frozen=True):
+    """A process as its supervisor sees it."""
+
+    name: str
+    role: Role
+    pid: int
+    state: ProcessState
+    restarts: int
+    detail: str = ""
+
+
+class StepMetrics(Wire, frozen=True):
+    """What the learner measured in one step; names as in `docs/metrics.md`."""
+
+    loss: float = 0.0
+    loss_agent: float = 0.0
+    loss_designer: float = 0.0
+    grad_norm: float = 0.0
+    clip_fraction: float = 0.0
+    truncated_fraction: float = 0.0
+    effective_sample_share: float = 0.0
+    mismatch: float = 0.0
+    entropy: float = 0.0
+    agent_sequences: int = 0
+    designer_sequences: int = 0
+    designer_weight: float = 0.0
+    trained_tokens: int = 0
+    step_s: float = 0.0
+    wait_s: float = 0.0
+
+
+# ---------------------------------------------------------------- session
+
+
+class Hello(Wire, frozen=True):
+    """First message on every connection. Reply: Ready or Refused. `address` is where this process serves others, if it does."""
+
+    protocol: int
+    digest: str
+    role: Role
+    name: str
+    pid: int
+    address: str | None = None
+
+
+class Ready(Wire, frozen=True):
+    """The handshake is done. `session` changes when the server restarts."""
+
+    session: str
+    peers: tuple[Peer, ...] = ()
+    weights: Weights | None = None
+
+
+class Refused(Wire, frozen=True):
+    """The request cannot be served; the text says why and what to do. Final: the sender does not try again."""
+
+    reason: str
+
+
+class Rehello(Wire, frozen=True):
+    """The server does not know this peer (it restarted, or gave the peer up): say hello again, then send again what is open."""
+
+
+class Heartbeat(Wire, frozen=True):
+    """I am alive. `gauges` are this process's own figures (names in `docs/metrics.md`). Reply: Pulse."""
+
+    gauges: dict[str, float] = {}
+
+
+class Pulse(Wire, frozen=True):
+    """The service is alive; who else may be called, and the newest weights."""
+
+    peers: tuple[Peer, ...] = ()
+    weights: Weights | None = None
+
+
+class Goodbye(Wire, frozen=True):
+    """A peer that leaves in order. Reply: Done."""
+
+
+class Done(Wire, frozen=True):
+    """The request took effect and, at the replay service, is committed."""
+
+
+# ---------------------------------------------------------------- engine
+
+
+class Generate(Wire, frozen=True):
+    """Sample a continuation. Reply: Generated, or Refused (prompt too long, draining).
+
+    prompt: little-endian int32 token ids. Sampling ends at the model's end-of-turn tokens (which are returned) or after max_tokens.
+    """
+
+    prompt: bytes
+    max_tokens: int
+    temperature: float
+    seed: int
+
+
+class Generated(Wire, frozen=True):
+    """ids: int32 bytes, sampled tokens with the end-of-turn token; logprobs: float32 bytes; versions: runs (version, count)."""
+
+    ids: bytes
+    logprobs: bytes
+    versions: tuple[tuple[int, int], ...]
+    finish: Finish
+
+    def __post_init__(self) -> None:
+        if len(self.ids) != len(self.logprobs) or sum(count for _, count in self.versions) * 4 != len(self.ids):
+            raise ValueError("generated: ids, log-probabilities and version runs differ in length")
+
+
+# ---------------------------------------------------------------- env-runner
+
+
+class OpenEpisode(Wire, frozen=True):
+    """Start an episode: load the program, construct, reset. Reply: Observed (turn 0), Faulted or Refused (overloaded)."""
+
+    episode: str
+    source: str
+    seed: int
+    max_turns: int
+
+
+class StepEpisode(Wire, frozen=True):
+    """One action; `turn` counts from 1, so that a repeated request is answered from memory. Reply: Observed or Faulted."""
+
+    episode: str
+    turn: int
+    action: str
+
+
+class CloseEpisode(Wire, frozen=True):
+    """The episode is over. Idempotent. Reply: Done."""
+
+    episode: str
+
+
+class Observed(Wire, frozen=True):
+    """What the program answered, after all checks."""
+
+    observation: str
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+
+
+class Faulted(Wire, frozen=True):
+    """The episode is over by a fault.
+
+    kind: exception, timeout, died, protocol, reward are the program's; lost (no such episode here) and infrastructure are ours.
+    """
+
+    kind: Literal["exception", "timeout", "died", "protocol", "reward", "lost", "infrastructure"]
+    detail: str
+
+    @property
+    def environment_fault(self) -> bool:
+        """True where the program is to blame, False where the play is to be leased again."""
+        return self.kind not in ("lost", "infrastructure")
+
+
+class Validate(Wire, frozen=True):
+    """Admit a candidate or say why not. `seed` keys the secret instance seeds. Reply: Verdict."""
+
+    source: str
+    seed: int
+
+
+class Verdict(Wire, frozen=True):
+    """The stages in the order they ran, the last one failed where `passed` is False. `name` is the class's name."""
+
+    passed: bool
+    stages: tuple[Stage, ...]
+    name: str = ""
+    seed_sensitive: bool = False
+    first_observation: str = ""
+
+
+# ---------------------------------------------------------------- replay: designers
+
+
+class LeaseDesigns(Wire, frozen=True):
+    """Ask for up to `count` design jobs, waiting up to `wait_s` for one. Reply: Designs (empty: none now)."""
+
+    count: int
+    wait_s: float
+
+
+class Designs(Wire, frozen=True):
+    """Design jobs, leased."""
+
+    jobs: tuple[DesignJob, ...] = ()
+
+
+class RejectCandidate(Wire, frozen=True):
+    """An attempt that failed admission; `last` closes the job as failed. Kept with its reason. Reply: Done."""
+
+    job: str
+    lease: int
+    attempt: int
+    document: str
+    completion: str
+    stage: str
+    reason: str
+    trajectory: Trajectory
+    last: bool
+
+
+class SubmitEnvironment(Wire, frozen=True):
+    """An admitted program with its hint. Idempotent by job. Reply: Done."""
+
+    job: str
+    lease: int
+    attempt: int
+    document: str
+    name: str
+    source: str
+    hint: str
+    seed_sensitive: bool
+    first_observation: str
+    trajectory: Trajectory
+
+
+class ReleaseDesign(Wire, frozen=True):
+    """Give a job back (the infrastructure failed, or the designer leaves). Reply: Done."""
+
+    job: str
+    lease: int
+
+
+# ---------------------------------------------------------------- replay: agents
+
+
+class LeasePlays(Wire, frozen=True):
+    """Ask for up to `count` plays, waiting up to `wait_s` for one. Reply: Plays (empty: none now)."""
+
+    count: int
+    wait_s: float
+
+
+class Plays(Wire, frozen=True):
+    """Plays, leased."""
+
+    plays: tuple[PlayLease, ...] = ()
+
+
+class GetProgram(Wire, frozen=True):
+    """Reply: Program, or Refused (no such environment)."""
+
+    environment: str
+
+
+class Program(Wire, frozen=True):
+    """What an agent actor needs of an environment."""
+
+    environment: str
+    source: str
+    hint: str
+
+
+class SubmitPlay(Wire, frozen=True):
+    """The end of an episode. Idempotent by play id. Reply: Done.
+
+    `rewards` are those of every step; `episode_return` as `semantics`: last reward clipped to [-1, 1] if terminated, else 0;
+    `trajectory` is None where a fault of the environment voids the play, and `fault` says which.
+    """
+
+    id: str
+    lease: int
+    outcome: Outcome
+    episode_return: float
+    rewards: tuple[float, ...]
+    seconds: float
+    trajectory: Trajectory | None = None
+    fault: str = ""
+
+
+class ReleasePlay(Wire, frozen=True):
+    """Give a play back: a fault of the infrastructure, it is leased again on the same seed. Reply: Done."""
+
+    id: str
+    lease: int
+    reason: str
+
+
+# ---------------------------------------------------------------- replay: learner
+
+
+class TakeBatch(Wire, frozen=True):
+    """The batch of learner step `step`, waiting up to `wait_s` for it. Reply: Batch or NotYet.
+
+    Idempotent by step: a step that was taken before gets the recorded groups again, in the same order; so a learner that
+    resumes at step s replays the batches after s and then goes on.
+    """
+
+    step: int
+    wait_s: float
+
+
+class Batch(Wire, frozen=True):
+    """Whole groups of either role, in the order they became trainable. `version` is the learner's newest policy version."""
+
+    step: int
+    version: int
+    groups: tuple[Group, ...]
+
+
+class NotYet(Wire, frozen=True):
+    """No batch yet; `reason` says what is waited for."""
+
+    reason: str
+
+
+class Publish(Wire, frozen=True):
+    """New weights after `step` (step 0: the initial ones). The replay service draws the version, persists it, then announces. Reply: Published."""
+
+    step: int
+    digest: str
+    path: str
+    metrics: StepMetrics
+
+
+class Published(Wire, frozen=True):
+    """The weights as announced."""
+
+    weights: Weights
+
+
+class Checkpointed(Wire, frozen=True):
+    """A checkpoint of `step` is durable: the groups of steps up to it may retire. Reply: Done."""
+
+    step: int
+
+
+# ---------------------------------------------------------------- replay: observers
+
+
+class ReportProcesses(Wire, frozen=True):
+    """A supervisor's children. Reply: Done."""
+
+    supervisor: str
+    processes: tuple[Process, ...]
+
+
+class GetStatus(Wire, frozen=True):
+    """Reply: Status."""
+
+
+class Status(Wire, frozen=True):
+    """The run at a glance: what `spade status` prints and the live view shows. Rates are per second; None: not measured yet."""
+
+    run: str = ""
+    elapsed_s: float = 0.0
+    learner_step: int = 0
+    policy_version: int = 0
+    plays: int = 0
+    plays_per_s: float = 0.0
+    sampled_tokens_per_s: float = 0.0
+    environments: int = 0
+    active_environments: int = 0
+    rejected_candidates: int = 0
+    failed_jobs: int = 0
+    validity: float | None = None
+    win_rate_unhinted: float | None = None
+    win_rate_hinted: float | None = None
+    win_rate_error: float | None = None
+    regret: float | None = None
+    regret_error: float | None = None
+    learnable_share: float | None = None
+    lag_mean: float | None = None
+    wasted_share: float = 0.0
+    zero_variance_share: float | None = None
+    reward_levels: float | None = None
+    response_tokens: float | None = None
+    designer_groups: int = 0
+    designer_reward: float | None = None
+    waiting_for: str = ""
+    memory: int = 0
+    voids: int = 0
+    expired_leases: int = 0
+    dropped_messages: int = 0
+    newest_environment: str = ""
+    newest_skill: str = ""
+    step_metrics: StepMetrics | None = None
+    processes: tuple[Process, ...] = ()
+    regret_history: tuple[tuple[float, float], ...] = ()
+    win_rate_history: tuple[tuple[float, float], ...] = ()
+
+
+Request = (
+    Hello | Heartbeat | Goodbye
+    | Generate
+    | OpenEpisode | StepEpisode | CloseEpisode | Validate
+    | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
+    | LeasePlays | GetProgram | SubmitPlay | ReleasePlay
+    | TakeBatch | Publish | Checkpointed
+    | ReportProcesses | GetStatus
+)  # fmt: skip
+
+Response = (
+    Ready | Refused | Rehello | Pulse | Done
+    | Generated
+    | Observed | Faulted | Verdict
+    | Designs | Plays | Program
+    | Batch | NotYet | Published | Weights
+    | Status
+)  # fmt: skip
