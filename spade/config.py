@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import tomli_w
 
 from spade.errors import ConfigError
 
@@ -246,7 +247,6 @@ def _override(tree: dict[str, Any], override: str) -> None:
     table = tree.setdefault(section, {})
     if not isinstance(table, dict):
         raise ConfigError(f"--set {override!r}: {section} is no section")
-    # An integer where the field is a float is what people type; TOML itself tells them apart.
     table[field] = value
 
 
@@ -317,22 +317,12 @@ def _check_progress(config: Config) -> None:
 
 
 def dump(config: Config) -> str:
-    """The resolved config as TOML; `load` of it gives the same config."""
-    lines: list[str] = []
-    for name in config.__struct_fields__:
-        section = getattr(config, name)
-        lines.append(f"[{name}]")
-        for field in section.__struct_fields__:
-            value = getattr(section, field)
-            if value is not None:
-                lines.append(f"{field} = {_toml(value)}")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _toml(value: object) -> str:
-    # TOML's scalars and arrays of strings are JSON's, floats of extreme size included.
-    return msgspec.json.encode(value).decode()
+    """The resolved config as TOML; `load` of it gives the same config. TOML has no null: what is None is left out."""
+    tree = {
+        name: {field: value for field, value in msgspec.to_builtins(getattr(config, name)).items() if value is not None}
+        for name in config.__struct_fields__
+    }
+    return tomli_w.dumps(tree)
 
 
 def digest(config: Config) -> str:

@@ -1,0 +1,89 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spade import config
+from spade.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", ["nano", "games-4b", "games-8b", "games-30b"])
+def test_recipes_load_and_survive_a_round_trip(name, tmp_path):
+    loaded = config.load(name)
+    path = tmp_path / "resolved.toml"
+    path.write_text(config.dump(loaded))
+    assert config.load(str(path)) == loaded
+
+
+def test_games_recipes_have_the_papers_numbers():
+    games = config.load("games-30b")
+    assert (games.design.round_jobs, games.design.active_skills, games.design.attempts) == (24, 3, 5)
+    assert (games.play.group_size, games.play.window_chunks, games.play.max_turns) == (16, 4, 25)
+    assert (games.learner.lr, games.learner.adam_beta1, games.learner.adam_beta2) == (1e-6, 0.9, 0.98)
+    assert (games.loss.clip_low, games.loss.clip_high, games.loss.cap) == (0.20, 0.28, 2.0)
+    assert (games.design.max_tokens, games.play.max_turn_tokens, games.play.context_tokens) == (16384, 8192, 32768)
+    assert config.load("games-8b").design.max_tokens == 20_000
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("learner.lrr=1", "lrr"),
+        ("lerner.lr=1", "lerner"),
+        ("learner.lr=fast", "$.learner.lr"),
+        ("learner.lr", "section.key=value"),
+        ("lr=1", "section.key=value"),
+        ("learner.lr=-1", "learner.lr"),
+        ("learner.batch_sequences=4", "learner.batch_sequences"),
+        ("design.round_jobs=10", "design.round_jobs"),
+        ("design.active_skills=7", "design.active_skills"),
+        ('run.skills=["juggling"]', "juggling"),
+        ("play.max_turn_tokens=500", "play.max_turn_tokens"),
+        ("play.group_size=1", "play.group_size"),
+        ("reward.anchor_low=0.9", "reward.anchor_low"),
+        ("bus.silence_s=1.0", "bus.silence_s"),
+        ("engine.context_tokens=128", "engine.context_tokens"),
+    ],
+)
+def test_a_bad_override_is_one_clear_line(override, says):
+    with pytest.raises(ConfigError) as caught:
+        config.load("nano", (override,))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_overrides_are_typed_like_the_file():
+    loaded = config.load("nano", ("learner.lr=1e-5", "model.path=/some/folder", "run.seed=7", "reward.shrink=true"))
+    assert loaded.learner.lr == 1e-5
+    assert loaded.model.path == "/some/folder"
+    assert loaded.run.seed == 7
+    assert loaded.reward.shrink is True
+
+
+def test_a_missing_or_broken_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="nowhere"):
+        config.load("nowhere")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[learner\n")
+    with pytest.raises(ConfigError, match=r"broken\.toml"):
+        config.load(str(broken))
+
+
+def test_digest_covers_meaning_alone():
+    base = config.load("nano")
+    assert config.digest(config.load("nano", ("learner.lr=1e-5", "actors.agents=4"))) == config.digest(base)
+    assert config.digest(config.load("nano", ("reward.regret_scale=0.2",))) != config.digest(base)
+    assert config.digest(config.load("nano", ("run.seed=1",))) != config.digest(base)
+
+
+@given(st.floats(min_value=1e-9, max_value=1.0), st.integers(8, 10**6), st.text(min_size=1, max_size=30))
+def test_dump_is_exact_for_any_value(tmp_path_factory, lr, sequences, path):
+    base = config.load("nano")
+    changed = msgspec.structs.replace(
+        base,
+        learner=msgspec.structs.replace(base.learner, lr=lr, batch_sequences=sequences),
+        model=msgspec.structs.replace(base.model, path=path),
+    )
+    file = tmp_path_factory.mktemp("config") / "resolved.toml"
+    file.write_text(config.dump(changed), encoding="utf-8")
+    assert config.load(str(file)) == changed

@@ -1,0 +1,93 @@
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spade import codec
+from spade.protocol import Generated, Group, Hello, SubmitPlay, Trajectory
+
+tokens = st.lists(
+    st.tuples(st.integers(0, 2**31 - 1), st.booleans(), st.floats(-50, 0, width=32)), min_size=1, max_size=50
+).filter(lambda rows: any(sampled for _, sampled, _ in rows))
+
+
+def trajectory(rows):
+    sampled = sum(mask for _, mask, _ in rows)
+    return Trajectory(
+        ids=codec.pack_ids([token for token, _, _ in rows]),
+        mask=codec.pack_mask([mask for _, mask, _ in rows]),
+        logprobs=codec.pack_floats([logprob for _, _, logprob in rows]),
+        versions=((3, sampled),),
+        temperature=0.6,
+    )
+
+
+@given(tokens)
+def test_a_trajectory_survives_the_wire(rows):
+    message = SubmitPlay("p", 1, "terminated", 1.0, (0.0, 1.0), 0.5, trajectory(rows))
+    decoded = codec.decode_request(codec.encode(message))
+    assert decoded == message
+    assert codec.unpack_ids(decoded.trajectory.ids).tolist() == [token for token, _, _ in rows]
+    assert codec.unpack_mask(decoded.trajectory).tolist() == [int(mask) for _, mask, _ in rows]
+    np.testing.assert_array_equal(
+        codec.unpack_floats(decoded.trajectory.logprobs), np.array([lp for _, _, lp in rows], dtype=np.float32)
+    )
+
+
+def test_nine_bytes_a_token():
+    long = trajectory([(5, True, -1.0)] * 2048)
+    assert len(codec.encode(long)) <= 9 * 2048 + 64
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ids": b"\0" * 3},
+        {"mask": b"\1\1\1"},
+        {"mask": b"\1\2"},
+        {"logprobs": b""},
+        {"versions": ((3, 1),)},
+        {"temperature": 0.0},
+        {"temperature": float("nan")},
+    ],
+)
+def test_a_trajectory_that_does_not_add_up_never_exists(change):
+    good = trajectory([(1, True, -1.0), (2, True, -2.0)])
+    fields = {**msgspec.structs.asdict(good), **change}
+    with pytest.raises(ValueError, match="trajectory"):
+        Trajectory(**fields)
+
+
+def test_lengths_are_checked_where_a_message_is_decoded():
+    good = codec.encode(SubmitPlay("p", 1, "terminated", 1.0, (), 0.5, trajectory([(1, True, -1.0)])))
+    tree = msgspec.msgpack.decode(good)
+    tree[7][2] = b"\1\1"
+    with pytest.raises(msgspec.ValidationError):
+        codec.decode_request(msgspec.msgpack.encode(tree))
+
+
+def test_groups_and_generations_add_up():
+    with pytest.raises(ValueError, match="rewards"):
+        Group("g", "agent", (1.0,), ())
+    with pytest.raises(ValueError, match="differ"):
+        Generated(codec.pack_ids([1, 2]), codec.pack_floats([0.0, 0.0]), ((1, 1),), "stop")
+
+
+@given(st.binary(max_size=200))
+def test_nonsense_is_a_decode_error_and_nothing_else(data):
+    try:
+        codec.decode_request(data)
+    except msgspec.DecodeError:
+        return
+    # What decodes must be one of ours, whole.
+    assert codec.decode_request(codec.encode(codec.decode_request(data)))
+
+
+def test_unknown_messages_are_refused():
+    class Stranger(msgspec.Struct, array_like=True, tag=True):
+        x: int
+
+    with pytest.raises(msgspec.ValidationError):
+        codec.decode_request(msgspec.msgpack.encode(Stranger(1)))
+    assert codec.decode_request(codec.encode(Hello(1, "d", "agent", "a", 3))).role == "agent"
