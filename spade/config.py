@@ -63,7 +63,7 @@ class Design(Section, frozen=True):
 
 
 class Play(Section, frozen=True):
-    """The agent's side. A window is `window_chunks` unhinted chunks of `group_size` plays; the first has a hinted twin."""
+    """The agent's side. A window: `window_chunks` unhinted chunks of `group_size` plays, the first with a hinted twin."""
 
     group_size: int = 16
     window_chunks: int = 4
@@ -120,6 +120,7 @@ class Learner(Section, frozen=True):
     designer_lag: int = 12
     designer_weight_max: float = 32.0
     group_deadline_s: float = 7_200.0
+    adam_eps: float = 1e-8
 
 
 class Actors(Section, frozen=True):
@@ -282,10 +283,13 @@ def _check_ranges(config: Config) -> None:
     if unknown:
         raise ConfigError(f"run.skills: unknown skill {unknown[0]!r}; known: {', '.join(SKILLS)}")
     if not 1 <= design.active_skills <= len(run.skills):
-        raise ConfigError(f"design.active_skills: must be 1 to {len(run.skills)} (run.skills), is {design.active_skills}")
+        raise ConfigError(
+            f"design.active_skills: must be 1 to {len(run.skills)} (run.skills), is {design.active_skills}"
+        )
     if design.round_jobs % design.active_skills:
         raise ConfigError(
-            f"design.round_jobs: {design.round_jobs} jobs cannot be shared evenly by design.active_skills = {design.active_skills}"
+            f"design.round_jobs: {design.round_jobs} jobs cannot be shared evenly by "
+            f"design.active_skills = {design.active_skills}"
         )
     if not reward.anchor_low <= reward.anchor_high <= 1:
         raise ConfigError("reward.anchor_low, reward.anchor_high: must satisfy low <= high <= 1")
@@ -308,7 +312,8 @@ def _check_progress(config: Config) -> None:
         )
     if design.max_tokens >= engine.context_tokens:
         raise ConfigError(
-            f"design.max_tokens: {design.max_tokens} leave no room for a prompt in engine.context_tokens = {engine.context_tokens}"
+            f"design.max_tokens: {design.max_tokens} leave no room for a prompt in "
+            f"engine.context_tokens = {engine.context_tokens}"
         )
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")

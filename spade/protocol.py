@@ -41,8 +41,14 @@ class Trajectory(Wire, frozen=True):
     def __post_init__(self) -> None:
         tokens = len(self.mask)
         if len(self.ids) != 4 * tokens or len(self.logprobs) != 4 * tokens:
-            raise ValueError(f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes do not fit {tokens} tokens")
-        if sum(count for _, count in self.versions) != self.mask.count(1) or self.mask.count(1) + self.mask.count(0) != tokens:
+            raise ValueError(
+                f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes "
+                f"do not fit {tokens} tokens"
+            )
+        if (
+            sum(count for _, count in self.versions) != self.mask.count(1)
+            or self.mask.count(1) + self.mask.count(0) != tokens
+        ):
             raise ValueError("trajectory: the version runs do not cover the sampled tokens")
         if not self.temperature > 0:
             raise ValueError(f"trajectory: temperature must be positive, is {self.temperature}")
@@ -100,8 +106,8 @@ class PlayLease(Wire, frozen=True):
 class Group(Wire, frozen=True):
     """A whole group as the learner consumes it.
 
-    `rewards` are episode returns (agent) or designer rewards (designer), one for each trajectory; `baseline` is the skill's
-    running mean where a designer stands alone in its group, else None.
+    `rewards` are episode returns (agent) or designer rewards (designer), one for each trajectory; `baseline` is the
+    skill's running mean where a designer stands alone in its group, else None.
     """
 
     id: str
@@ -170,13 +176,14 @@ class StepMetrics(Wire, frozen=True):
     trained_tokens: int = 0
     step_s: float = 0.0
     wait_s: float = 0.0
+    skipped: int = 0
 
 
 # ---------------------------------------------------------------- session
 
 
 class Hello(Wire, frozen=True):
-    """First message on every connection. Reply: Ready or Refused. `address` is where this process serves others, if it does."""
+    """First message on every connection. Reply: Ready or Refused. `address` is where this process serves others."""
 
     protocol: int
     digest: str
@@ -201,7 +208,7 @@ class Refused(Wire, frozen=True):
 
 
 class Rehello(Wire, frozen=True):
-    """The server does not know this peer (it restarted, or gave the peer up): say hello again, then send again what is open."""
+    """The server does not know this peer (it restarted, or gave it up): say hello again, then send what is open."""
 
 
 class Heartbeat(Wire, frozen=True):
@@ -231,7 +238,8 @@ class Done(Wire, frozen=True):
 class Generate(Wire, frozen=True):
     """Sample a continuation. Reply: Generated, or Refused (prompt too long, draining).
 
-    prompt: little-endian int32 token ids. Sampling ends at the model's end-of-turn tokens (which are returned) or after max_tokens.
+    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens, which is returned,
+    or after max_tokens.
     """
 
     prompt: bytes
@@ -241,7 +249,7 @@ class Generate(Wire, frozen=True):
 
 
 class Generated(Wire, frozen=True):
-    """ids: int32 bytes, sampled tokens with the end-of-turn token; logprobs: float32 bytes; versions: runs (version, count)."""
+    """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count)."""
 
     ids: bytes
     logprobs: bytes
@@ -257,7 +265,7 @@ class Generated(Wire, frozen=True):
 
 
 class OpenEpisode(Wire, frozen=True):
-    """Start an episode: load the program, construct, reset. Reply: Observed (turn 0), Faulted or Refused (overloaded)."""
+    """Start an episode: load, construct, reset. Reply: Observed (turn 0), Faulted or Refused (overloaded)."""
 
     episode: str
     source: str
@@ -266,7 +274,7 @@ class OpenEpisode(Wire, frozen=True):
 
 
 class StepEpisode(Wire, frozen=True):
-    """One action; `turn` counts from 1, so that a repeated request is answered from memory. Reply: Observed or Faulted."""
+    """One action; `turn` counts from 1: a repeated request is answered from memory. Reply: Observed or Faulted."""
 
     episode: str
     turn: int
@@ -291,7 +299,8 @@ class Observed(Wire, frozen=True):
 class Faulted(Wire, frozen=True):
     """The episode is over by a fault.
 
-    kind: exception, timeout, died, protocol, reward are the program's; lost (no such episode here) and infrastructure are ours.
+    kind: exception, timeout, died, protocol and reward are the program's; lost (no such episode here) and
+    infrastructure are ours.
     """
 
     kind: Literal["exception", "timeout", "died", "protocol", "reward", "lost", "infrastructure"]
@@ -405,8 +414,8 @@ class Program(Wire, frozen=True):
 class SubmitPlay(Wire, frozen=True):
     """The end of an episode. Idempotent by play id. Reply: Done.
 
-    `rewards` are those of every step; `episode_return` as `semantics`: last reward clipped to [-1, 1] if terminated, else 0;
-    `trajectory` is None where a fault of the environment voids the play, and `fault` says which.
+    `rewards` are those of every step; `episode_return` is the last one clipped to [-1, 1] if the episode terminated,
+    else 0; `trajectory` is None where a fault of the environment voids the play, and `fault` says which.
     """
 
     id: str
@@ -433,8 +442,8 @@ class ReleasePlay(Wire, frozen=True):
 class TakeBatch(Wire, frozen=True):
     """The batch of learner step `step`, waiting up to `wait_s` for it. Reply: Batch or NotYet.
 
-    Idempotent by step: a step that was taken before gets the recorded groups again, in the same order; so a learner that
-    resumes at step s replays the batches after s and then goes on.
+    Idempotent by step: a step that was taken before gets the recorded groups again, in the same order; so a learner
+    that resumes at step s replays the batches after s and then goes on.
     """
 
     step: int
@@ -442,7 +451,7 @@ class TakeBatch(Wire, frozen=True):
 
 
 class Batch(Wire, frozen=True):
-    """Whole groups of either role, in the order they became trainable. `version` is the learner's newest policy version."""
+    """Whole groups of either role, in the order they became trainable. `version` is the newest policy version."""
 
     step: int
     version: int
@@ -456,7 +465,7 @@ class NotYet(Wire, frozen=True):
 
 
 class Publish(Wire, frozen=True):
-    """New weights after `step` (step 0: the initial ones). The replay service draws the version, persists it, then announces. Reply: Published."""
+    """New weights after `step` (0: the initial ones). The version is drawn, persisted, announced. Reply: Published."""
 
     step: int
     digest: str
@@ -491,7 +500,7 @@ class GetStatus(Wire, frozen=True):
 
 
 class Status(Wire, frozen=True):
-    """The run at a glance: what `spade status` prints and the live view shows. Rates are per second; None: not measured yet."""
+    """The run at a glance, for `spade status` and the live view. Rates are a second's; None: not measured yet."""
 
     run: str = ""
     elapsed_s: float = 0.0

@@ -1,0 +1,60 @@
+"""A line with its error band, drawn in text."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+_LEVELS = "▁━▔"  # the line at the bottom, in the middle and at the top of a cell
+_AXIS = 6
+
+
+def chart(points: Sequence[tuple[float, float]], width: int, height: int, style: str) -> Text:
+    """The last points (value, standard error) as a line over a band of one error on each side, newest at the right.
+
+    `width` and `height` count cells, the axis included; zero is always in range.
+    """
+    columns = max(width - _AXIS, 1)
+    shown = list(points)[-columns:]
+    if not shown:
+        return Text("\n" * (height // 2) + "waiting for the first closed windows".center(width), style="dim")
+    low = min(0.0, *(value - error for value, error in shown))
+    high = max(0.1, *(value + error for value, error in shown))
+    grid = [[(" ", "")] * columns for _ in range(height)]
+    for column, (value, error) in enumerate(shown, start=columns - len(shown)):
+        _draw_column(grid, column, (value, error), (low, high), style)
+    text = Text(no_wrap=True)
+    for row, cells in enumerate(grid):
+        label = {0: f"{high:5.2f} ", height - 1: f"{low:5.2f} "}.get(row, " " * _AXIS)
+        text.append(label, "dim")
+        for cell, cell_style in cells:
+            text.append(cell, cell_style)
+        if row < height - 1:
+            text.append("\n")
+    return text
+
+
+def _draw_column(
+    grid: list[list[tuple[str, str]]], column: int, point: tuple[float, float], span: tuple[float, float], style: str
+) -> None:
+    value, error = point
+    height = len(grid)
+
+    def position(y: float) -> float:
+        """Height above the bottom, in cells, inside the grid."""
+        share = (y - span[0]) / (span[1] - span[0])
+        return min(max(share * height, 0.0), height - 1e-6)
+
+    for cell in range(int(position(value - error)), int(position(value + error)) + 1):
+        grid[height - 1 - cell][column] = ("░", "dim " + style)
+    at = position(value)
+    grid[height - 1 - int(at)][column] = (_LEVELS[int(at % 1 * len(_LEVELS))], "bold " + style)
+
+
+def bar(share: float | None, width: int, style: str) -> Text:
+    """A share in [0, 1] as a bar of `width` cells, in eighths of a cell."""
+    if share is None:
+        return Text("·" * width, "dim")
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    full, rest = divmod(eighths, 8)
+    filled = "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+    return Text(filled, style) + Text("·" * (width - len(filled)), "dim")

@@ -1,0 +1,91 @@
+"""The small commands: status, stop, top, export, report."""
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+import trio
+
+from spade.app.rundir import RunDir
+from spade.errors import RunError
+
+
+def print_status(path: Path, as_json: bool) -> None:
+    """`spade status`."""
+    from spade.app.observe import plain, read_status, sentence
+
+    status = trio.run(read_status, RunDir(path))
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(plain(status)), indent=2).decode())
+        return
+    print(sentence(status))
+    for process in status.processes:
+        print(
+            f"  {process.name:<16} {process.role:<12} {process.pid:>7}  {process.state:<10} restarts {process.restarts}"
+        )
+
+
+def show_top(path: Path) -> None:
+    """`spade top`."""
+    from spade.app.observe import follow, interactive, narrate, observer
+
+    async def watch() -> None:
+        async with observer(RunDir(path)) as client:
+            if interactive():
+                await follow(client, "Ctrl-C detaches; the run goes on")
+            else:
+                await narrate(client, print)
+
+    try:
+        trio.run(watch)
+    except KeyboardInterrupt:
+        return
+
+
+def stop_run(path: Path) -> None:
+    """`spade stop`: ask every holder of the run to drain, and wait until all have gone."""
+    run = RunDir(path).require()
+    holders = run.holders()
+    if not holders:
+        raise RunError(f"{run.path}: nothing is up")
+    # Learner and actors may be held apart from the replay service; each drains its own children.
+    patience = time.monotonic() + 6 * run.config().supervise.drain_s
+    for pid in holders:
+        os.kill(pid, signal.SIGTERM)
+    while left := run.holders():
+        if time.monotonic() > patience:
+            raise RunError(f"{run.path}: still draining (pid {', '.join(map(str, left))}); its logs are in {run.logs}")
+        time.sleep(0.05)
+    print(f"{run.path}: stopped")
+
+
+def newest_weights(run: RunDir) -> Path:
+    """The folder of the newest published policy. Raises RunError where none was published."""
+    from replay.reader import newest_weights as read
+
+    weights = read(run.path)
+    if weights is None:
+        raise RunError(f"{run.path}: no policy was published yet")
+    return Path(weights.path)
+
+
+def export_model(path: Path, out: Path) -> None:
+    """`spade model export`."""
+    run = RunDir(path).require()
+    if out.exists():
+        raise RunError(f"{out}: exists already; give a new directory")
+    shutil.copytree(newest_weights(run), out)
+    print(f"{out}: the newest policy of {run.path}")
+
+
+def print_nano_report(model: str, seed: int, as_json: bool) -> None:
+    """`spade nano report`; `model` may also be a run directory."""
+    from spade.app.nano.report import report
+    from spade.checkpoints import resolve
+
+    folder = newest_weights(RunDir(Path(model))) if RunDir(Path(model)).exists else resolve(model)
+    result = report(folder, seed)
+    print(msgspec.json.encode(result).decode() if as_json else str(result))

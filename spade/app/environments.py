@@ -1,0 +1,148 @@
+"""`spade env`: list, show, check and play environments."""
+
+from pathlib import Path
+
+import msgspec
+import trio
+from rich.console import Console
+from rich.markup import escape
+from rich.syntax import Syntax
+from rich.table import Table
+
+from spade.app.rundir import RunDir
+from spade.config import Config, Sandbox, load
+from spade.errors import RunError
+from spade.protocol import Faulted, Observed, Verdict
+from spade.seeds import derive, new_secret
+
+
+def list_environments(path: Path, rejected: bool) -> None:
+    """`spade env ls`: newest last."""
+    from replay.reader import read_environments, read_rejected
+
+    run = RunDir(path).require()
+    console = Console()
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    if rejected:
+        for column in ("job", "attempt", "stage", "reason"):
+            table.add_column(column, no_wrap=column != "reason")
+        for reject in read_rejected(run.path):
+            table.add_row(reject.job, str(reject.attempt), reject.stage, escape(reject.reason))
+    else:
+        for column in ("id", "name", "skill", "state", "unhinted", "hinted", "regret", "reward"):
+            table.add_column(column, no_wrap=True)
+        for env in read_environments(run.path):
+            numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
+            table.add_row(env.id, env.name, env.skill, env.state, *("–" if n is None else f"{n:.2f}" for n in numbers))
+    console.print(table)
+
+
+def show_environment(path: Path, environment: str) -> None:
+    """`spade env show`."""
+    from replay.reader import read_environment
+
+    env = read_environment(RunDir(path).require().path, environment)
+    if env is None:
+        raise RunError(f"no environment {environment!r} in {path}; `spade env ls {path}` lists them")
+    console = Console()
+    console.print(f"[bold]{escape(env.name)}[/]  {env.id}  {env.skill}  {env.state}  [dim]from {env.document}[/]")
+    console.print(Syntax(env.source, "python", background_color="default", word_wrap=True))
+    console.print(f"[cyan]hint[/]  {escape(env.hint)}")
+    for name, value in (
+        ("win rate unhinted", env.win_rate_unhinted),
+        ("win rate hinted", env.win_rate_hinted),
+        ("regret", env.regret),
+        ("designer reward", env.reward),
+    ):
+        console.print(f"[dim]{name:<18}[/] {'not scored yet' if value is None else f'{value:.3f}'}")
+
+
+def check_files(files: list[Path], as_json: bool) -> bool:
+    """`spade env check`: True where every file passes admission."""
+    config = load()
+    verdicts = trio.run(_check, [(file, _read(file)) for file in files], config.sandbox)
+    if as_json:
+        from spade.app.observe import plain
+
+        rows = [{"file": str(file), **plain(verdict)} for file, verdict in verdicts]
+        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        return all(verdict.passed for _, verdict in verdicts)
+    console = Console()
+    for file, verdict in verdicts:
+        word = "[green]admitted[/]" if verdict.passed else "[red]rejected[/]"
+        console.print(f"{word}  {escape(str(file))}  {escape(verdict.name)}", highlight=False)
+        for stage in verdict.stages:
+            mark = "[green]ok[/]" if stage.passed else "[red]no[/]"
+            console.print(f"  {mark} {stage.name:<14} {escape(stage.reason)}", highlight=False)
+    return all(verdict.passed for _, verdict in verdicts)
+
+
+async def _check(files: list[tuple[Path, str]], limits: Sandbox) -> list[tuple[Path, Verdict]]:
+    from actors.validation import validate
+
+    from actors.sandbox import open_sandbox
+
+    # Secret seeds: a program must not recognise admission.
+    secret = new_secret()
+    async with open_sandbox(limits) as sandbox:
+        return [
+            (file, await validate(sandbox, source, derive(secret, "admission", str(file)), limits))
+            for file, source in files
+        ]
+
+
+def play(name: str, run: Path | None, seed: int, show_hint: bool) -> None:
+    """`spade env play`."""
+    config = load() if run is None else RunDir(run).config()
+    source, hint = _find(name, run)
+    console = Console()
+    if show_hint:
+        console.print(f"[cyan]hint[/] {escape(hint or 'a file has none')}")
+    try:
+        trio.run(_play, source, seed, config, console)
+    except* (KeyboardInterrupt, EOFError):
+        console.print("[dim]left[/]")
+
+
+def _find(name: str, run: Path | None) -> tuple[str, str]:
+    """Source and hint of an environment in a file or a run."""
+    if run is None:
+        return _read(Path(name)), ""
+    from replay.reader import read_environment
+
+    env = read_environment(RunDir(run).require().path, name)
+    if env is None:
+        raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
+    return env.source, env.hint
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{file}: cannot be read as an environment program ({error}); an id needs --run RUN") from None
+
+
+async def _play(source: str, seed: int, config: Config, console: Console) -> None:
+    from actors.actions import boxed
+    from actors.sandbox import open_sandbox
+
+    async with open_sandbox(config.sandbox) as sandbox:
+        answer = await sandbox.open("play", source, seed, config.play.max_turns)
+        turn = 0
+        while True:
+            match answer:
+                case Faulted(kind=kind, detail=detail):
+                    raise RunError(f"the environment failed in turn {turn}: {kind}: {detail}")
+                case Observed(observation=observation, terminated=terminated, truncated=truncated, reward=reward):
+                    console.print(escape(observation), highlight=False)
+                    if turn:
+                        console.print(f"[dim]reward {reward:g}[/]")
+                    if terminated or truncated or turn == config.play.max_turns:
+                        won = terminated and reward >= config.play.win_return
+                        console.print("[green]won[/]" if won else "[red]lost[/]", f"in {turn} turns")
+                        return
+            turn += 1
+            typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)
+            action = boxed(typed)
+            answer = await sandbox.step("play", turn, typed.strip() if action is None else action)

@@ -1,0 +1,110 @@
+"""Looking at a run from outside: its status, live or as it was left, and the screen that follows it."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+import trio
+from rich.console import Console
+from rich.live import Live
+
+from spade.app.rundir import RunDir
+from spade.app.view import render
+from spade.config import digest
+from spade.errors import BusError, RunError
+from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, Status
+from spade.transport import Client, connect
+
+REFRESH_S = 0.5
+ANSWER_S = 5.0  # a service that takes longer is shown as one that does not answer
+
+
+@asynccontextmanager
+async def observer(run: RunDir) -> AsyncIterator[Client]:
+    """A connection to the live run's replay service. Raises RunError where none is up."""
+    if not run.require().holders():
+        raise RunError(f"{run.path}: nothing is up; `spade up --run {run.path}` resumes it")
+    config = run.config()
+    hello = Hello(PROTOCOL_VERSION, digest(config), "observer", f"observer-{os.getpid()}", os.getpid())
+    async with connect(run.replay_address, hello, bus=config.bus) as client:
+        yield client
+
+
+async def ask_status(client: Client) -> Status:
+    """The run's status now. Raises BusError where the service does not answer."""
+    match await client.call(GetStatus(), deadline_s=ANSWER_S):
+        case Status() as status:
+            return status
+        case other:
+            raise BusError(f"the replay service answered {type(other).__name__} when asked for its status")
+
+
+async def read_status(run: RunDir) -> Status:
+    """The status of a live run, or the last one of a run that is down."""
+    if run.require().holders():
+        async with observer(run) as client:
+            return await ask_status(client)
+    try:
+        return msgspec.json.decode(run.status_path.read_bytes(), type=Status)
+    except FileNotFoundError:
+        raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
+
+
+def plain(value: Any) -> Any:
+    """A wire struct as dicts by field name, for JSON that a person or a script reads."""
+    if isinstance(value, msgspec.Struct):
+        return {field: plain(getattr(value, field)) for field in value.__struct_fields__}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    return value
+
+
+async def follow(client: Client, note: str, console: Console | None = None) -> None:
+    """Show the live screen until cancelled. Draws on the terminal's alternate screen, so nothing scrolls."""
+    console = console or Console()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        status = Status()
+        while True:
+            try:
+                status = await ask_status(client)
+                line = note
+            except BusError:
+                line = "the replay service does not answer; waiting for its restart"
+            live.update(render(status, console.width, console.height, line), refresh=True)
+            await trio.sleep(REFRESH_S)
+
+
+async def narrate(client: Client, say: Callable[[str], None]) -> None:
+    """One line for each learner step, until cancelled."""
+    shown = -1
+    while True:
+        # A replay service that restarts misses a question; the next one is answered.
+        with suppress(BusError):
+            status = await ask_status(client)
+            if status.learner_step != shown:
+                shown = status.learner_step
+                say(sentence(status))
+        await trio.sleep(REFRESH_S)
+
+
+def sentence(status: Status) -> str:
+    """A status in one line."""
+    minutes, seconds = divmod(int(status.elapsed_s), 60)
+
+    def show(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}"
+
+    return (
+        f"{minutes:02d}:{seconds:02d} step {status.learner_step} policy v{status.policy_version} "
+        f"plays {status.plays} ({status.plays_per_s:.1f}/s) win rate {show(status.win_rate_unhinted)} unhinted "
+        f"{show(status.win_rate_hinted)} hinted regret {show(status.regret)}±{show(status.regret_error)} "
+        f"learnable {show(status.learnable_share)} valid {show(status.validity)}"
+    )
+
+
+def interactive() -> bool:
+    """True where a person looks at the output."""
+    return sys.stdout.isatty()

@@ -1,0 +1,164 @@
+"""The `up` commands: which processes a run is made of, and the supervisor above them."""
+
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from spade.app.observe import ANSWER_S, follow, interactive, narrate
+from spade.app.rundir import RunDir
+from spade.config import Config, digest, load
+from spade.errors import BusError, ConfigError
+from spade.process import Launch
+from spade.protocol import PROTOCOL_VERSION, Hello, ReportProcesses, Role
+from spade.supervise import Supervisor, supervise
+from spade.transport import Client, connect
+
+REPORT_S = 0.5
+SERVERS: frozenset[Role] = frozenset({"engine", "env-runner"})
+
+Body = Callable[[Client], Awaitable[None]]
+
+
+def run_everything(
+    recipe: str | None, path: Path | None, overrides: tuple[str, ...], duration_s: float | None, headless: bool
+) -> None:
+    """`spade up`."""
+    run, config = _open(recipe, path, overrides)
+    launches = [_replay(run), _launch(run, "learner", "learner", run.replay_address), *_actors(run, _counts(config))]
+    narrated = headless or not interactive()
+    body: Body = partial(narrate, say=_say) if narrated else partial(follow, note="Ctrl-C drains and stops")
+    if narrated:
+        _say(f"self-play in {run.path}")
+    trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body)
+    _say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
+
+
+def run_replay(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> None:
+    """`spade replay up`."""
+    run, config = _open(recipe, path, overrides)
+    _say(f"replay service of {run.path} at {run.replay_address}; Ctrl-C stops it")
+    trio.run(_supervise, run, config, ("replay",), [_replay(run)], None, _wait)
+
+
+def run_learner(path: Path) -> None:
+    """`spade learner up`."""
+    run = RunDir(path).require()
+    _say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
+    launches = [_launch(run, "learner", "learner", run.replay_address)]
+    trio.run(_supervise, run, run.config(), ("learner",), launches, None, _wait)
+
+
+def run_actors(
+    recipe: str | None, address: str, path: Path | None, counts: dict[Role, int], overrides: tuple[str, ...]
+) -> None:
+    """`spade actors up`. Their names carry host and pid, so that many such commands may join one run."""
+    if not any(counts.values()):
+        raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
+    tag = f"{socket.gethostname()}-{os.getpid()}"
+    run = RunDir(path or Path("runs") / f"actors-{tag}")
+    config = load(recipe or "nano", overrides)
+    run.create(config)
+    _say(f"joining {address}; logs in {run.logs}; Ctrl-C drains and leaves")
+    launches = _actors(run, counts, address, f"@{tag}")
+    trio.run(_supervise, run, config, ("actors",), launches, None, _wait, address)
+
+
+def _open(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> tuple[RunDir, Config]:
+    """A run to start or resume: an existing one keeps its own config unless another is named."""
+    run = RunDir(path or Path("runs") / Path(recipe or "nano").stem)
+    config = load(str(run.config_path) if run.exists and recipe is None else recipe or "nano", overrides)
+    with run.lock("replay"):
+        run.create(config)
+    return run, config
+
+
+def _counts(config: Config) -> dict[Role, int]:
+    actors = config.actors
+    return {
+        "engine": actors.engines,
+        "env-runner": actors.runners,
+        "agent": actors.agents,
+        "designer": actors.designers,
+    }
+
+
+def _replay(run: RunDir) -> Launch:
+    return _launch(run, "replay", "replay", run.replay_address, bind=run.replay_address)
+
+
+def _actors(run: RunDir, counts: dict[Role, int], address: str | None = None, tag: str = "") -> list[Launch]:
+    launches = []
+    for role, count in counts.items():
+        for index in range(count):
+            name = f"{role}-{index}"
+            bind = run.socket(name) if role in SERVERS else None
+            launches.append(_launch(run, name + tag, role, address or run.replay_address, bind, index))
+    return launches
+
+
+def _launch(run: RunDir, name: str, role: Role, address: str, bind: str | None = None, index: int = 0) -> Launch:
+    return Launch(name, role, str(run.config_path), str(run.path), address, bind, index)
+
+
+async def _supervise(
+    run: RunDir,
+    config: Config,
+    parts: tuple[str, ...],
+    launches: list[Launch],
+    duration_s: float | None,
+    body: Body,
+    address: str | None = None,
+) -> None:
+    """Keep `launches` up until a signal, the end of `duration_s` or a failure; then drain them."""
+    with ExitStack() as locks:
+        for part in parts:
+            locks.enter_context(run.lock(part))
+        async with supervise(config.supervise, run.logs) as supervisor, trio.open_nursery() as nursery:
+            nursery.start_soon(_leave_on_signal, nursery.cancel_scope)
+            nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
+            if launches[0].role == "replay":
+                await supervisor.add(launches.pop(0))
+            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", f"supervisor-{os.getpid()}", os.getpid())
+            async with connect(address or run.replay_address, hello, bus=config.bus) as client:
+                nursery.start_soon(_report, supervisor, client)
+                nursery.start_soon(body, client)
+                # All at once: an engine is ready only when the learner has published.
+                async with trio.open_nursery() as starting:
+                    for launch in launches:
+                        starting.start_soon(supervisor.add, launch)
+                await trio.sleep_forever()
+
+
+async def _leave_on_signal(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for _ in signals:
+            scope.cancel()
+
+
+async def _report(supervisor: Supervisor, client: Client) -> None:
+    """Tell the replay service how our children are, for status and view."""
+    name = f"{socket.gethostname()}-{os.getpid()}"
+    while True:
+        # A replay service that restarts misses a report; the next one says the same.
+        with suppress(BusError):
+            await client.call(ReportProcesses(name, supervisor.processes()), deadline_s=ANSWER_S)
+        await trio.sleep(REPORT_S)
+
+
+async def _wait(client: Client) -> None:
+    await trio.sleep_forever()
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _short(path: Path) -> Path:
+    """A path as a person would type it from here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,148 @@
+"""The live view: a run's Status as one screen. Pure: the same status and size give the same picture."""
+
+from rich.console import RenderableType
+from rich.layout import Layout
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from spade.app.chart import bar, chart
+from spade.protocol import Process, Status
+
+REGRET, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "cyan", "green", "yellow", "blue"
+_STATES = {"ready": "green", "starting": "yellow", "restarting": "yellow", "silent": "red", "failed": "red"}
+_SMALL_WIDTH = 120
+
+
+def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
+    """The whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
+    numbers_height = 5
+    processes_height = min(len(status.processes) + 3, max(height // 3, 9))
+    screen = Layout()
+    screen.split_column(
+        Layout(_header(status), size=1),
+        Layout(name="charts", minimum_size=6),
+        Layout(_numbers(status, width), size=numbers_height),
+        Layout(_processes(status.processes, processes_height - 3), size=processes_height),
+        Layout(_footer(status, note), size=1),
+    )
+    charts_height = height - 2 - numbers_height - processes_height
+    half = width // 2
+    screen["charts"].split_row(
+        Layout(_regret(status, half, charts_height), size=half),
+        Layout(_win_rates(status, width - half, charts_height)),
+    )
+    return screen
+
+
+def _header(status: Status) -> Text:
+    minutes, seconds = divmod(int(status.elapsed_s), 60)
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(" SPADE ", "bold reverse")
+    line.append(f" {status.run}", "bold")
+    line.append(f"  {minutes:02d}:{seconds:02d}")
+    line.append(f"  step {status.learner_step}", "bold")
+    line.append(f"  policy v{status.policy_version}")
+    line.append(f"  {status.plays} plays  {status.plays_per_s:.1f}/s", "dim")
+    return line
+
+
+def _regret(status: Status, width: int, height: int) -> Panel:
+    title = "regret" if status.regret is None else f"regret {_with_error(status.regret, status.regret_error)}"
+    return _panel(chart(status.regret_history, width - 4, height - 2, REGRET), title, REGRET)
+
+
+def _win_rates(status: Status, width: int, height: int) -> Panel:
+    rows = [
+        ("unhinted", status.win_rate_unhinted, UNHINTED),
+        ("hinted", status.win_rate_hinted, HINTED),
+        ("learnable", status.learnable_share, LEARNABLE),
+        ("valid", status.validity, VALID),
+    ]
+    table = Table.grid(padding=(0, 1))
+    room = max(width - 4 - 10 - 6, 4)
+    for label, share, style in rows:
+        table.add_row(Text(label.ljust(9), style), bar(share, room, style), Text(_number(share), "bold"))
+    chart_height = height - 2 - len(rows) - 1
+    title = "win rate and learnable share"
+    if chart_height < 3:
+        return _panel(table, title, UNHINTED)
+    body = Layout()
+    history = [(unhinted, status.win_rate_error or 0.0) for unhinted, _ in status.win_rate_history]
+    body.split_column(Layout(table, size=len(rows) + 1), Layout(chart(history, width - 4, chart_height, UNHINTED)))
+    return _panel(body, title, UNHINTED)
+
+
+def _numbers(status: Status, width: int) -> Panel:
+    metrics = status.step_metrics
+    cells = [
+        ("environments", f"{status.active_environments} live, {status.environments} made"),
+        ("designer groups", str(status.designer_groups)),
+        ("designer reward", _number(status.designer_reward)),
+        ("policy lag", _number(status.lag_mean)),
+        ("wasted", f"{status.wasted_share:.1%}"),
+        ("no variance", _percent(status.zero_variance_share)),
+        ("tokens/s", f"{status.sampled_tokens_per_s:,.0f}"),
+        ("loss", "–" if metrics is None else f"{metrics.loss:+.4f}"),
+        ("step", "–" if metrics is None else f"{metrics.step_s:.1f} s, waited {metrics.wait_s:.1f} s"),
+        ("rejected", f"{status.rejected_candidates}, jobs failed {status.failed_jobs}"),
+        ("voids", f"{status.voids}, leases expired {status.expired_leases}"),
+        ("response", "–" if status.response_tokens is None else f"{status.response_tokens:.1f} tokens"),
+    ]
+    columns = 4 if width >= _SMALL_WIDTH else 3
+    table = Table.grid(padding=(0, 2), expand=True)
+    for _ in range(columns):
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    shown = cells if columns == 4 else cells[:9]
+    for start in range(0, len(shown), columns):
+        table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in shown[start : start + columns]))
+    return _panel(table, "the loop", "white")
+
+
+def _processes(processes: tuple[Process, ...], room: int) -> Panel:
+    table = Table.grid(padding=(0, 2), expand=True)
+    for width in (14, 10, 7, 10, 8):
+        table.add_column(no_wrap=True, overflow="ellipsis", width=width)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_row(*(Text(name, "dim") for name in ("process", "role", "pid", "state", "restarts", "doing")))
+    for process in processes[: room if len(processes) <= room else room - 1]:
+        table.add_row(
+            process.name,
+            process.role,
+            str(process.pid),
+            Text(process.state, _STATES.get(process.state, "dim")),
+            Text(str(process.restarts), "yellow" if process.restarts else "dim"),
+            Text(process.detail, "dim"),
+        )
+    if len(processes) > room:
+        table.add_row(Text(f"and {len(processes) - room + 1} more", "dim"))
+    return _panel(table, "processes", "white")
+
+
+def _footer(status: Status, note: str) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    if note:
+        line.append(f" {note} ", "dim")
+    if status.newest_environment:
+        line.append(" newest: ", "dim")
+        line.append(status.newest_environment, "bold")
+        line.append(f" ({status.newest_skill})", "dim")
+    if status.waiting_for:
+        line.append(f"  {status.waiting_for}", "dim")
+    return line
+
+
+def _panel(body: RenderableType, title: str, style: str) -> Panel:
+    return Panel(body, title=title, title_align="left", border_style="dim " + style, padding=(0, 1))
+
+
+def _number(value: float | None) -> str:
+    return "  – " if value is None else f"{value:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _with_error(value: float, error: float | None) -> str:
+    return f"{value:.3f}" if error is None else f"{value:.3f} ± {error:.3f}"

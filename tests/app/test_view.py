@@ -1,0 +1,86 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from spade.app.chart import bar, chart
+from spade.app.view import render
+from spade.protocol import Process, Status, StepMetrics
+
+ROLES = ("replay", "learner", "engine", "env-runner", "agent", "designer")
+
+
+def full_status(processes=6):
+    return Status(
+        run="runs/nano",
+        elapsed_s=192,
+        learner_step=42,
+        policy_version=43,
+        plays=8123,
+        plays_per_s=24.3,
+        environments=301,
+        active_environments=12,
+        validity=0.96,
+        win_rate_unhinted=0.47,
+        win_rate_hinted=0.66,
+        win_rate_error=0.02,
+        regret=0.187,
+        regret_error=0.04,
+        learnable_share=0.58,
+        newest_environment="TidesDoorEnv",
+        newest_skill="logical deduction",
+        step_metrics=StepMetrics(loss=0.0123, step_s=1.2, wait_s=3.4),
+        processes=tuple(Process(f"{ROLES[i % 6]}-{i}", ROLES[i % 6], 1000 + i, "ready", 0) for i in range(processes)),
+        regret_history=tuple((i / 100, 0.03) for i in range(30)),
+        win_rate_history=tuple((0.3 + i / 100, 0.5) for i in range(30)),
+    )
+
+
+def draw(status, width, height, note=""):
+    console = Console(width=width, height=height, color_system=None, force_terminal=True, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(render(status, width, height, note), height=height)
+    return capture.get().rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (100, 30)])
+@pytest.mark.parametrize("status", [Status(), full_status(), full_status(processes=40)], ids=["empty", "full", "crowd"])
+def test_the_screen_is_exactly_as_large_as_the_terminal(status, width, height):
+    lines = draw(status, width, height)
+    assert len(lines) == height
+    assert all(len(line) <= width for line in lines)
+
+
+def test_the_small_screen_shows_what_the_run_is_about():
+    text = "\n".join(draw(full_status(), 80, 24, "Ctrl-C drains"))
+    for shown in ("step 42", "policy v43", "0.187 ± 0.040", "0.47", "0.66", "0.58", "0.96", "TidesDoorEnv", "Ctrl-C"):
+        assert shown in text
+    for role in ROLES:
+        assert role in text
+
+
+def test_a_crowd_of_processes_is_counted_not_cut_in_silence():
+    assert "more" in "\n".join(draw(full_status(processes=40), 80, 24))
+
+
+def test_a_process_that_is_not_well_is_seen():
+    status = Status(processes=(Process("agent-0", "agent", 7, "restarting", 3, "died by SIGKILL"),))
+    text = "\n".join(draw(status, 80, 24))
+    assert "restarting" in text
+    assert "died by SIGKILL" in text
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), max_size=200), st.integers(8, 80), st.integers(2, 30))
+def test_a_chart_fills_its_room(points, width, height):
+    lines = chart(points, width, height, "green").plain.split("\n")
+    assert len(lines) <= height
+    if points:
+        assert len(lines) == height
+        # One mark of the line in each column that has a point.
+        marks = sum(line.count(mark) for line in lines for mark in "▁━▔")
+        assert marks == min(len(points), width - 6)
+
+
+@given(st.one_of(st.none(), st.floats(-2, 3)), st.integers(1, 60))
+def test_a_bar_is_as_wide_as_asked(share, width):
+    assert len(bar(share, width, "green").plain) == width
