@@ -63,7 +63,7 @@ class Design(Section, frozen=True):
 
 
 class Play(Section, frozen=True):
-    """The agent's side. A window: `window_chunks` unhinted chunks of `group_size` plays, the first with a hinted twin."""
+    """The agent's side. A window is `window_chunks` unhinted chunks of `group_size` plays; the first has a twin."""
 
     group_size: int = 16
     window_chunks: int = 4

@@ -1,0 +1,119 @@
+"""`spade up` with real processes: self-play runs, survives SIGKILL of its actors, drains, resumes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import trio
+
+from spade.app.observe import read_status
+from spade.app.rundir import RunDir
+from spade.errors import SpadeError
+from spade.protocol import Status
+
+SMALL = (
+    "design.active_environments=6",
+    "design.round_jobs=3",
+    "design.round_deadline_s=30.0",
+    "play.group_size=4",
+    "play.window_chunks=1",
+    "play.window_deadline_s=30.0",
+    "play.lease_s=10.0",
+    "design.lease_s=10.0",
+    "learner.batch_sequences=16",
+    "learner.checkpoint_every=2",
+    "bus.silence_s=3.0",
+)
+
+
+class Up:
+    """A `spade up --headless` in the background, followed through its status."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        settings = [word for setting in SMALL for word in ("--set", setting)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "spade.app.cli", "up", "--headless", "--run", str(run), *settings],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def until(self, reached, within_s):
+        """The first status for which `reached` holds."""
+        deadline = time.monotonic() + within_s
+        status = Status()
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.process.communicate()[0]
+            try:
+                status = trio.run(read_status, RunDir(self.run))
+            except SpadeError:
+                status = Status()  # not up yet
+            if reached(status):
+                return status
+            time.sleep(0.1)
+        raise AssertionError(f"not reached within {within_s} s: {status}")
+
+    def stop(self, number):
+        self.process.send_signal(number)
+        output = self.process.communicate(timeout=60)[0]
+        assert self.process.returncode == 0, output
+        assert "Traceback" not in output
+        return output
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def role(status: Status, name: str):
+    return next((process for process in status.processes if process.role == name), None)
+
+
+def test_self_play_survives_kills_and_resumes(tmp_path):
+    run = tmp_path / "run"
+    up = Up(run)
+    try:
+        status = up.until(lambda s: s.learner_step >= 1 and len(s.processes) == 6, within_s=60)
+        for name in ("agent", "designer", "env-runner", "engine"):
+            os.kill(role(status, name).pid, signal.SIGKILL)
+        killed = status
+        status = up.until(
+            lambda s: (
+                s.learner_step > killed.learner_step + 1
+                and all(
+                    role(s, name).restarts == 1 and role(s, name).state == "ready"
+                    for name in ("agent", "designer", "env-runner", "engine")
+                )
+            ),
+            within_s=60,
+        )
+        assert role(status, "learner").restarts == 0
+        assert role(status, "replay").restarts == 0
+        output = up.stop(signal.SIGINT)
+    finally:
+        up.process.kill()
+    assert "step" in output
+    assert not any(alive(process.pid) for process in status.processes)
+
+    down = trio.run(read_status, RunDir(run))
+    assert down.learner_step >= status.learner_step
+    again = Up(run)
+    try:
+        status = again.until(lambda s: s.learner_step > down.learner_step, within_s=60)
+        again.stop(signal.SIGTERM)
+    finally:
+        again.process.kill()
+    # Every counter goes on from where it was.
+    assert status.policy_version > down.policy_version
+    assert status.plays >= down.plays
+    assert status.environments >= down.environments
+    assert status.memory >= down.memory
+    assert not any(alive(process.pid) for process in status.processes)
