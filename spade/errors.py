@@ -2,7 +2,8 @@
 
     SpadeError            one clear line: what, where, what to do
     ├── ConfigError       a setting that is unknown, of the wrong type or in conflict with another
-    ├── BusError          a peer that cannot be reached or refuses us
+    ├── BusError          a peer that cannot be reached or does not answer
+    │   └── RefusedError  a peer that answered, and said no: final
     └── RunError          a run directory or store that cannot be used as asked
 
 A failed episode is data and no exception; a broken invariant is an ordinary Python exception and a crash.
@@ -19,6 +20,10 @@ class ConfigError(SpadeError):
 
 class BusError(SpadeError):
     """A peer refused us, or did not answer within the deadline."""
+
+
+class RefusedError(BusError):
+    """A peer answered Refused: asking again will not help. Any other BusError may pass."""
 
 
 class RunError(SpadeError):

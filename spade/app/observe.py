@@ -48,9 +48,11 @@ async def read_status(run: RunDir) -> Status:
         async with observer(run) as client:
             return await ask_status(client)
     try:
-        return msgspec.json.decode(run.status_path.read_bytes(), type=Status)
+        left = msgspec.json.decode(run.status_path.read_bytes(), type=Status)
     except FileNotFoundError:
         raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
+    stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
+    return msgspec.structs.replace(left, processes=stopped)
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,139 @@
+"""One life of a supervised process, from its start to the last of its group."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+from spade import config
+from spade.process import READY, Launch
+
+_TAIL_BYTES = 4_096
+_TAIL_LINES = 12
+_SAID_BYTES = 16_384
+
+
+class End(NamedTuple):
+    """How a life ended: exit code (negative: the signal), the reason in words, the last lines it wrote."""
+
+    code: int
+    why: str
+    tail: str
+
+
+class Life:
+    """A process that runs `module` with its orders.
+
+    `run` starts it, calls `started(pid)` and `ready()` when it comes to that, and returns its end. Cancelled, it drains
+    the process first: SIGTERM, supervise.drain_s, SIGKILL. Either way nothing of its process group is left.
+    """
+
+    def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
+        self._command = [sys.executable, "-m", module, msgspec.json.encode(launch).decode()]
+        self._logfile = logfile
+        self._settings = settings
+        self._said = b""
+
+    async def run(self, started: Callable[[int], None], ready: Callable[[], None]) -> End:
+        """One life. Raises OSError where the log cannot be written or the process not be started."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs, self._logfile.open("ab") as output:
+                start = output.tell()
+                process = await self._open(theirs.fileno(), output.fileno())
+            try:
+                started(process.pid)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._listen, process, ours, ready)
+                    await _ended(process)
+                    nursery.cancel_scope.cancel()
+                self._said += _rest(ours)
+            finally:
+                with trio.CancelScope(shield=True):
+                    code = await self._end(process)
+        return End(code, _why(code, self._said), _tail(self._logfile, start))
+
+    async def _open(self, pipe: int, output: int) -> trio.Process:
+        return await trio.lowlevel.open_process(
+            [*self._command, str(pipe)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(pipe,),
+            process_group=0,
+        )
+
+    async def _listen(self, process: trio.Process, pipe: socket.socket, ready: Callable[[], None]) -> None:
+        """Hear readiness within its deadline, then the last words."""
+        stream = trio.socket.from_stdlib_socket(pipe)
+        with trio.move_on_after(self._settings.ready_s) as deadline:
+            while not self._said.startswith(READY):
+                if not await self._hear(stream):
+                    return
+        if deadline.cancelled_caught:
+            self._said = f"not ready within supervise.ready_s = {self._settings.ready_s:g} s".encode()
+            _kill_group(process)
+            return
+        self._said = self._said.removeprefix(READY)
+        ready()
+        while await self._hear(stream):
+            pass
+
+    async def _hear(self, stream: trio.socket.SocketType) -> bool:
+        data = await stream.recv(_SAID_BYTES)
+        self._said = (self._said + data)[-_SAID_BYTES:]
+        return bool(data)
+
+    async def _end(self, process: trio.Process) -> int:
+        """Ask the process, wait, kill what is left of its group, reap."""
+        os.kill(process.pid, signal.SIGTERM)
+        with trio.move_on_after(self._settings.drain_s):
+            await _ended(process)
+        _kill_group(process)
+        return await process.wait()
+
+
+def _kill_group(process: trio.Process) -> None:
+    # Before the process is reaped (which process.kill() might do), so that the number of the group is still its own.
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _ended(process: trio.Process) -> None:
+    """Wait for the end of a process without reaping it."""
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        await trio.lowlevel.wait_readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _rest(pipe: socket.socket) -> bytes:
+    """What a process that has ended left in the pipe."""
+    pipe.setblocking(False)
+    with suppress(BlockingIOError):
+        return pipe.recv(_SAID_BYTES)
+    return b""
+
+
+def _why(code: int, said: bytes) -> str:
+    """An end in words: the process's own last line if it had one."""
+    lines = said.decode(errors="replace").replace(READY.decode(), "").strip().splitlines()
+    if lines:
+        return lines[-1]
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _tail(logfile: Path, start: int) -> str:
+    """The last lines from `start` on."""
+    with logfile.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(start, size - _TAIL_BYTES))
+        return "\n".join(file.read().decode(errors="replace").splitlines()[-_TAIL_LINES:])

@@ -1,0 +1,132 @@
+"""The entry of every role process: started with its orders and a pipe to its supervisor, cancelled in order, no orphan.
+
+`python -m MODULE LAUNCH_JSON PIPE`: PIPE is the number of an inherited socket. The supervisor never writes to it: it
+turns readable when the supervisor is gone, however it died. The process writes one line to it when it is ready and one
+more when it fails, so that the reason reaches a person without reading a log.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from spade import config
+from spade.errors import ConfigError, RunError, SpadeError
+from spade.protocol import Role
+
+READY = b"ready\n"
+FINAL = 78  # exit code of what a restart cannot mend (EX_CONFIG of sysexits.h)
+
+log = logging.getLogger(__name__)
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """Orders of one process. Paths are absolute or relative to the supervisor's working directory.
+
+    config   the run's resolved config.toml
+    run      the run directory
+    replay   address of the replay service
+    bind     the address to serve on, for servers
+    index    the how-manieth of its role
+    """
+
+    name: str
+    role: Role
+    config: str
+    run: str
+    replay: str
+    bind: str | None = None
+    index: int = 0
+
+
+Body = Callable[[Launch, config.Config, Callable[[], None]], Awaitable[None]]
+
+
+def main(body: Body) -> NoReturn:
+    """Run `body(launch, config, ready)` as a supervised process; `ready()` tells the supervisor that it serves.
+
+    SIGTERM, SIGINT or the supervisor's death cancel the body, which has supervise.drain_s to clean up. Exit codes: 0 in
+    order, FINAL for a ConfigError or RunError (no restart helps), 1 for anything else.
+    """
+    launch = msgspec.json.decode(sys.argv[1], type=Launch)
+    pipe = socket.socket(fileno=int(sys.argv[2]))
+    pipe.set_inheritable(False)  # our own children must not keep it open
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format=f"%(asctime)s {launch.name} %(levelname)s %(name)s: %(message)s"
+    )
+    logging.captureWarnings(True)
+    try:
+        trio.run(_live, body, launch, config.load(launch.config), pipe)
+    except Exception as error:
+        code, line, bug = _verdict(error)
+        log.critical("%s", line, exc_info=bug)
+        _say(pipe, f"{line}\n".encode())
+        sys.exit(code)
+    log.info("left in order")
+    sys.exit(0)
+
+
+async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socket.socket) -> None:
+    """The body beside its two watches."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            leave = partial(
+                _leave, nursery.cancel_scope, trio.lowlevel.current_trio_token(), settings.supervise.drain_s
+            )
+            # A thread, so that a body that blocks trio cannot outlive the supervisor either.
+            threading.Thread(target=_watch_supervisor, args=(pipe, leave), daemon=True).start()
+            nursery.start_soon(_watch_signals, signals, leave)
+            await body(launch, settings, partial(_say, pipe, READY))
+            nursery.cancel_scope.cancel()
+
+
+async def _watch_signals(signals: AsyncIterator[int], leave: Callable[[str], None]) -> None:
+    async for number in signals:
+        leave(signal.Signals(number).name)
+
+
+def _say(pipe: socket.socket, line: bytes) -> None:
+    with suppress(OSError):  # a supervisor that is gone is the watch's business
+        pipe.sendall(line)
+
+
+def _watch_supervisor(pipe: socket.socket, leave: Callable[[str], None]) -> None:
+    with suppress(OSError):
+        pipe.recv(1)
+    leave("the supervisor is gone")
+
+
+def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: float, why: str) -> None:
+    """Cancel the body; end the process if it is not gone by itself after `drain_s`."""
+    log.info("leaving: %s", why)
+    last = threading.Timer(drain_s, os._exit, (1,))
+    last.daemon = True
+    last.start()
+    with suppress(trio.RunFinishedError):
+        token.run_sync_soon(scope.cancel)
+
+
+def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
+    """Exit code, one line, and what deserves a traceback, for what ended the body."""
+    leaves = _leaves(error)
+    bugs = [leaf for leaf in leaves if not isinstance(leaf, SpadeError)]
+    if bugs:
+        line = " ".join(f"{type(bugs[0]).__name__}: {bugs[0]}".split())
+        return 1, line, bugs[0] if len(leaves) == 1 else error
+    final = any(isinstance(leaf, ConfigError | RunError) for leaf in leaves)
+    return (FINAL if final else 1), " ".join("; ".join(dict.fromkeys(map(str, leaves))).split()), None
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for part in error.exceptions for leaf in _leaves(part)]
+    return [error]

@@ -1,0 +1,183 @@
+"""Children that never outlive their supervisor, come back when they die, and leave in order.
+
+Each child is a process group of its own (Ctrl-C in the terminal reaches the supervisor alone), holds one end of a
+socket pair (`spade.process` says what for) and appends its output to `LOGS/NAME.log`. One that dies is started again
+within its budget; beyond it the whole supervisor stops with the reason, since a run that lacks a role only looks alive.
+"""
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from spade import config
+from spade.child import End, Life
+from spade.errors import RunError
+from spade.process import FINAL, Launch
+from spade.protocol import Process, ProcessState, Role
+
+MODULES: Mapping[Role, str] = {
+    "replay": "replay.server",
+    "engine": "actors.engines.server",
+    "env-runner": "actors.env_runner",
+    "learner": "learner.train",
+    "designer": "actors.designer",
+    "agent": "actors.agent",
+}
+_FIRST_TRIES = 3  # what was never ready is not worth the whole budget
+_BACKOFF_S = 0.1  # doubled with each end in the window
+_BACKOFF_MAX_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class _Child:
+    """One process through all its lives. Its scope is shielded: it ends by `Supervisor.stop` alone."""
+
+    def __init__(self, launch: Launch, logfile: Path) -> None:
+        self.launch = launch
+        self.logfile = logfile
+        self.pid = 0
+        self.state: ProcessState = "starting"
+        self.detail = ""
+        self.restarts = 0
+        self.ends: deque[float] = deque()
+        self.was_ready = False
+        self.settled = trio.Event()  # ready for the first time, or done
+        self.done = trio.Event()
+        self.scope = trio.CancelScope(shield=True)
+
+    def on_start(self, pid: int) -> None:
+        self.pid = pid
+        self.state = "starting"
+
+    def on_ready(self) -> None:
+        self.state = "ready"
+        self.was_ready = True
+        self.settled.set()
+
+
+class Supervisor:
+    """The children of one command on one machine."""
+
+    def __init__(self, settings: config.Supervise, logs: Path, modules: Mapping[Role, str]) -> None:
+        self._settings = settings
+        self._logs = logs
+        logs.mkdir(parents=True, exist_ok=True)
+        self._modules = modules
+        self._children: dict[str, _Child] = {}
+        self._nursery: trio.Nursery
+        self._body = trio.CancelScope()
+        self._failure: RunError | None = None
+        self._leaving = False
+
+    def processes(self) -> tuple[Process, ...]:
+        """The children in the order they were added, those that stopped included; `detail` is why it last ended."""
+        return tuple(
+            Process(child.launch.name, child.launch.role, child.pid, child.state, child.restarts, child.detail)
+            for child in self._children.values()
+        )
+
+    async def add(self, launch: Launch) -> None:
+        """Start a process and wait until it is ready. A name that stopped may be added again.
+
+        A process that cannot be made ready stops the supervisor (see `supervise`), as one that dies too often does.
+        Raises RunError where the name is taken or the process is stopped meanwhile.
+        """
+        known = self._children.get(launch.name)
+        if known is not None and not known.done.is_set():
+            raise RunError(f"{launch.name}: runs already")
+        child = self._children[launch.name] = _Child(launch, self._logs / f"{launch.name}.log")
+        self._nursery.start_soon(self._keep, child)
+        await child.settled.wait()
+        if not child.was_ready:
+            raise RunError(f"{launch.name}: stopped before it was ready")
+
+    async def stop(self, name: str) -> None:
+        """Drain a process: SIGTERM, supervise.drain_s, SIGKILL. Returns when nothing of its group is left."""
+        child = self._children.get(name)
+        if child is None:
+            raise RunError(f"no process {name!r} here; there are {', '.join(self._children) or 'none'}")
+        child.scope.cancel()
+        await child.done.wait()
+
+    async def _drain(self) -> None:
+        """Stop all, role by role, the latest first, so that whoever is served leaves before its service."""
+        self._leaving = True
+        running = [child for child in reversed(self._children.values()) if not child.done.is_set()]
+        for role in dict.fromkeys(child.launch.role for child in running):
+            async with trio.open_nursery() as nursery:
+                for child in running:
+                    if child.launch.role == role:
+                        nursery.start_soon(self.stop, child.launch.name)
+
+    async def _keep(self, child: _Child) -> None:
+        """One child through all its lives."""
+        module = self._modules[child.launch.role]
+        try:
+            with child.scope:
+                while not self._leaving:
+                    life = Life(module, child.launch, child.logfile, self._settings)
+                    end = await life.run(child.on_start, child.on_ready)
+                    await trio.sleep(self._after(child, end))
+        finally:
+            if child.state != "failed":
+                child.state = "stopped"
+            child.done.set()
+            child.settled.set()
+
+    def _after(self, child: _Child, end: End) -> float:
+        """What follows an end nobody asked for: a new start after the returned seconds, or the end of everything."""
+        now, settings, name = trio.current_time(), self._settings, child.launch.name
+        child.detail = end.why
+        child.ends.append(now)
+        while child.ends[0] < now - settings.restart_window_s:
+            child.ends.popleft()
+        budget = settings.restarts if child.was_ready else min(settings.restarts, _FIRST_TRIES - 1)
+        if end.code == FINAL:
+            self._fail(child, f"{name}: {end.why}")
+        elif len(child.ends) > budget:
+            often = f"gave up after {len(child.ends)} ends within {settings.restart_window_s:g} s"
+            self._fail(child, f"{name}: {end.why}; {often}. Last lines of {child.logfile}:\n{end.tail}")
+        else:
+            log.warning("%s: %s; starting it again", name, end.why)
+            child.restarts += 1
+            child.state = "restarting"
+            return min(_BACKOFF_MAX_S, _BACKOFF_S * 2.0 ** (len(child.ends) - 1))
+        return 0.0
+
+    def _fail(self, child: _Child, reason: str) -> None:
+        child.state = "failed"
+        self._failure = self._failure or RunError(reason)
+        self._leaving = True
+        self._body.cancel()
+
+
+@asynccontextmanager
+async def supervise(
+    settings: config.Supervise, logs: Path, modules: Mapping[Role, str] = MODULES
+) -> AsyncIterator[Supervisor]:
+    """A supervisor for the length of the block; leaving it, by whatever way, drains all children in order.
+
+    Raises RunError (and cancels the block) when a process dies more than supervise.restarts times within
+    supervise.restart_window_s, ends by a ConfigError or RunError of its own, or cannot be made ready.
+    """
+    supervisor = Supervisor(settings, logs, modules)
+    failure: Exception | None = None
+    async with trio.open_nursery() as supervisor._nursery:
+        try:
+            with supervisor._body:
+                try:
+                    yield supervisor
+                except Exception as error:  # raised again below, outside of the nursery
+                    failure = error
+        finally:
+            with trio.CancelScope(shield=True):
+                await supervisor._drain()
+    if supervisor._failure is not None:
+        raise supervisor._failure from failure
+    if failure is not None:
+        raise failure

@@ -1,0 +1,11 @@
+"""The bus: trio over ZeroMQ, and the only package that imports zmq.
+
+`serve` binds a ROUTER that many `connect`ed DEALERs call. Frames: the client sends [id, payload], id 8 bytes
+big-endian; the server sends the same back, id 0 for a push. Delivery is at least once: a client keeps every request
+until its reply and sends all that is open again after each new handshake, so services must be idempotent.
+"""
+
+from spade.transport.client import Client, connect
+from spade.transport.server import Incoming, Server, serve
+
+__all__ = ["Client", "Incoming", "Server", "connect", "serve"]

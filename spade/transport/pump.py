@@ -1,0 +1,167 @@
+"""One ZeroMQ socket inside trio, its settings, and the little that both ends of the bus share.
+
+pyzmq knows no trio. The socket's descriptor is edge-triggered: it turns readable when the socket's *state may have
+changed*, and any operation on the socket may swallow that edge. So one pump task alone waits for the descriptor, every
+operation looks at EVENTS afterwards, and whoever looks wakes those whom the events concern.
+"""
+
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import trio
+import zmq
+
+from spade.config import Bus
+from spade.errors import BusError
+
+NUMBER_BYTES = 8
+PUSH = bytes(NUMBER_BYTES)
+_BATCH = 256  # messages handled before other tasks have their turn
+_LINGER_MS = 500  # what a closed socket may take to hand its last messages (a goodbye) to the system
+_BACKLOG = 4  # queued messages for each one of the window: a request, its repetition, pulses and pushes
+_RECONNECT_MS = 50
+_RECONNECT_MAX_MS = 1_000
+_LOOPBACK = ("ipc://", "tcp://127.", "tcp://localhost:", "tcp://[::1]:")
+
+T = TypeVar("T")
+
+
+class Pump:
+    """A socket that never blocks: `send` succeeds at once or says no, arrivals go to `on_frames` from the pump task."""
+
+    def __init__(self, kind: int, bus: Bus, on_frames: Callable[[list[bytes]], None]) -> None:
+        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(kind)
+        self._on_frames = on_frames
+        self._nap = trio.CancelScope()
+        self._writable = trio.Event()
+        self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes)
+        self.socket.set_hwm(_BACKLOG * bus.window)
+        if kind == zmq.ROUTER:
+            # Without it a ROUTER drops silently what it cannot route or queue.
+            self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        else:
+            # Queue for a live connection only: what a dead one held is sent again by the session, not by ZeroMQ.
+            self.socket.setsockopt(zmq.IMMEDIATE, 1)
+            self.socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
+            self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
+
+    def bind(self, address: str) -> str:
+        """Listen; returns the address with wildcards resolved. Raises BusError."""
+        if not address.startswith(_LOOPBACK):
+            raise BusError(f"{address}: only ipc:// and loopback addresses are served; others need keys")
+        if address.startswith("tcp://") and address.endswith(":0"):
+            address = address[:-1] + "*"
+        try:
+            self.socket.bind(address)
+        except zmq.ZMQError as error:
+            raise BusError(f"{address}: cannot listen there: {zmq.strerror(error.errno or 0)}") from None
+        return self.socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+
+    def connect(self, address: str) -> None:
+        """Connect now or as soon as somebody listens there. Raises BusError for what is no address."""
+        try:
+            self.socket.connect(address)
+        except zmq.ZMQError as error:
+            raise BusError(f"{address}: cannot connect: {zmq.strerror(error.errno or 0)}") from None
+
+    async def run(self) -> None:
+        """The pump task, for as long as the socket is open."""
+        descriptor = self.socket.fileno()
+        while True:
+            self._nap = trio.CancelScope()
+            if self._look() & zmq.POLLIN:
+                self._drain()
+                await trio.lowlevel.checkpoint()
+            else:
+                with self._nap:
+                    await trio.lowlevel.wait_readable(descriptor)
+
+    def send(self, frames: list[bytes]) -> bool:
+        """False where there is no such peer, no connection, or its queue is full."""
+        try:
+            self.socket.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        except zmq.ZMQError as error:
+            if error.errno == errno.EHOSTUNREACH:
+                return False
+            raise
+        finally:
+            self._look()
+        return True
+
+    @property
+    def drained(self) -> bool:
+        """True where nothing that has arrived waits to be handled."""
+        return not self._look() & zmq.POLLIN
+
+    async def writable(self) -> None:
+        """Wait (one task at a time) until `send` may succeed."""
+        self._writable = trio.Event()
+        self._look()
+        await self._writable.wait()
+
+    def close(self) -> None:
+        """Close the socket once the pump task is over."""
+        self.socket.close()
+
+    def _look(self) -> int:
+        events = int(self.socket.get(zmq.EVENTS))
+        if events & zmq.POLLIN:
+            self._nap.cancel()
+        if events & zmq.POLLOUT:
+            self._writable.set()
+        return events
+
+    def _drain(self) -> None:
+        for _ in range(_BATCH):
+            try:
+                frames = self.socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._on_frames(frames)
+
+
+class Beat:
+    """A steady beat that knows how late it is: nobody is called silent for the time we did not run ourselves."""
+
+    def __init__(self, period_s: float) -> None:
+        self._period = period_s
+        self._due = trio.current_time() + period_s
+
+    async def wait(self, interrupt: trio.Event) -> float:
+        """Wait for the next beat or the interrupt; returns by how many seconds it came late."""
+        with trio.move_on_at(self._due):
+            await interrupt.wait()
+        now = trio.current_time()
+        late = max(0.0, now - self._due)
+        self._due = now + self._period
+        return late
+
+
+def put_newest(sender: trio.MemorySendChannel[T], receiver: trio.MemoryReceiveChannel[T], item: T) -> None:
+    """Put into a bounded channel; where it is full the oldest gives way."""
+    try:
+        sender.send_nowait(item)
+    except trio.WouldBlock:
+        receiver.receive_nowait()
+        sender.send_nowait(item)
+
+
+@asynccontextmanager
+async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run endless tasks for the length of the block. What the block raises leaves as itself, not wrapped in a group."""
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        for task in tasks:
+            nursery.start_soon(task)
+        try:
+            yield
+        except Exception as error:  # raised again below, outside of the nursery
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -1,0 +1,237 @@
+"""The serving end of the bus: one ROUTER, the handshake, heartbeats, and the requests that are left for the service."""
+
+import logging
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+import trio
+import zmq
+
+from spade.codec import decode_request, encode
+from spade.config import Bus
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    Done,
+    Goodbye,
+    Heartbeat,
+    Hello,
+    Pulse,
+    Ready,
+    Refused,
+    Rehello,
+    Request,
+    Response,
+)
+from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put_newest
+
+_GONE = 1_024  # departures kept for a service that does not look
+_WAITING = 2  # requests one peer may have waiting, in windows: those it waits for, and those it has given up
+
+log = logging.getLogger(__name__)
+
+
+class Incoming(msgspec.Struct, frozen=True):
+    """A request as a service sees it; `id` is the sender's number, by which the reply finds back."""
+
+    peer: bytes
+    hello: Hello
+    id: int
+    message: Request
+
+
+class Server:
+    """One ROUTER socket. Hello, Heartbeat and Goodbye are answered here, all else comes out of `receive`.
+
+    address      as bound, wildcards resolved
+    peers        who is there, by routing id
+    heartbeats   the newest heartbeat of each peer
+    dropped      messages that made no sense
+    undelivered  replies and pushes whose peer was gone
+    gone         peers that said goodbye, fell silent or read nothing (bounded, newest kept); a peer that lost its
+                 connection and came back is there under a new routing id, and its old one ends up here
+    """
+
+    def __init__(
+        self, digest: str, bus: Bus, ready: Callable[[Hello], Ready | Refused] | None, pulse: Callable[[], Pulse]
+    ) -> None:
+        self.address = ""
+        self.session = secrets.token_hex(8)
+        self.peers: dict[bytes, Hello] = {}
+        self.heartbeats: dict[bytes, Heartbeat] = {}
+        self.dropped = 0
+        self.undelivered = 0
+        self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
+        self._digest = digest
+        self._bus = bus
+        self._ready = ready or (lambda hello: Ready(self.session))
+        self._pulse = pulse
+        self._heard: dict[bytes, float] = {}
+        self._waiting: dict[bytes, int] = {}
+        self._inbox: deque[Incoming] = deque()
+        self._receivers = trio.lowlevel.ParkingLot()
+        self._drained_at = trio.current_time()
+        self._pump = Pump(zmq.ROUTER, bus, self._on_frames)
+
+    async def receive(self) -> Incoming:
+        """The next request, in the order of arrival."""
+        await trio.lowlevel.checkpoint()
+        while not self._inbox:
+            await self._receivers.park()
+        return self._take()
+
+    def receive_nowait(self) -> Incoming | None:
+        """The next request if there is one now."""
+        return self._take() if self._inbox else None
+
+    async def reply(self, incoming: Incoming, response: Response) -> bool:
+        """Answer a request. False (and counted) where its peer is gone: it will ask again if it comes back."""
+        await trio.lowlevel.checkpoint()
+        return self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), response)
+
+    async def push(self, peer: bytes, response: Response) -> bool:
+        """Send without being asked. False (and counted) where the peer is gone."""
+        await trio.lowlevel.checkpoint()
+        return self._deliver(peer, PUSH, response)
+
+    def _take(self) -> Incoming:
+        incoming = self._inbox.popleft()
+        if incoming.peer in self._waiting:
+            self._waiting[incoming.peer] -= 1
+        return incoming
+
+    def _deliver(self, peer: bytes, number: bytes, response: Response) -> bool:
+        if peer not in self.peers:
+            self.undelivered += 1
+            return False
+        payload = encode(response)
+        if len(payload) > self._bus.max_message_bytes:
+            name, limit = type(response).__name__, self._bus.max_message_bytes
+            log.error("a %s of %d bytes is over bus.max_message_bytes = %d", name, len(payload), limit)
+            payload = encode(Refused(f"the {name} has {len(payload)} bytes, over bus.max_message_bytes = {limit}"))
+        if not self._pump.send([peer, number, payload]):
+            # Disconnected, or so far behind that its queue is full. It is sent a Rehello when it speaks again.
+            self.undelivered += 1
+            self._give_up(peer, "does not read")
+            return False
+        return True
+
+    def _on_frames(self, frames: list[bytes]) -> None:
+        match frames:
+            case [peer, number, payload] if len(number) == NUMBER_BYTES and number != PUSH:
+                self._on_payload(peer, number, payload)
+            case _:
+                self._nonsense(frames[0], f"{len(frames)} frames of {[len(frame) for frame in frames[1:9]]} bytes")
+
+    def _on_payload(self, peer: bytes, number: bytes, payload: bytes) -> None:
+        try:
+            message = decode_request(payload)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            self._nonsense(peer, str(error))
+            reason = f"cannot read this message ({error}); do both sides run the same version of spade?"
+            self._pump.send([peer, number, encode(Refused(reason))])
+            return
+        if peer in self.peers:
+            self._heard[peer] = trio.current_time()
+        match message:
+            case Hello():
+                self._on_hello(peer, number, message)
+            case Goodbye():
+                self._pump.send([peer, number, encode(Done())])
+                self._give_up(peer, "goodbye")
+            case _ if peer not in self.peers:
+                self._pump.send([peer, number, encode(Rehello())])
+            case Heartbeat():
+                self.heartbeats[peer] = message
+                self._deliver(peer, number, self._pulse())
+            case _:
+                self._on_request(Incoming(peer, self.peers[peer], int.from_bytes(number, "big"), message))
+
+    def _on_hello(self, peer: bytes, number: bytes, hello: Hello) -> None:
+        answer: Ready | Refused
+        if hello.protocol != PROTOCOL_VERSION:
+            answer = Refused(
+                f"{hello.name} speaks protocol {hello.protocol}, this service {PROTOCOL_VERSION}; "
+                "run the same version of spade"
+            )
+        elif hello.digest != self._digest:
+            answer = Refused(
+                f"{hello.name} has another configuration (digest {hello.digest[:8]}, this run {self._digest[:8]}); "
+                "start it with the run's config.toml"
+            )
+        else:
+            answer = self._ready(hello)
+        if isinstance(answer, Ready):
+            log.info("%s is here (pid %d)", hello.name, hello.pid)
+            self.peers[peer] = hello
+            self._heard[peer] = trio.current_time()
+            # It sends again what it still wants.
+            self._inbox = deque(incoming for incoming in self._inbox if incoming.peer != peer)
+            self._waiting[peer] = 0
+        else:
+            log.warning("refused: %s", answer.reason)
+        self._pump.send([peer, number, encode(answer)])
+
+    def _on_request(self, incoming: Incoming) -> None:
+        if self._waiting[incoming.peer] >= _WAITING * self._bus.window:
+            self._nonsense(incoming.peer, f"more than {_WAITING} windows of requests")
+            reason = f"{_WAITING * self._bus.window} of your requests wait already (bus.window = {self._bus.window})"
+            self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), Refused(reason))
+            return
+        self._waiting[incoming.peer] += 1
+        self._inbox.append(incoming)
+        self._receivers.unpark()
+
+    def _nonsense(self, peer: bytes, what: str) -> None:
+        self.dropped += 1
+        if self.dropped & (self.dropped - 1) == 0:  # the 1st, 2nd, 4th, 8th …: a flood must not fill the log
+            name = self.peers[peer].name if peer in self.peers else f"unknown peer {peer.hex()}"
+            log.warning("dropped %d messages that make no sense so far; the last from %s: %s", self.dropped, name, what)
+
+    def _give_up(self, peer: bytes, why: str) -> None:
+        hello = self.peers.pop(peer, None)
+        if hello is None:
+            return
+        log.info("%s is gone: %s", hello.name, why)
+        del self._heard[peer], self._waiting[peer]
+        self.heartbeats.pop(peer, None)
+        self._inbox = deque(incoming for incoming in self._inbox if incoming.peer != peer)
+        put_newest(self._departed, self.gone, (peer, hello))
+
+    async def _reap(self) -> None:
+        """Give up silent peers. What has arrived is heard first; the time we slept through ourselves does not count."""
+        beat, never = Beat(self._bus.heartbeat_s), trio.Event()
+        while True:
+            late = await beat.wait(never)
+            self._heard = {peer: at + late for peer, at in self._heard.items()}
+            if self._pump.drained:
+                self._drained_at = trio.current_time()
+            for peer, heard in list(self._heard.items()):
+                if self._drained_at - heard > self._bus.silence_s:
+                    self._give_up(peer, f"silent for {self._drained_at - heard:.1f} s")
+
+
+@asynccontextmanager
+async def serve(
+    address: str,
+    *,
+    digest: str,
+    bus: Bus,
+    ready: Callable[[Hello], Ready | Refused] | None = None,
+    pulse: Callable[[], Pulse] = Pulse,
+) -> AsyncIterator[Server]:
+    """Listen on `address` ("ipc://PATH", "tcp://127.0.0.1:PORT", port * or 0 for any free one).
+
+    `ready` has the last word on a peer of the right protocol and digest; `pulse` is what heartbeats are answered with.
+    Raises BusError where the address cannot be served.
+    """
+    server = Server(digest, bus, ready, pulse)
+    try:
+        server.address = server._pump.bind(address)
+        async with background(server._pump.run, server._reap):
+            yield server
+    finally:
+        server._pump.close()
+        server._departed.close()
