@@ -1,0 +1,1 @@
+"""The learner: advantages, batches, the loss, optimisation, published weights and checkpoints."""

@@ -1,0 +1,1 @@
+"""What does the arithmetic of a learner step: one module for each way of running it."""

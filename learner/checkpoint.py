@@ -1,0 +1,93 @@
+"""Checkpoints on disk: a folder that appears whole under its final name, with the checksum of every file in it.
+
+ROOT/step-40/            what the backend wrote, and the manifest
+ROOT/.draft-…/           one being written, or what a crash left of one; never chosen
+"""
+
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from spade.protocol import StepMetrics
+
+MANIFEST = "manifest.json"
+PREFIX = "step-"
+DRAFT = ".draft-"
+
+log = logging.getLogger(__name__)
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """`metrics` are those of `step`; `checksums`: blake2b-128 in hex by file name."""
+
+    step: int
+    metrics: StepMetrics
+    checksums: dict[str, str]
+
+
+def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], None]) -> Path:
+    """Make `root`/step-N of what `save` writes into the folder it is given. Durable when this returns."""
+    root.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
+    save(draft)
+    manifest = Manifest(step, metrics, {path.name: _checksum(path) for path in sorted(draft.iterdir())})
+    (draft / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    for path in (*draft.iterdir(), draft):
+        _sync(path)
+    draft.chmod(0o755)  # mkdtemp's folders are private
+    folder = root / f"{PREFIX}{step}"
+    if folder.exists():  # one that was not chosen at the start: damaged, or it would be ours
+        os.replace(folder, Path(tempfile.mkdtemp(prefix=DRAFT, dir=root)))
+    os.replace(draft, folder)
+    _sync(root)
+    return folder
+
+
+def newest(root: Path) -> tuple[Path, Manifest] | None:
+    """The checkpoint of the highest step that is whole, every byte checked; None where there is none."""
+    for _, folder in reversed(_steps(root)):
+        try:
+            return folder, _verified(folder)
+        except (OSError, ValueError) as error:
+            log.warning("%s: passed over: %s", folder, error)
+    return None
+
+
+def prune(root: Path, step: int, keep: int) -> None:
+    """Delete drafts and all but the newest `keep` up to `step`; one beyond is damaged, or `newest` had chosen it."""
+    kept = [folder for found, folder in _steps(root) if found <= step][-keep:]
+    for folder in [*root.glob(f"{DRAFT}*"), *root.glob(f"{PREFIX}*")]:
+        if folder not in kept:
+            shutil.rmtree(folder)
+
+
+def _steps(root: Path) -> list[tuple[int, Path]]:
+    """All under a final name, by rising step."""
+    return sorted((int(path.name.removeprefix(PREFIX)), path) for path in root.glob(f"{PREFIX}[0-9]*"))
+
+
+def _verified(folder: Path) -> Manifest:
+    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    for name, checksum in manifest.checksums.items():
+        if _checksum(folder / name) != checksum:
+            raise ValueError(f"{name} is damaged")
+    return manifest
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

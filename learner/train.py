@@ -1,0 +1,145 @@
+"""The learner process: take a batch, train, publish, checkpoint; a client of the replay service.
+
+Batches are recorded by step there, so a learner that resumes at step s is given those after s again, in order, and its
+parameters are those of a learner that was never stopped.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import torch
+import trio
+
+from learner import checkpoint, weights
+from learner.backends.base import Backend
+from learner.backends.torch import TorchBackend
+from replay.client import ReplayClient
+from spade.checkpoints import resolve
+from spade.config import Config, digest
+from spade.policy.model import load, pick_device
+from spade.process import Launch, main
+from spade.protocol import PROTOCOL_VERSION, Batch, Hello, StepMetrics
+from spade.transport import connect
+
+log = logging.getLogger(__name__)
+
+
+class Learner:
+    """The loop over one backend. All that computes or writes runs in a worker thread, so that the heart beats on."""
+
+    def __init__(self, backend: Backend, metrics: StepMetrics, replay: ReplayClient, config: Config, run: Path) -> None:
+        self._backend = backend
+        self._metrics = metrics
+        self._replay = replay
+        self._config = config
+        self._weights = run / "weights"
+        self._checkpoints = run / "checkpoints"
+        self._tokenizer = resolve(config.model.path)
+        self._saved = backend.step  # step of the newest checkpoint; 0 needs none
+        self._skipped = 0
+
+    async def live(self) -> None:
+        """Train until cancelled; then keep what was learnt."""
+        if self._saved:  # the acknowledgement may have been lost with the process
+            await self._replay.checkpointed(self._saved)
+        await self._publish()
+        try:
+            while True:
+                await self._step()
+        except trio.Cancelled:
+            # The bus is closing; the replay service hears of this checkpoint at the resume.
+            with trio.CancelScope(shield=True):
+                await self._save()
+            raise
+
+    async def _step(self) -> None:
+        learner = self._config.learner
+        before = trio.current_time()
+        batch = await self._take(self._backend.step + 1)
+        started = trio.current_time()
+        metrics = await trio.to_thread.run_sync(self._backend.train, batch, trio.from_thread.check_cancelled)
+        ended = trio.current_time()
+        self._metrics = msgspec.structs.replace(metrics, wait_s=started - before, step_s=ended - started)
+        self._report()
+        if batch.step % learner.publish_every == 0:
+            await self._publish()
+        if batch.step % learner.checkpoint_every == 0:
+            await self._save()
+            await self._replay.checkpointed(batch.step)
+
+    async def _take(self, step: int) -> Batch:
+        """The batch of `step`, however long it takes to become trainable."""
+        waited_for = ""
+        while True:
+            answer = await self._replay.take_batch(step, self._config.bus.call_deadline_s)
+            if isinstance(answer, Batch):
+                return answer
+            if answer.reason != waited_for:
+                waited_for = answer.reason
+                log.info("step %d waits: %s", step, waited_for)
+
+    async def _publish(self) -> None:
+        model, dtype = self._backend.model, self._config.model.dtype
+        digest, folder = await trio.to_thread.run_sync(weights.publish, model, dtype, self._tokenizer, self._weights)
+        announced = await self._replay.publish(self._backend.step, digest, str(folder), self._metrics)
+        newest = self._replay.client.pulse.weights or announced
+        needed = frozenset({announced.digest, newest.digest})
+        await trio.to_thread.run_sync(weights.prune, self._weights, needed)
+
+    async def _save(self) -> None:
+        """Checkpoint the current step, if it is newer than the last one kept."""
+        step = self._backend.step
+        if step > self._saved:
+            root = self._checkpoints
+            await trio.to_thread.run_sync(checkpoint.write, root, step, self._metrics, self._backend.save)
+            self._saved = step
+            await trio.to_thread.run_sync(checkpoint.prune, root, step, self._config.learner.keep_checkpoints)
+
+    def _report(self) -> None:
+        metrics, step = self._metrics, self._backend.step
+        self._skipped += metrics.skipped
+        self._replay.client.gauges.update(
+            learner_step=float(step),
+            step_s=metrics.step_s,
+            wait_s=metrics.wait_s,
+            trained_tokens_per_s=metrics.trained_tokens / metrics.step_s,
+            skipped_steps=float(self._skipped),
+        )
+        log.info(
+            "step %d: loss %.4f, gradient %.3f, %d tokens, %d + %d sequences, %.1f s after waiting %.1f s",
+            step, metrics.loss, metrics.grad_norm, metrics.trained_tokens, metrics.agent_sequences,
+            metrics.designer_sequences, metrics.step_s, metrics.wait_s,
+        )  # fmt: skip
+
+
+def open_backend(config: Config, checkpoints: Path) -> tuple[Backend, StepMetrics]:
+    """The policy as the newest checkpoint left it, or as model.path gives it; and the metrics of its last step."""
+    if config.learner.threads:
+        torch.set_num_threads(config.learner.threads)
+    model = load(resolve(config.model.path), dtype="float32", device=pick_device(config.learner.device))
+    backend = TorchBackend(model, config)
+    found = checkpoint.newest(checkpoints)
+    if found is None:
+        return backend, StepMetrics()
+    folder, manifest = found
+    backend.load(folder)
+    log.info("resumed at step %d from %s", backend.step, folder)
+    return backend, manifest.metrics
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Serve as the learner of the run directory `launch.run` until cancelled."""
+    hello = Hello(PROTOCOL_VERSION, digest(config), "learner", launch.name, os.getpid())
+    folder = Path(launch.run)
+    async with connect(launch.replay, hello, bus=config.bus) as client:
+        replay = ReplayClient(client, config.bus.call_deadline_s)
+        backend, metrics = await trio.to_thread.run_sync(open_backend, config, folder / "checkpoints")
+        ready()
+        await Learner(backend, metrics, replay, config, folder).live()
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,44 @@
+"""Published weights: Hugging Face folders named by their digest, the newest few of them kept."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from spade.policy.model import publish as publish_folder
+
+# An engine that was told of a version is given the time of so many more publications to load it.
+KEPT = 4
+
+
+def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, Path]:
+    """Write the parameters in `dtype` ("float32" or "bfloat16") to `root`/<digest>; returns (digest, folder).
+
+    tokenizer: the folder whose tokenizer files go along. The same parameters again are the same folder, and the newest.
+    """
+    published = model if dtype == "float32" else _cast(model, getattr(torch, dtype))
+    digest, folder = publish_folder(published, tokenizer, root)
+    os.utime(folder)
+    return digest, folder
+
+
+def prune(root: Path, needed: frozenset[str]) -> None:
+    """Delete what a crash left half-written, and all published weights but the newest `KEPT` and those `needed`."""
+    folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime_ns)
+    drafts = [path for path in folders if path.name.startswith(".")]
+    old = [path for path in folders if path not in drafts][:-KEPT]
+    for path in [*drafts, *(path for path in old if path.name not in needed)]:
+        shutil.rmtree(path)
+
+
+@torch.no_grad()
+def _cast(model: Any, dtype: torch.dtype) -> Any:
+    """A copy of the parameters in `dtype`, without a copy of gradients or a second one in float32."""
+    with torch.device("meta"):
+        copy = type(model)(model.config)
+    copy.load_state_dict({name: value.to(dtype) for name, value in model.state_dict().items()}, assign=True)
+    copy.tie_weights()
+    copy.generation_config = model.generation_config
+    return copy

@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from learner.batch import prepare
+from spade import codec
+from spade.protocol import Group, Trajectory
+
+
+@st.composite
+def trajectories(draw):
+    mask = [False, *draw(st.lists(st.booleans(), min_size=1, max_size=12)), True, *[False] * draw(st.integers(0, 3))]
+    ids = draw(st.lists(st.integers(0, 99), min_size=len(mask), max_size=len(mask)))
+    logprobs = [-1.0 - index if sampled else 0.0 for index, sampled in enumerate(mask)]
+    packed = codec.pack_ids(ids), codec.pack_mask(mask), codec.pack_floats(logprobs)
+    return Trajectory(*packed, ((1, sum(mask)),), draw(st.sampled_from([0.6, 1.0])))
+
+
+@st.composite
+def batches(draw):
+    groups = []
+    for index in range(draw(st.integers(1, 5))):
+        members = draw(st.lists(trajectories(), min_size=1, max_size=5))
+        role = draw(st.sampled_from(["agent", "designer"]))
+        rewards = draw(st.lists(st.floats(0, 1), min_size=len(members), max_size=len(members)))
+        groups.append(Group(str(index), role, tuple(rewards), tuple(members), 0.5))
+    return groups
+
+
+def expected(groups):
+    """Every sampled token with what precedes it, told apart by nothing but plain loops."""
+    found = []
+    for group in groups:
+        for member in group.trajectories:
+            ids, mask = codec.unpack_ids(member.ids).tolist(), list(member.mask)
+            for at in range(len(ids)):
+                if mask[at]:
+                    found.append((tuple(ids[:at]), ids[at], -1.0 - at, member.temperature, group.role == "designer"))
+    return sorted(found)
+
+
+def prepared(work):
+    found = []
+    for micro in work.micro:
+        for index in range(len(micro.target)):
+            before = micro.ids[micro.row[index], : micro.column[index] + 1].tolist()
+            temperature = round(micro.temperature[index].item(), 6)
+            token = micro.target[index].item(), micro.behaviour[index].item(), temperature, micro.designer[index].item()
+            found.append((tuple(before), *token))
+    return sorted(found)
+
+
+@given(batches(), st.integers(1, 60))
+def test_every_sampled_token_is_trained_once_with_what_precedes_it(groups, limit):
+    work = prepare(groups, limit, 32)
+    assert prepared(work) == expected(groups)
+    assert work.trained_tokens == len(expected(groups))
+    assert work.agent_sequences + work.designer_sequences == sum(len(group.trajectories) for group in groups)
+
+
+@given(batches(), st.integers(1, 60))
+def test_micro_batches_stay_within_the_limit(groups, limit):
+    for micro in prepare(groups, limit, 32).micro:
+        assert micro.ids.numel() <= limit or len(micro.ids) == 1
+
+
+@given(batches())
+def test_the_designer_weight_is_on_the_designers_tokens_alone(groups):
+    work = prepare(groups, 40, 3.0)
+    for micro in work.micro:
+        assert (micro.weight[~micro.designer] == 1).all()
+        assert torch.allclose(micro.weight[micro.designer], torch.tensor(work.designer_weight))
+
+
+def test_rows_of_a_micro_batch_have_about_one_length():
+    def group(id, length):
+        tokens = codec.pack_ids([1] * length), b"\0" + b"\1" * (length - 1), codec.pack_floats([0.0] * length)
+        return Group(id, "agent", (0.0, 1.0), (Trajectory(*tokens, ((1, length - 1),), 1.0),) * 2)
+
+    work = prepare([group("short", 5), group("long", 101), group("middle", 51)], 200, 32)
+    assert [tuple(micro.ids.shape) for micro in work.micro] == [(2, 100), (4, 50)]
+
+
+def test_a_batch_without_a_trained_token_is_a_broken_invariant():
+    read = Trajectory(codec.pack_ids([1, 2]), b"\0\0", codec.pack_floats([0.0, 0.0]), (), 1.0)
+    with pytest.raises(ValueError, match="without one trained token"):
+        prepare([Group("g", "agent", (0.0,), (read,))], 10, 32)
+    unprompted = Trajectory(codec.pack_ids([1, 2]), b"\1\0", codec.pack_floats([0.0, 0.0]), ((1, 1),), 1.0)
+    with pytest.raises(ValueError, match="no prompt"):
+        prepare([Group("g", "agent", (0.0,), (unprompted,))], 10, 32)
+
+
+def test_advantages_reach_their_tokens():
+    ids, logprobs = codec.pack_ids([5, 6, 7]), codec.pack_floats([0.0, -1.0, -1.0])
+    member = Trajectory(ids, b"\0\1\1", logprobs, ((1, 2),), 1.0)
+    micro = prepare([Group("g", "agent", (0.0, 1.0), (member, member))], 100, 32).micro[0]
+    assert np.allclose(micro.advantage.tolist(), [-1, -1, 1, 1])

@@ -1,0 +1,45 @@
+import os
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from learner import weights
+from spade.policy.model import parameters_digest
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_published_weights_load_as_the_same_policy(policy, checkpoint_folder, tmp_path, dtype):
+    with torch.no_grad():
+        policy.model.get_input_embeddings().weight.mul_(1.5)  # no longer those of the folder
+    digest, folder = weights.publish(policy.model, dtype, checkpoint_folder, tmp_path / "weights")
+    assert folder == tmp_path / "weights" / digest
+    assert parameters_digest(folder) == digest
+    assert (folder / "tokenizer.json").is_file()
+    loaded = AutoModelForCausalLM.from_pretrained(folder)
+    assert loaded.dtype == getattr(torch, dtype)
+    ids = torch.arange(20)[None]
+    found, expected = loaded.float()(ids).logits, policy.model(ids).logits
+    assert torch.allclose(found, expected, atol=1e-5 if dtype == "float32" else 0.3)
+    assert policy.model.dtype == torch.float32
+
+
+def test_the_same_parameters_are_the_same_folder(policy, checkpoint_folder, tmp_path):
+    first = weights.publish(policy.model, "float32", checkpoint_folder, tmp_path / "weights")
+    again = weights.publish(policy.model, "float32", checkpoint_folder, tmp_path / "weights")
+    assert first == again
+    assert os.listdir(tmp_path / "weights") == [first[0]]
+
+
+def test_the_newest_and_the_needed_are_kept(policy, checkpoint_folder, tmp_path):
+    root = tmp_path / "weights"
+    digests = []
+    for index in range(weights.KEPT + 3):
+        with torch.no_grad():
+            policy.model.get_input_embeddings().weight.add_(0.01)
+        digest, folder = weights.publish(policy.model, "float32", checkpoint_folder, root)
+        os.utime(folder, (index, index))
+        digests.append(digest)
+    (root / ".draft-crashed").mkdir()
+    weights.prune(root, frozenset({digests[1]}))
+    assert set(os.listdir(root)) == {digests[1], *digests[-weights.KEPT :]}
