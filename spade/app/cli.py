@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from spade.errors import ConfigError, SpadeError
+from spade.protocol import Role
 
 app = typer.Typer(
     help="Self-play for language models: one policy designs executable environments and learns to play them.",
@@ -71,7 +72,7 @@ def actors_up(
     """Add actors to a run that is up; Ctrl-C drains them."""
     from spade.app.up import run_actors
 
-    counts = {"designer": designers, "agent": agents, "env-runner": runners, "engine": engines}
+    counts: dict[Role, int] = {"designer": designers, "agent": agents, "env-runner": runners, "engine": engines}
     run_actors(config, connect, run, counts, tuple(set_ or ()))
 
 

@@ -4,15 +4,44 @@ import os
 import platform
 import shutil
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from importlib import metadata, util
 from pathlib import Path
 
+import msgspec
+import trio
 from rich.console import Console
 from rich.table import Table
 
+from spade.config import Sandbox, load
+from spade.errors import SpadeError
+from spade.protocol import Faulted, Observed
+
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "math-verify")
 _EXTRAS = ("deepspeed", "vllm")
+_PROGRAM = """
+class ProbeEnv:
+    def reset(self, seed):
+        return "ready", {{}}
+    def step(self, action):
+        {step}
+        return "done", 1.0, True, False, {{}}
+    def solution(self):
+        return []
+    def close(self):
+        pass
+"""
+_ATTACKS = {
+    "endless loop": "while True: pass",
+    "eat memory": "bytearray(2**40)",
+    "write a file": "open('{folder}/file', 'w').write('x')",
+    "start a process": "import os; os.fork()",
+    "open the network": "import socket; socket.socket()",
+    "read a file": "open('/etc/passwd').read()",
+}
+PROBE_S = 0.5
 _GIB = 2**30
 _DISK_GIB = 5
 
@@ -60,6 +89,34 @@ def _packages() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    from actors.sandbox import describe
+    """Run small programs behind the walls and see what each of them may do."""
+    try:
+        yield from trio.run(_probe)
+    except SpadeError as error:
+        yield "sandbox", False, str(error)
 
-    yield from describe()
+
+async def _probe() -> list[Check]:
+    limits = msgspec.structs.replace(load().sandbox, step_s=PROBE_S)
+    with tempfile.TemporaryDirectory() as folder:
+        # Open to all, so that only a wall can be what refuses the write.
+        Path(folder).chmod(0o777)
+        attacks = {what: step.format(folder=folder) for what, step in _ATTACKS.items()}
+        return await _attack(attacks, limits)
+
+
+async def _attack(attacks: dict[str, str], limits: Sandbox) -> list[Check]:
+    from actors.sandbox import open_sandbox
+
+    found: list[Check] = []
+    async with open_sandbox(limits) as sandbox:
+        started = time.monotonic()
+        answer = await sandbox.open("doctor", _PROGRAM.format(step="pass"), 0, 1)
+        spawn = f"first observation after {1000 * (time.monotonic() - started):.0f} ms"
+        found.append(("sandbox", isinstance(answer, Observed), spawn))
+        for what, step in attacks.items():
+            await sandbox.open("doctor", _PROGRAM.format(step=step), 0, 1)
+            answer = await sandbox.step("doctor", 1, "")
+            held = isinstance(answer, Faulted)
+            found.append((f"  {what}", held, f"refused ({answer.kind})" if isinstance(answer, Faulted) else "succeeds"))
+    return found
