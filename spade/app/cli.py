@@ -109,11 +109,17 @@ def stop(run: RunArgument) -> None:
 
 
 @app.command()
-def top(run: RunArgument) -> None:
+def top(
+    run: RunArgument,
+    svg: Annotated[Path | None, typer.Option(help="Draw the view once into this SVG file instead.")] = None,
+) -> None:
     """Attach the live view to a run; Ctrl-C detaches."""
-    from spade.app.commands import show_top
+    from spade.app.commands import draw_top, show_top
 
-    show_top(run)
+    if svg is None:
+        show_top(run)
+    else:
+        draw_top(run, svg)
 
 
 @app.command()

@@ -12,6 +12,8 @@ import trio
 from spade.app.rundir import RunDir
 from spade.errors import RunError
 
+PICTURE = (100, 30)  # columns and lines of a drawn view
+
 
 def print_status(path: Path, as_json: bool) -> None:
     """`spade status`."""
@@ -43,6 +45,23 @@ def show_top(path: Path) -> None:
         trio.run(watch)
     except KeyboardInterrupt:
         return
+
+
+def draw_top(path: Path, svg: Path) -> None:
+    """`spade top --svg`: the view of a live run, or of how a run was left, as a picture."""
+    import io
+
+    from rich.console import Console
+
+    from spade.app.observe import read_status
+    from spade.app.view import render
+
+    width, height = PICTURE
+    status = trio.run(read_status, RunDir(path))
+    console = Console(width=width, height=height, record=True, file=io.StringIO(), force_terminal=True)
+    console.print(render(status, width, height), height=height)
+    console.save_svg(str(svg), title=f"spade top {path}")
+    print(svg)
 
 
 def stop_run(path: Path) -> None:

@@ -90,19 +90,15 @@ def _packages() -> Iterator[Check]:
 
 def _sandbox() -> Iterator[Check]:
     """Run small programs behind the walls and see what each of them may do."""
-    try:
-        yield from trio.run(_probe)
-    except SpadeError as error:
-        yield "sandbox", False, str(error)
-
-
-async def _probe() -> list[Check]:
     limits = msgspec.structs.replace(load().sandbox, step_s=PROBE_S)
     with tempfile.TemporaryDirectory() as folder:
         # Open to all, so that only a wall can be what refuses the write.
         Path(folder).chmod(0o777)
         attacks = {what: step.format(folder=folder) for what, step in _ATTACKS.items()}
-        return await _attack(attacks, limits)
+        try:
+            yield from trio.run(_attack, attacks, limits)
+        except SpadeError as error:
+            yield "sandbox", False, str(error)
 
 
 async def _attack(attacks: dict[str, str], limits: Sandbox) -> list[Check]:
