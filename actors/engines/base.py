@@ -1,0 +1,51 @@
+"""What every engine offers. An engine is driven by one thread; nothing in it waits."""
+
+from typing import Protocol
+
+from spade.protocol import Generate, Generated, Weights
+
+
+class Engine(Protocol):
+    """Batched sampling with continuous admission: requests come and go between two decode steps."""
+
+    version: int  # policy version of the weights in use
+
+    @property
+    def busy(self) -> bool:
+        """True while `step` has work."""
+        ...
+
+    @property
+    def active(self) -> int:
+        """Sequences being sampled."""
+        ...
+
+    @property
+    def queued(self) -> int:
+        """Requests that wait for a row."""
+        ...
+
+    @property
+    def sampled(self) -> int:
+        """Tokens sampled since the start."""
+        ...
+
+    def refusal(self, request: Generate) -> str | None:
+        """Why `request` can never be served, None if it can. Pure; may be asked from any thread."""
+        ...
+
+    def submit(self, id: int, request: Generate) -> None:
+        """Queue a request that `refusal` has nothing against, under an id of the caller's that is not in use."""
+        ...
+
+    def cancel(self, id: int) -> None:
+        """Forget a request; it may have been answered already."""
+        ...
+
+    def step(self) -> list[tuple[int, Generated]]:
+        """One decode step: admit what fits, sample one token for every sequence, return those that ended."""
+        ...
+
+    def load_weights(self, weights: Weights) -> None:
+        """Sample from `weights` from the next step on; sequences in flight go on. Raises RunError where unfit."""
+        ...

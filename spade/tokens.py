@@ -1,0 +1,193 @@
+"""Text to tokens and back by the checkpoint's own tokenizer and chat template, without transformers.
+
+The template runs in the same sandboxed jinja2 environment that transformers uses, so both render alike.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import tokenizers
+from jinja2 import Template, TemplateError, nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from spade.errors import RunError
+
+
+class Message(Protocol):
+    """Anything with a role (system, user, assistant) and content."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
+
+
+class Tokenizer:
+    """A checkpoint's tokenizer; `end_ids` are the tokens that end a turn."""
+
+    def __init__(
+        self, bpe: tokenizers.Tokenizer, template: Template, variables: Mapping[str, Any], end_ids: frozenset[int]
+    ) -> None:
+        self._bpe = bpe
+        self._template = template
+        self._variables = variables
+        self.end_ids = end_ids
+
+    @classmethod
+    def load(cls, folder: Path, *, thinking: bool = False) -> "Tokenizer":
+        """Read tokenizer.json, the chat template and the end-of-turn tokens of a Hugging Face folder.
+
+        `thinking` is the template's `enable_thinking`. Raises RunError where a file is missing or does not parse.
+        """
+        settings = _read_json(folder / "tokenizer_config.json")
+        try:
+            bpe = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # the Rust side raises bare Exception
+            raise RunError(f"{folder / 'tokenizer.json'}: {error}") from None
+        variables = {**_special_tokens(settings), "enable_thinking": thinking}
+        return cls(bpe, _compile(_template_text(folder, settings)), variables, end_ids(folder))
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of `text`; special tokens written out in it count as such, none is added."""
+        ids: list[int] = self._bpe.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of `ids` without special tokens."""
+        text: str = self._bpe.decode(ids, skip_special_tokens=True)
+        return text
+
+    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = False) -> str:
+        """The conversation as the model reads it. Raises RunError where the template refuses it."""
+        chat = [{"role": message.role, "content": message.content} for message in messages]
+        try:
+            return self._template.render(messages=chat, add_generation_prompt=add_generation_prompt, **self._variables)
+        except TemplateError as error:
+            raise RunError(f"the model's chat template refuses the conversation: {error}") from None
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        """Ids of the conversation up to where the assistant is to speak."""
+        return self.encode(self.render(messages, add_generation_prompt=True))
+
+    def turn_ids(self, messages: Sequence[Message], sampled: Sequence[int], observation: Message) -> list[int]:
+        """What stands between an assistant's sampled tokens and its next turn, so that these are never tokenised again.
+
+        `messages` is the conversation before the assistant spoke; `sampled` the ids it sampled, whose end-of-turn
+        token, if it came to that, is not repeated. The text is what the template puts after an assistant's content.
+        """
+        marker = _marker([*messages, observation])
+        chat = [*messages, _Assistant(marker), observation]
+        rest = self.render(chat, add_generation_prompt=True).partition(marker)[2]
+        if not rest:
+            raise RunError("the model's chat template drops what an assistant said; it cannot hold a conversation")
+        ids = self.encode(rest)
+        ended = bool(sampled) and sampled[-1] in self.end_ids
+        return ids[1:] if ended and ids[0] in self.end_ids else ids
+
+
+class _Assistant:
+    role = "assistant"
+
+    def __init__(self, content: str) -> None:
+        self.content = content
+
+
+def _marker(messages: Sequence[Message]) -> str:
+    """A word that occurs in none of `messages` (a program may print anything)."""
+    marker = "assistant-content"
+    while any(marker in message.content for message in messages):
+        marker += "-here"
+    return marker
+
+
+def end_ids(folder: Path) -> frozenset[int]:
+    """Tokens that end a turn: generation_config's eos_token_id and the tokenizer's eos_token."""
+    found: set[int] = set()
+    generation = folder / "generation_config.json"
+    if generation.is_file():
+        listed = _read_json(generation).get("eos_token_id")
+        found.update([listed] if isinstance(listed, int) else listed or [])
+    eos = _special_tokens(_read_json(folder / "tokenizer_config.json")).get("eos_token")
+    entries = _read_json(folder / "tokenizer.json").get("added_tokens", [])
+    found.update(entry["id"] for entry in entries if entry["content"] == eos)
+    if not found:
+        raise RunError(f"{folder}: neither generation_config.json nor tokenizer_config.json names an end-of-turn token")
+    return frozenset(found)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: {error}; a checkpoint folder needs this file") from None
+    if not isinstance(tree, dict):
+        raise RunError(f"{path}: a JSON object is expected")
+    return tree
+
+
+def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
+    """`bos_token`, `eos_token` and the like as templates use them; each is a string or an object with `content`."""
+    tokens = {}
+    for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
+        value = settings.get(name)
+        text = value.get("content") if isinstance(value, dict) else value
+        if isinstance(text, str):
+            tokens[name] = text
+    return tokens
+
+
+def _template_text(folder: Path, settings: Mapping[str, Any]) -> str:
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    template = settings.get("chat_template")
+    if isinstance(template, list):
+        template = {entry["name"]: entry["template"] for entry in template}.get("default")
+    if not isinstance(template, str):
+        raise RunError(
+            f"{folder}: no chat template (chat_template.jinja or tokenizer_config.json); use an instruct checkpoint"
+        )
+    return template
+
+
+class _Generation(Extension):
+    """`{% generation %}…{% endgeneration %}` marks what a model said; rendering lets it through."""
+
+    tags = {"generation"}  # noqa: RUF012 (declared so by jinja2)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)
+
+
+def _compile(text: str) -> Template:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = _tojson
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    try:
+        return environment.from_string(text)
+    except TemplateError as error:
+        raise RunError(f"the model's chat template does not parse: {error}") from None
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def _strftime_now(format: str) -> str:
+    return datetime.now().strftime(format)
+
+
+def _tojson(value: object, ensure_ascii: bool = False, **options: Any) -> str:
+    # jinja2's own filter escapes HTML, which no model was trained on.
+    return json.dumps(value, ensure_ascii=ensure_ascii, **options)

@@ -1,0 +1,80 @@
+"""What tests share: the hypothesis profile, one torch thread, and a tiny random checkpoint."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("spade", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("spade")
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+TEMPLATE = """\
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+
+def write_tokenizer(folder: Path, template: str = TEMPLATE) -> int:
+    """A byte-level BPE with a Qwen-like template as Hugging Face lays it out; returns the size of the vocabulary."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320, special_tokens=list(SPECIAL), initial_alphabet=alphabet, show_progress=False
+    )
+    bpe.train_from_iterator(["open the left door\nuser assistant system\nActions: left right"] * 4, trainer)
+    bpe.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "chat_template": template,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    size: int = bpe.get_vocab_size()
+    return size
+
+
+def write_checkpoint(folder: Path, seed: int = 0) -> Path:
+    """A random Qwen3 of some 20 thousand parameters with its tokenizer."""
+    import torch
+    from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
+
+    torch.set_num_threads(1)
+    vocabulary = write_tokenizer(folder)
+    end = [0, 2]  # <|endoftext|>, <|im_end|>
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(
+            Qwen3Config(
+                vocab_size=vocabulary,
+                hidden_size=32,
+                intermediate_size=64,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                head_dim=8,
+                max_position_embeddings=512,
+                tie_word_embeddings=True,
+                initializer_range=0.2,
+                eos_token_id=end,
+            )
+        )
+    model.generation_config = GenerationConfig(eos_token_id=end, pad_token_id=0)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory) -> Path:
+    """Folder of a tiny random Qwen3 checkpoint in the Hugging Face layout. Read only: tests share it."""
+    return write_checkpoint(tmp_path_factory.mktemp("tiny"))

@@ -1,0 +1,172 @@
+"""Tokens: the template renders as in transformers, and turns are put together without tokenising anything twice."""
+
+import json
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+from conftest import TEMPLATE, write_tokenizer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spade.errors import RunError
+from spade.tokens import Tokenizer
+
+
+class Said(NamedTuple):
+    role: str
+    content: str
+
+
+# As in Qwen3: thoughts before the last question are stripped, an answer without thoughts shows an empty one.
+THINKING = """\
+{%- set ns = namespace(last=-1) %}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.role == 'assistant' %}
+        {%- set content = message.content.split('</think>')[-1].lstrip('\\n') %}
+        {%- if loop.index0 > ns.last %}
+            {{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' + content + '<|im_end|>\\n' }}
+        {%- else %}
+            {{- '<|im_start|>assistant\\n' + content + '<|im_end|>\\n' }}
+        {%- endif %}
+    {%- else %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+TOOLBOX = """\
+{% for message in messages %}
+    {% if message.role == 'system' %}{% continue %}{% endif %}
+    {% if message.role == 'assistant' %}
+[{% generation %}{{ message.content | tojson }}{% endgeneration %}]
+    {% else %}
+{{ bos_token }}{{ message | tojson(indent=1) }}{{ eos_token }}
+    {% endif %}
+{% endfor %}
+"""
+CHAT = [Said("system", "Play."), Said("user", "Find <it> & win."), Said("assistant", "left"), Said("user", "No.")]
+END = 2  # <|im_end|>
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(template=TEMPLATE, **options):
+        write_tokenizer(tmp_path, template)
+        return Tokenizer.load(tmp_path, **options)
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    write_tokenizer(folder)
+    return Tokenizer.load(folder)
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, THINKING, TOOLBOX])
+@pytest.mark.parametrize("thinking", [False, True])
+def test_renders_as_transformers_does(load, template, thinking):
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    chat = [message._asdict() for message in CHAT]
+    variables = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "enable_thinking": thinking}
+    expected, _ = render_jinja_template([chat], chat_template=template, add_generation_prompt=True, **variables)
+    assert load(template, thinking=thinking).render(CHAT, add_generation_prompt=True) == expected[0]
+
+
+WORDS = st.text(alphabet=st.sampled_from("abcd .\n<|\\{}é象"), max_size=30).map(lambda text: f"x{text}")
+
+
+@given(observations=st.lists(WORDS, min_size=2, max_size=5), answers=st.lists(WORDS, min_size=5, max_size=5))
+def test_turns_put_together_are_the_whole_conversation(tokenizer, observations, answers):
+    ids = tokenizer.prompt_ids([Said("user", observations[0])])
+    chat = [Said("user", observations[0])]
+    for answer, observation in zip(answers, observations[1:], strict=False):
+        sampled = [*tokenizer.encode(answer), END]
+        ids += sampled + tokenizer.turn_ids(chat, sampled, Said("user", observation))
+        chat += [Said("assistant", answer), Said("user", observation)]
+    assert ids == tokenizer.prompt_ids(chat)
+
+
+def test_a_turn_cut_short_is_ended_for_the_model(tiny_checkpoint):
+    tokenizer = Tokenizer.load(tiny_checkpoint)
+    chat = [Said("user", "go")]
+    sampled = tokenizer.encode("left")
+    delta = tokenizer.turn_ids(chat, sampled, Said("user", "no"))
+    assert delta[0] == END
+    assert delta[1:] == tokenizer.turn_ids(chat, [*sampled, END], Said("user", "no"))
+    assert delta[1:] == tokenizer.turn_ids(chat, [*sampled, 0], Said("user", "no")), "<|endoftext|> ends a turn as well"
+
+
+def test_sampled_thoughts_stay_where_they_are(load):
+    tokenizer = load(THINKING)
+    chat = [Said("user", "go")]
+    sampled = [*tokenizer.encode("<think>hm</think>left"), END]
+    delta = tokenizer.turn_ids(chat, sampled, Said("user", "no"))
+    assert delta == tokenizer.encode("\n<|im_start|>user\nno<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
+def test_an_observation_may_contain_anything(tokenizer):
+    chat = [Said("user", "assistant-content")]
+    plain = tokenizer.encode("\n<|im_start|>user\nassistant-content-here<|im_end|>\n<|im_start|>assistant\n")
+    assert tokenizer.turn_ids(chat, [END], Said("user", "assistant-content-here")) == plain
+
+
+def test_decode_leaves_special_tokens_out(tokenizer):
+    assert tokenizer.decode([*tokenizer.encode("é left"), END]) == "é left"
+
+
+def test_end_of_turn_tokens_come_from_both_files(tiny_checkpoint, load):
+    assert Tokenizer.load(tiny_checkpoint).end_ids == {0, END}
+    assert load().end_ids == {END}
+
+
+def test_the_template_file_wins(tmp_path, load):
+    (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}!")
+    assert load().render(CHAT) == "Play.!"
+
+
+def test_a_named_template(tmp_path, load):
+    assert load([{"name": "tool_use", "template": "x"}, {"name": "default", "template": "y"}]).render(CHAT) == "y"
+
+
+@pytest.mark.parametrize(
+    ("template", "complaint"),
+    [
+        (None, "no chat template"),
+        ("{% for %}", "does not parse"),
+        ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
+        ("{{ messages.append(1) }}", "refuses the conversation"),
+        ("{{ messages[0].content }}", "drops what an assistant said"),
+    ],
+)
+def test_complaints_are_one_clear_line(load, template, complaint):
+    with pytest.raises(RunError, match=complaint) as caught:
+        load(template).turn_ids(CHAT[:2], [], CHAT[3])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_its_files(tmp_path, load):
+    with pytest.raises(RunError, match=r"tokenizer_config\.json: .*a checkpoint folder needs this file"):
+        Tokenizer.load(tmp_path)
+    load()
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**settings, "eos_token": None}))
+    with pytest.raises(RunError, match="names an end-of-turn token"):
+        Tokenizer.load(tmp_path)
+
+
+def test_light_roles_can_afford_it():
+    code = "import sys, spade.tokens, spade.checkpoints; assert not {'torch', 'transformers'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
