@@ -1,0 +1,1 @@
+"""The acting side: designers, agents, env-runners and engines."""

@@ -1,0 +1,111 @@
+"""The agent process: leases plays, has many episodes at once, hands in how they ended.
+
+What an environment does wrong voids the play; what our own services do wrong gives it back, to be played again on the
+same seed.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from actors.episode import Episode
+from actors.leasing import keep_busy
+from actors.session import Session, attend
+from replay.client import ReplayClient
+from spade.config import Config
+from spade.errors import BusError
+from spade.process import Launch, main
+from spade.protocol import PlayLease, Program, SubmitPlay
+
+LEASE_BATCH = 8
+LEASE_WAIT_S = 5.0
+CACHED_PROGRAMS = 256
+
+log = logging.getLogger(__name__)
+
+
+class Programs:
+    """The programs played last, by environment; a bounded number of them."""
+
+    def __init__(self, replay: ReplayClient, size: int = CACHED_PROGRAMS) -> None:
+        self._replay = replay
+        self._size = size
+        self._kept: OrderedDict[str, Program] = OrderedDict()
+        self._fetching = trio.Lock()
+
+    async def get(self, environment: str) -> Program:
+        """Asked for once, however many plays of it begin together. Raises RefusedError where there is no such one."""
+        async with self._fetching:
+            if environment not in self._kept:
+                self._kept[environment] = await self._replay.program(environment)
+                if len(self._kept) > self._size:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(environment)
+            return self._kept[environment]
+
+
+class Agent:
+    """Gauges: `episodes` going on, `plays` handed in, `plays_released` given back, `turns` played."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._config = session.config
+        self._replay = session.replay
+        self._programs = Programs(session.replay)
+        self._gauges = session.gauges
+        self._gauges.update(episodes=0, plays=0, plays_released=0, turns=0)
+
+    async def work(self) -> None:
+        """Play until cancelled; plays in hand are given back then."""
+        await keep_busy(self._config.actors.episodes_in_flight, LEASE_BATCH, self._lease, self._play)
+
+    async def _lease(self, count: int) -> tuple[PlayLease, ...]:
+        await self._session.services()
+        return await self._replay.lease_plays(count, LEASE_WAIT_S)
+
+    async def _play(self, lease: PlayLease) -> None:
+        self._gauges["episodes"] += 1
+        try:
+            ended = await self._attempt(lease)
+        except trio.Cancelled:
+            self._session.send(partial(self._replay.release_play, lease, "the agent leaves"))
+            raise
+        finally:
+            self._gauges["episodes"] -= 1
+        if isinstance(ended, SubmitPlay):
+            await self._session.hand_in(partial(self._replay.submit_play, ended))
+            self._gauges["plays"] += 1
+        else:
+            log.info("play %s given back: %s", lease.id, ended)
+            await self._session.hand_in(partial(self._replay.release_play, lease, ended))
+            self._gauges["plays_released"] += 1
+            # The slot rests a beat, so that services in trouble are not hammered with the same play.
+            await trio.sleep(self._config.bus.heartbeat_s)
+
+    async def _attempt(self, lease: PlayLease) -> SubmitPlay | str:
+        """How the play ended, or why it has to be played again."""
+        within_s = self._config.play.lease_s
+        with trio.move_on_after(within_s):
+            try:
+                program = await self._programs.get(lease.environment)
+                with self._session.runners.hold() as runner:
+                    return await Episode(self._session, lease, runner, program).play()
+            except BusError as error:
+                return str(error)
+        return f"not over within play.lease_s = {within_s:g} s"
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """An agent process, until cancelled."""
+
+    async def work(session: Session) -> None:
+        await Agent(session).work()
+
+    await attend(launch, config, config.play.lease_s, ready, work)
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,52 @@
+"""The documents that ground designs: the corpus that ships with the package, or any JSONL of texts."""
+
+from pathlib import Path
+
+import msgspec
+
+from actors.prompts import Document
+from spade.errors import ConfigError
+
+BUILTIN = Path(__file__).parent / "documents.jsonl"
+_TITLE_CHARACTERS = 60
+
+
+class _Line(msgspec.Struct):
+    """One line of a corpus; `text` alone is a must."""
+
+    text: str
+    id: str | int | None = None
+    field: str = ""
+    title: str = ""
+
+
+def load(path: str) -> tuple[Document, ...]:
+    """The documents of "builtin" or of a JSONL file, in its order; blank lines are skipped.
+
+    A line without `id` gets its number, one without `title` its first words. Raises ConfigError where there is no such
+    file, a line is no document, or there is none.
+    """
+    file = BUILTIN if path == "builtin" else Path(path)
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(f"design.corpus: {file}: {error.strerror}; give a JSONL file or 'builtin'") from None
+    decoder = msgspec.json.Decoder(_Line)
+    documents = tuple(_document(file, number, line, decoder) for number, line in enumerate(lines, 1) if line.strip())
+    if not documents:
+        raise ConfigError(f"design.corpus: {file} holds no document; one JSON object with a 'text' stands on each line")
+    return documents
+
+
+def _document(file: Path, number: int, line: bytes, decoder: msgspec.json.Decoder[_Line]) -> Document:
+    try:
+        read = decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"design.corpus: {file}, line {number}: {error}; a line is a JSON object with a 'text'"
+        ) from None
+    text = read.text.strip()
+    if not text:
+        raise ConfigError(f"design.corpus: {file}, line {number}: the text is empty")
+    title = read.title.strip() or " ".join(text.split())[:_TITLE_CHARACTERS]
+    return Document(str(number if read.id is None else read.id), read.field, title, text)

@@ -1,0 +1,240 @@
+"""The designer process: leases design jobs, has programs and hints written, hands in those that pass admission.
+
+An attempt that fails is rejected with its stage and reason, and kept; the last one closes the job as failed. What our
+own services do wrong is no attempt: it gives the job back.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import trio
+
+from actors import corpus
+from actors.leasing import keep_busy
+from actors.prompts import Document, Profile
+from actors.rollout import TrajectoryBuilder
+from actors.session import Session, attend
+from spade.codec import pack_ids, unpack_ids
+from spade.config import Config
+from spade.errors import BusError, ConfigError
+from spade.process import Launch, main
+from spade.protocol import (
+    DesignJob,
+    Generated,
+    MemorySeed,
+    RejectCandidate,
+    SubmitEnvironment,
+    Trajectory,
+    Validate,
+    Verdict,
+)
+from spade.seeds import derive
+from spade.tokens import Tokenizer
+
+LEASE_BATCH = 4
+LEASE_WAIT_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One attempt as the model wrote it; `cut` at design.max_tokens."""
+
+    number: int
+    document: str
+    completion: str
+    trajectory: Trajectory
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where and why an attempt failed admission."""
+
+    stage: str
+    reason: str
+
+
+class Designer:
+    """Gauges: `designs` going on, `drafts` written, `rejects` and `admitted` handed in, `designs_released`."""
+
+    def __init__(self, session: Session, documents: Sequence[Document]) -> None:
+        self._session = session
+        self._config = session.config
+        self._replay = session.replay
+        self._documents = documents
+        self._gauges = session.gauges
+        self._gauges.update(designs=0, drafts=0, rejects=0, admitted=0, designs_released=0)
+
+    async def work(self) -> None:
+        """Design until cancelled; jobs in hand are given back then."""
+        await keep_busy(self._config.actors.designs_in_flight, LEASE_BATCH, self._lease, self._design)
+
+    async def _lease(self, count: int) -> tuple[DesignJob, ...]:
+        await self._session.services()
+        return await self._replay.lease_designs(count, LEASE_WAIT_S)
+
+    async def _design(self, job: DesignJob) -> None:
+        self._gauges["designs"] += 1
+        try:
+            ended = await self._try(job)
+        except trio.Cancelled:
+            self._session.send(partial(self._replay.release_design, job))
+            raise
+        finally:
+            self._gauges["designs"] -= 1
+        if isinstance(ended, str):
+            log.info("job %s given back: %s", job.id, ended)
+            await self._session.hand_in(partial(self._replay.release_design, job))
+            self._gauges["designs_released"] += 1
+            # The slot rests a beat, so that services in trouble are not hammered with the same job.
+            await trio.sleep(self._config.bus.heartbeat_s)
+        else:
+            await self._hand_in(ended)
+
+    async def _try(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate | str:
+        """What closes the job, or why it has to be done again."""
+        within_s = self._config.design.lease_s
+        with trio.move_on_after(within_s):
+            try:
+                return await self._attempts(job)
+            except BusError as error:
+                return str(error)
+        return f"not done within design.lease_s = {within_s:g} s"
+
+    async def _attempts(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
+        """One after the other, until one is admitted or the last has failed."""
+        design = self._config.design
+        document = self._documents[job.draw % len(self._documents)]
+        room = self._config.engine.context_tokens - design.max_tokens
+        prompt = fit_prompt(self._session.profile, self._session.tokenizer, job, document, room)
+        number = 0
+        while True:
+            number += 1
+            draft = await self._write(job, number, document, prompt)
+            examined = await self._examine(job, draft)
+            if isinstance(examined, SubmitEnvironment):
+                return examined
+            rejected = _reject(job, draft, examined, last=number == design.attempts)
+            if rejected.last:
+                return rejected
+            await self._hand_in(rejected)
+
+    async def _hand_in(self, result: SubmitEnvironment | RejectCandidate) -> None:
+        if isinstance(result, SubmitEnvironment):
+            await self._session.hand_in(partial(self._replay.submit_environment, result))
+            self._gauges["admitted"] += 1
+        else:
+            await self._session.hand_in(partial(self._replay.reject_candidate, result))
+            self._gauges["rejects"] += 1
+
+    async def _write(self, job: DesignJob, number: int, document: Document, prompt: list[int]) -> Draft:
+        design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
+        builder.read(prompt)
+        seed = derive(b"", "design", job.sampler, number)
+        generated = await self._session.generate(builder.ids, design.max_tokens, design.temperature, seed)
+        builder.sampled(generated)
+        self._gauges["drafts"] += 1
+        return Draft(number, document.id, self._text(generated), builder.trajectory(), generated.finish == "length")
+
+    async def _examine(self, job: DesignJob, draft: Draft) -> SubmitEnvironment | Failure:
+        if draft.cut:
+            return Failure("length", f"not finished within design.max_tokens = {self._config.design.max_tokens}")
+        source = self._session.profile.program(draft.completion)
+        if source is None:
+            return Failure("extract", "there is no program in the completion")
+        verdict = await self._validate(source, derive(b"", "validate", job.sampler, draft.number))
+        if not verdict.passed:
+            return Failure(verdict.stages[-1].name, verdict.stages[-1].reason)
+        hint = await self._hint(source, derive(b"", "hint", job.sampler, draft.number))
+        if not hint:
+            return Failure("hint", "no hint was written, or the program leaves no room for one")
+        return SubmitEnvironment(
+            job=job.id,
+            lease=job.lease,
+            attempt=draft.number,
+            document=draft.document,
+            name=verdict.name,
+            source=source,
+            hint=hint,
+            seed_sensitive=verdict.seed_sensitive,
+            first_observation=verdict.first_observation,
+            trajectory=draft.trajectory,
+        )
+
+    async def _validate(self, source: str, seed: int) -> Verdict:
+        reply = await self._session.runners.call(Validate(source, seed), self._config.design.lease_s)
+        if not isinstance(reply, Verdict):
+            raise BusError(f"an env-runner answered Validate with {type(reply).__name__}")
+        return reply
+
+    async def _hint(self, source: str, seed: int) -> str:
+        """The hint of a program, "" if there is none. It is not trained on, so it needs no trajectory."""
+        design = self._config.design
+        prompt = self._session.tokenizer.prompt_ids(self._session.profile.hint(source))
+        if len(prompt) + design.hint_max_tokens > self._config.engine.context_tokens:
+            return ""
+        generated = await self._session.generate(pack_ids(prompt), design.hint_max_tokens, design.temperature, seed)
+        return self._session.profile.hint_text(self._text(generated))
+
+    def _text(self, generated: Generated) -> str:
+        return self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
+
+
+def fit_prompt(profile: Profile, tokenizer: Tokenizer, job: DesignJob, document: Document, room: int) -> list[int]:
+    """The designer's prompt in at most `room` tokens: examples that do not fit are left out whole, a document is cut.
+
+    Raises ConfigError where not even a prompt without them fits.
+    """
+
+    def ids(seeds: Sequence[MemorySeed], avoid: MemorySeed | None) -> list[int]:
+        return tokenizer.prompt_ids(profile.design(job.skill, document, seeds, avoid))
+
+    prompt = ids((), None)
+    while len(prompt) > room:
+        if not document.text:
+            raise ConfigError(
+                f"engine.context_tokens: {len(prompt)} tokens of a design prompt do not fit the {room} that "
+                "design.max_tokens leaves; raise the one or lower the other"
+            )
+        document = msgspec.structs.replace(document, text=document.text[: len(document.text) // 2])
+        prompt = ids((), None)
+    kept: tuple[MemorySeed, ...] = ()
+    for seed in job.seeds:
+        longer = ids((*kept, seed), None)
+        if len(longer) <= room:
+            kept, prompt = (*kept, seed), longer
+    longest = ids(kept, job.avoid)
+    return longest if len(longest) <= room else prompt
+
+
+def _reject(job: DesignJob, draft: Draft, failure: Failure, *, last: bool) -> RejectCandidate:
+    return RejectCandidate(
+        job=job.id,
+        lease=job.lease,
+        attempt=draft.number,
+        document=draft.document,
+        completion=draft.completion,
+        stage=failure.stage,
+        reason=failure.reason,
+        trajectory=draft.trajectory,
+        last=last,
+    )
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """A designer process, until cancelled."""
+    documents = corpus.load(config.design.corpus)
+
+    async def work(session: Session) -> None:
+        await Designer(session, documents).work()
+
+    await attend(launch, config, config.design.lease_s, ready, work)
+
+
+if __name__ == "__main__":
+    main(run)

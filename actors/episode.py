@@ -1,0 +1,120 @@
+"""One episode from its first observation to its end: the conversation, its tokens and its rewards."""
+
+import logging
+
+import trio
+
+from actors.actions import answer, boxed
+from actors.pool import Service
+from actors.rollout import TrajectoryBuilder, episode_return
+from actors.session import Session
+from spade.codec import unpack_ids
+from spade.errors import BusError
+from spade.protocol import (
+    CloseEpisode,
+    Faulted,
+    Generated,
+    Observed,
+    OpenEpisode,
+    Outcome,
+    PlayLease,
+    Program,
+    StepEpisode,
+    SubmitPlay,
+)
+from spade.seeds import derive
+
+log = logging.getLogger(__name__)
+
+
+class Episode:
+    """Sticks to one env-runner; each turn goes to whichever engine is free."""
+
+    def __init__(self, session: Session, lease: PlayLease, runner: Service, program: Program) -> None:
+        self._session = session
+        self._lease = lease
+        self._runner = runner
+        self._program = program
+        self._opening = trio.current_time()
+        self._rewards: list[float] = []
+        self._builder = TrajectoryBuilder(session.config.play.temperature)
+        # Two leases of one play are two episodes, should they ever meet at an env-runner.
+        self._name = f"{lease.id}#{lease.lease}"
+
+    async def play(self) -> SubmitPlay:
+        """Play to the end. Raises BusError where our own services failed, so that the play proves nothing."""
+        play, sandbox = self._session.config.play, self._session.config.sandbox
+        opening = OpenEpisode(self._name, self._program.source, self._lease.seed, play.max_turns)
+        try:
+            # Constructing and resetting may take a step's time after the load.
+            seen = await self._ask(opening, sandbox.load_s + sandbox.step_s)
+            ended = seen if isinstance(seen, Faulted) else await self._converse(seen.observation)
+        finally:
+            await self._close()
+        return self._end(ended)
+
+    async def _converse(self, observation: str) -> Outcome | Faulted:
+        """Turn after turn until the environment, its fault or the context ends it."""
+        tokenizer, profile, play = self._session.tokenizer, self._session.profile, self._session.config.play
+        opening = profile.play(observation, self._program.hint if self._lease.hinted else None)
+        unread = tokenizer.prompt_ids(opening)
+        while self._builder.room(len(unread) + play.max_turn_tokens, play.context_tokens):
+            self._builder.read(unread)
+            generated = await self._sample()
+            seen = await self._step(generated)
+            if isinstance(seen, Faulted):
+                return seen
+            self._rewards.append(seen.reward)
+            if seen.terminated or seen.truncated:
+                return "terminated" if seen.terminated else "truncated"
+            # What a template puts between two turns does not depend on the turns before.
+            unread = tokenizer.turn_ids(opening, unpack_ids(generated.ids).tolist(), profile.turn(seen.observation))
+        if not self._rewards:
+            return Faulted("protocol", f"a first prompt of {len(unread)} tokens leaves no room in play.context_tokens")
+        return "truncated"
+
+    async def _sample(self) -> Generated:
+        play, turn = self._session.config.play, len(self._rewards) + 1
+        seed = derive(b"", "turn", self._lease.sampler, turn)
+        generated = await self._session.generate(self._builder.ids, play.max_turn_tokens, play.temperature, seed)
+        self._builder.sampled(generated)
+        return generated
+
+    async def _step(self, generated: Generated) -> Observed | Faulted:
+        said = self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
+        step = StepEpisode(self._name, len(self._rewards) + 1, boxed(answer(said)))
+        seen = await self._ask(step, self._session.config.sandbox.step_s)
+        self._session.gauges["turns"] += 1
+        return seen
+
+    async def _ask(self, request: OpenEpisode | StepEpisode, program_s: float) -> Observed | Faulted:
+        """What the environment answers; the env-runner enforces `program_s`, we wait for the env-runner."""
+        reply = await self._runner.call(request, program_s + self._session.config.bus.call_deadline_s)
+        match reply:
+            case Faulted() if not reply.environment_fault:
+                raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")
+            case Observed() | Faulted():
+                return reply
+        raise BusError(f"{self._runner.peer.name} answered {type(request).__name__} with {type(reply).__name__}")
+
+    async def _close(self) -> None:
+        """Let the env-runner forget the episode, also on the way out. If it does not hear us, our silence tells it."""
+        with trio.CancelScope(shield=True):
+            try:
+                await self._runner.call(CloseEpisode(self._name), self._session.parting_s)
+            except BusError as error:
+                log.info("%s not closed: %s", self._name, error)
+
+    def _end(self, ended: Outcome | Faulted) -> SubmitPlay:
+        fault = f"{ended.kind}: {ended.detail}" if isinstance(ended, Faulted) else ""
+        outcome: Outcome = "fault" if isinstance(ended, Faulted) else ended
+        return SubmitPlay(
+            id=self._lease.id,
+            lease=self._lease.lease,
+            outcome=outcome,
+            episode_return=episode_return(self._rewards, outcome == "terminated"),
+            rewards=tuple(self._rewards),
+            seconds=trio.current_time() - self._opening,
+            trajectory=None if fault else self._builder.trajectory(),
+            fault=fault,
+        )

@@ -1,0 +1,39 @@
+"""A bounded number of jobs at once: each slot that is free leases the next one."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn, TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+
+async def keep_busy(
+    slots: int,
+    batch: int,
+    lease: Callable[[int], Awaitable[Sequence[T]]],
+    work: Callable[[T], Awaitable[None]],
+) -> NoReturn:
+    """Run `work` on whatever `lease(count)` yields, `slots` at once, asking for at most `batch` at a time.
+
+    `lease` does the waiting and may come back with nothing. What either raises ends all of it.
+    """
+    free = trio.Semaphore(slots, max_value=slots)
+
+    async def occupy(job: T) -> None:
+        await work(job)
+        free.release()
+
+    async with trio.open_nursery() as nursery:
+        while True:
+            await free.acquire()
+            count = 1
+            while count < batch and free.value:
+                free.acquire_nowait()
+                count += 1
+            jobs = await lease(count)
+            assert len(jobs) <= count, f"{len(jobs)} jobs for {count} slots"
+            for job in jobs:
+                nursery.start_soon(occupy, job)
+            for _ in range(count - len(jobs)):
+                free.release()

@@ -1,0 +1,155 @@
+"""Connections to all live services of one role, as the replay service names them.
+
+A pool follows the pulses: it connects to services that appear and drops those that are gone, whose calls then fail with
+`LostError` at once instead of at their deadline. A service that restarts at its address keeps its connection.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import trio
+
+from spade.config import Bus
+from spade.errors import BusError
+from spade.protocol import Hello, Peer, Pulse, Request, Response, Role
+from spade.transport import Client, connect
+
+log = logging.getLogger(__name__)
+
+
+class LostError(BusError):
+    """The service went away while it was needed, or there is none."""
+
+
+class Service:
+    """One live service; `users` counts those that hold it now."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.users = 0
+        self.scope = trio.CancelScope()
+        self._client: Client | None = None
+        self._calls: set[trio.CancelScope] = set()
+
+    @property
+    def connected(self) -> bool:
+        """True once it has answered our hello, until it is dropped."""
+        return self._client is not None
+
+    @property
+    def silent(self) -> bool:
+        """True where it is connected but does not answer at present."""
+        return self._client is not None and not self._client.live
+
+    async def call(self, request: Request, deadline_s: float) -> Response:
+        """Ask and wait. Raises LostError where the service is gone, else as the bus does."""
+        if self._client is not None:
+            with trio.CancelScope() as scope:
+                self._calls.add(scope)
+                try:
+                    return await self._client.call(request, deadline_s)
+                finally:
+                    self._calls.discard(scope)
+        raise LostError(f"{self.peer.name} is gone")
+
+    async def live(self, hello: Hello, bus: Bus, connected: Callable[[], None]) -> None:
+        """Hold the connection until the scope is cancelled; then fail every call under way."""
+        with self.scope:
+            async with connect(self.peer.address, hello, bus=bus) as self._client:
+                connected()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    self._client = None
+                    for call in self._calls:
+                        call.cancel()
+
+
+class Pool:
+    """The live services of one role."""
+
+    def __init__(self, role: Role, replay: Client, hello: Hello, bus: Bus) -> None:
+        self._role = role
+        self._replay = replay
+        self._hello = hello
+        self._bus = bus
+        self._services: dict[Peer, Service] = {}
+        self._changed = trio.Event()
+
+    @contextmanager
+    def hold(self) -> Iterator[Service]:
+        """The live service that the fewest hold, for the length of the block. Raises LostError where there is none."""
+        live = [service for service in self._services.values() if service.connected]
+        if not live:
+            raise LostError(f"no live {self._role} is known")
+        service = min(live, key=lambda each: (each.silent, each.users))
+        service.users += 1
+        try:
+            yield service
+        finally:
+            service.users -= 1
+
+    async def call(self, request: Request, deadline_s: float) -> Response:
+        """Ask whichever service has the least to do, and where it is lost another, waiting for one if need be.
+
+        For requests that any of them can answer. Raises LostError where none could in time, else as the bus does.
+        """
+        until = trio.current_time() + deadline_s
+        while await self.available(until - trio.current_time()):
+            try:
+                with self.hold() as service:
+                    return await service.call(request, until - trio.current_time())
+            except LostError as error:
+                log.info("%s is asked elsewhere: %s", type(request).__name__, error)
+        raise LostError(f"no live {self._role} within {deadline_s:g} s")
+
+    async def available(self, within_s: float) -> bool:
+        """Wait until there is a live service; False where there is none after `within_s`."""
+        with trio.move_on_after(max(within_s, 0.0)):
+            while not any(service.connected for service in self._services.values()):
+                await self._changed.wait()
+            return True
+        return False
+
+    async def _follow(self) -> None:
+        """Have one connection for each service the pulses name."""
+        pulse = self._replay.pulse
+        async with trio.open_nursery() as nursery:
+            while True:
+                for service in self._reconcile(pulse):
+                    nursery.start_soon(self._attend, service)
+                pulse = await self._replay.wait_pulse()
+
+    def _reconcile(self, pulse: Pulse) -> list[Service]:
+        """Drop what the pulse does not name any more; the services that are new."""
+        named = {peer for peer in pulse.peers if peer.role == self._role}
+        for peer in self._services.keys() - named:
+            self._services.pop(peer).scope.cancel()
+        new = [Service(peer) for peer in sorted(named - self._services.keys(), key=lambda each: each.name)]
+        self._services.update({service.peer: service for service in new})
+        return new
+
+    async def _attend(self, service: Service) -> None:
+        try:
+            await service.live(self._hello, self._bus, self._wake)
+        except BusError as error:
+            # Announced, but not to be reached: tried again for as long as the pulses name it.
+            log.warning("%s: %s", service.peer.name, error)
+        finally:
+            if self._services.get(service.peer) is service:
+                del self._services[service.peer]
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+
+@asynccontextmanager
+async def open_pool(role: Role, replay: Client, hello: Hello, *, bus: Bus) -> AsyncIterator[Pool]:
+    """A pool that follows the pulses of `replay` for the length of the block."""
+    pool = Pool(role, replay, hello, bus)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pool._follow)
+        yield pool
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,121 @@
+"""What a designer and an agent share: the run's words and tokens, and connections that outlive their work.
+
+An order to leave cancels the work alone. What it has to say to the replay service goes through an outbox, which is
+emptied over connections that close last.
+"""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import trio
+
+from actors.pool import Pool, open_pool
+from actors.prompts import Profile, load_profile
+from replay.client import ReplayClient
+from spade import checkpoints
+from spade.config import Config, digest
+from spade.errors import BusError, RefusedError
+from spade.process import Launch
+from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello
+from spade.tokens import Tokenizer
+from spade.transport import connect
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Session:
+    """The connections of one actor, and the outbox of what it hands in; `gauges` travel with its heartbeats."""
+
+    config: Config
+    tokenizer: Tokenizer
+    profile: Profile
+    replay: ReplayClient
+    engines: Pool
+    runners: Pool
+    outbox: trio.Nursery
+
+    @property
+    def gauges(self) -> dict[str, float]:
+        """This process's figures; names in `docs/metrics.md`."""
+        return self.replay.client.gauges
+
+    @property
+    def parting_s(self) -> float:
+        """How long one farewell may take, so that all of them fit into supervise.drain_s."""
+        return self.config.supervise.drain_s / 4
+
+    async def generate(self, prompt: bytes, max_tokens: int, temperature: float, seed: int) -> Generated:
+        """Sample a continuation at the engine with the least to do. Raises BusError where none gives one in time."""
+        request = Generate(prompt, max_tokens, temperature, seed)
+        reply = await self.engines.call(request, self.config.engine.request_deadline_s)
+        if not isinstance(reply, Generated):
+            raise BusError(f"an engine answered Generate with {type(reply).__name__}")
+        return reply
+
+    async def hand_in(self, deliver: Callable[[], Awaitable[None]]) -> None:
+        """Wait for `deliver`, a call of the replay service; who stops waiting does not stop the delivery."""
+        arrived = self.send(deliver)
+        await arrived.wait()
+
+    def send(self, deliver: Callable[[], Awaitable[None]]) -> trio.Event:
+        """Have `deliver` done, also on the way out; the event says when it is."""
+        arrived = trio.Event()
+        self.outbox.start_soon(_post, deliver, arrived)
+        return arrived
+
+    async def services(self) -> None:
+        """Wait for an engine and an env-runner, saying what is missing."""
+        for pool, name in ((self.engines, "engine"), (self.runners, "env-runner")):
+            while not await pool.available(self.config.bus.call_deadline_s):
+                log.warning("no live %s within %g s; waiting on", name, self.config.bus.call_deadline_s)
+
+
+async def attend(
+    launch: Launch,
+    config: Config,
+    lease_s: float,
+    ready: Callable[[], None],
+    work: Callable[[Session], Awaitable[None]],
+) -> None:
+    """Connect, be ready, and work until told to leave. `lease_s` is how long the replay service may be away."""
+    tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path), thinking=config.model.thinking)
+    profile = load_profile(config.model.profile)
+    hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid())
+    working = trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_pass_on, working)
+        with trio.CancelScope() as connections:
+            async with (
+                connect(launch.replay, hello, bus=config.bus) as client,
+                open_pool("engine", client, hello, bus=config.bus) as engines,
+                open_pool("env-runner", client, hello, bus=config.bus) as runners,
+            ):
+                connections.shield = True
+                replay = ReplayClient(client, lease_s)
+                async with trio.open_nursery() as outbox:
+                    session = Session(config, tokenizer, profile, replay, engines, runners, outbox)
+                    ready()
+                    with working:
+                        await work(session)
+                    outbox.cancel_scope.deadline = trio.current_time() + session.parting_s
+        nursery.cancel_scope.cancel()
+
+
+async def _post(deliver: Callable[[], Awaitable[None]], arrived: trio.Event) -> None:
+    try:
+        await deliver()
+    except RefusedError as error:
+        # The replay service has it otherwise by now; nothing that we could do again would change that.
+        log.warning("%s", error)
+    arrived.set()
+
+
+async def _pass_on(working: trio.CancelScope) -> None:
+    """Cancel the work when the process is cancelled."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        working.cancel()

@@ -1,0 +1,344 @@
+import itertools
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from small_services import VERSION, SmallReplay, byte_tokenizer, process, says, service, small_replay
+
+from actors import agent, env_runner
+from actors.prompts import load_profile
+from spade import config
+from spade.codec import unpack_floats, unpack_ids, unpack_mask
+from spade.protocol import (
+    CloseEpisode,
+    Done,
+    Faulted,
+    Generate,
+    Observed,
+    OpenEpisode,
+    PlayLease,
+    Program,
+    ReleasePlay,
+    SubmitPlay,
+)
+from spade.seeds import derive
+
+HIGHER = """\
+class HigherEnv:
+    def __init__(self, max_turns=4):
+        self.left = max_turns
+        self.hidden = 0
+
+    def reset(self, seed):
+        self.hidden = 2 + seed % 2
+        return "Find it. Actions: 1..3", {}
+
+    def step(self, action):
+        self.left -= 1
+        if action == str(self.hidden):
+            return "Found.", 1.0, True, False, {}
+        if action == "crash":
+            raise ValueError("no such thing")
+        if action == "long":
+            return "x" * 2000, 0.25, False, False, {}
+        if not self.left:
+            return "Lost.", 0.5, True, False, {}
+        return "No. Actions: 1..3", 0.5, False, False, {}
+
+    def solution(self):
+        return [str(self.hidden)]
+
+    def close(self):
+        pass
+"""
+PROGRAM = Program("e1", HIGHER, "It is not one.")
+HIDDEN_TWO, HIDDEN_THREE = 10, 11
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    return byte_tokenizer(tmp_path)
+
+
+@pytest.fixture
+def settings(tmp_path, tokenizer):
+    return config.load(
+        "nano",
+        (
+            f"model.path={str(tmp_path)!r}",
+            "play.context_tokens=700",
+            "play.max_turn_tokens=40",
+            "play.max_turns=4",
+            "bus.heartbeat_s=0.1",
+            "bus.silence_s=3.0",
+            "actors.episodes_in_flight=4",
+        ),
+    )
+
+
+def leases(count, hinted=False, seed=HIDDEN_THREE, environment="e1"):
+    return [PlayLease(f"p{i}", 0, environment, hinted, seed, sampler=1000 + i) for i in range(count)]
+
+
+def counting():
+    """Says 1, 2, 3 … turn by turn."""
+    return lambda text: f"say \\boxed{{{text.count('assistant')}}}"
+
+
+@asynccontextmanager
+async def playing(small, settings, tokenizer, say):
+    """An agent between a small replay service, scripted words and the real env-runner; yields what the engine hears."""
+    asked: list[Generate] = []
+    speak = says(tokenizer, say)
+
+    def answer(request):
+        asked.append(request)
+        return speak(request)
+
+    async with (
+        small_replay(small, settings) as replay,
+        service("engine", "engine-0", replay, settings, answer),
+        process(env_runner.run, "env-runner", replay, settings),
+        process(agent.run, "agent", replay, settings),
+    ):
+        yield asked
+
+
+@pytest.mark.parametrize("hinted", [False, True])
+async def test_a_play_is_what_was_said_and_seen_token_by_token(settings, tokenizer, hinted):
+    small = SmallReplay(leases(1, hinted), programs=[PROGRAM])
+    async with playing(small, settings, tokenizer, counting()) as asked:
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.id, play.lease, play.outcome, play.fault) == ("p0", 0, "terminated", "")
+    assert play.rewards == (0.5, 0.5, 1.0)
+    assert play.episode_return == 1.0
+    assert play.seconds > 0
+
+    hint = "Hint: It is not one.\n" if hinted else ""
+    seen = [f"{hint}Find it. Actions: 1..3", "No. Actions: 1..3", "No. Actions: 1..3"]
+    text, mask = "", []
+    for turn, observation in enumerate(seen, 1):
+        before = "<|im_end|>\n" if turn > 1 else ""
+        read = f"{before[10:]}<|im_start|>user\n{observation}<|im_end|>\n<|im_start|>assistant\n"
+        said = f"say \\boxed{{{turn}}}<|im_end|>"
+        text += read + said
+        mask += [0] * len(tokenizer.encode(read)) + [1] * len(tokenizer.encode(said))
+    trajectory = play.trajectory
+    assert unpack_ids(trajectory.ids).tolist() == tokenizer.encode(text)
+    assert unpack_mask(trajectory).tolist() == mask
+    assert unpack_floats(trajectory.logprobs).tolist() == [-0.5 * sampled for sampled in mask]
+    assert trajectory.versions == ((VERSION, sum(mask)),)
+    assert trajectory.temperature == settings.play.temperature
+    # Each prompt is the one before with what was sampled and seen since.
+    assert all(trajectory.ids.startswith(request.prompt) for request in asked)
+    assert [request.seed for request in asked] == [derive(b"", "turn", 1000, turn) for turn in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("say", "outcome", "rewards", "returned"),
+    [
+        ("\\boxed{9}", "terminated", (0.5,) * 4, 0.5),
+        ("no box", "terminated", (0.5,) * 4, 0.5),
+        ("never ends" * 9, "terminated", (0.5,) * 4, 0.5),
+        ("\\boxed{long}", "truncated", (0.25,), 0.0),
+    ],
+)
+async def test_how_an_episode_ends(settings, tokenizer, say, outcome, rewards, returned):
+    small = SmallReplay(leases(1), programs=[PROGRAM])
+    async with playing(small, settings, tokenizer, lambda _: say):
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.outcome, play.rewards, play.episode_return) == (outcome, rewards, returned)
+    assert play.trajectory.tokens <= settings.play.context_tokens
+
+
+async def test_the_turn_limit_truncates(settings, tokenizer):
+    patient = PROGRAM.source.replace("self.left = max_turns", "self.left = 99")
+    small = SmallReplay(leases(1), programs=[Program("e1", patient, "")])
+    async with playing(small, settings, tokenizer, lambda _: "\\boxed{1}") as asked:
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.outcome, play.episode_return, len(asked)) == ("truncated", 0.0, settings.play.max_turns)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (HIGHER, "exception: "),
+        (HIGHER.replace("def reset", "def restart"), ""),
+        (HIGHER.replace("Find it.", "x" * 900), "protocol: a first prompt of"),
+    ],
+)
+async def test_a_fault_of_the_environment_voids_the_play(settings, tokenizer, source, reason):
+    small = SmallReplay(leases(1), programs=[Program("e1", source, "")])
+    async with playing(small, settings, tokenizer, lambda _: "\\boxed{crash}"):
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.outcome, play.trajectory, play.episode_return) == ("fault", None, 0.0)
+    assert play.fault.startswith(reason)
+    assert play.fault
+
+
+async def test_many_plays_share_a_program_and_all_come_in(settings, tokenizer):
+    plays = leases(30, seed=HIDDEN_TWO)
+    small = SmallReplay(plays, programs=[PROGRAM])
+    async with playing(small, settings, tokenizer, counting()):
+        await small.until_done(30)
+    assert sorted(play.id for play in small.done) == sorted(lease.id for lease in plays)
+    assert {play.episode_return for play in small.done} == {1.0}
+    assert small.fetched == ["e1"]
+    assert max(small.counts) <= settings.actors.episodes_in_flight
+
+
+async def test_a_retired_environment_gives_the_play_back(settings, tokenizer):
+    small = SmallReplay(leases(1, environment="gone"))
+    async with playing(small, settings, tokenizer, counting()):
+        await small.until_done(1)
+    assert small.done[0].id == "p0"
+    assert isinstance(small.done[0], ReleasePlay)
+    assert "there is no environment 'gone'" in small.done[0].reason
+
+
+async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):
+    small = SmallReplay(leases(2), programs=[PROGRAM])
+    async with (
+        small_replay(small, settings) as replay,
+        process(env_runner.run, "env-runner", replay, settings),
+        process(agent.run, "agent", replay, settings),
+    ):
+        asked = trio.Event()
+        async with service("engine", "engine-0", replay, settings, lambda _: asked.set()):
+            with trio.fail_after(10):
+                await asked.wait()
+        async with service("engine", "engine-1", replay, settings, says(tokenizer, counting())):
+            await small.until_done(2)
+    assert {(play.id, play.lease, play.episode_return) for play in small.done} == {("p0", 0, 1.0), ("p1", 0, 1.0)}
+
+
+async def test_without_an_engine_the_play_is_given_back(settings, tokenizer):
+    small = SmallReplay(leases(1), programs=[PROGRAM])
+    hasty = msgspec.structs.replace(settings, engine=msgspec.structs.replace(settings.engine, request_deadline_s=0.3))
+    async with (
+        small_replay(small, hasty) as replay,
+        process(env_runner.run, "env-runner", replay, hasty),
+        service("engine", "engine-0", replay, hasty, lambda _: None),
+        process(agent.run, "agent", replay, hasty),
+    ):
+        await small.until_done(1)
+    assert isinstance(small.done[0], ReleasePlay)
+    assert "no answer to Generate" in small.done[0].reason
+
+
+async def test_a_fault_of_the_infrastructure_gives_the_play_back(settings, tokenizer):
+    """The env-runner loses the episode once; then the same play is played to its end."""
+    small = SmallReplay(leases(1), programs=[PROGRAM])
+    lost = itertools.chain([Faulted("lost", "restarted")], itertools.repeat(Observed("Found.", 1.0, terminated=True)))
+    opened, closed = [], []
+
+    def forgetful(request):
+        match request:
+            case OpenEpisode(episode=episode):
+                opened.append(episode)
+                return Observed("Find it.")
+            case CloseEpisode(episode=episode):
+                closed.append(episode)
+                return Done()
+        return next(lost)
+
+    async with (
+        small_replay(small, settings) as replay,
+        service("engine", "engine-0", replay, settings, says(tokenizer, counting())),
+        service("env-runner", "runner-0", replay, settings, forgetful),
+        process(agent.run, "agent", replay, settings),
+    ):
+        await small.until_done(2)
+    released, played = small.done
+    assert (released.id, released.lease, released.reason) == ("p0", 0, "runner-0: lost: restarted")
+    assert (played.lease, played.episode_return) == (1, 1.0)
+    assert opened == closed
+    assert len(set(opened)) == 2
+
+
+async def test_an_agent_told_to_leave_gives_everything_back(settings, tokenizer):
+    small = SmallReplay(leases(3), programs=[PROGRAM])
+    async with (
+        small_replay(small, settings) as replay,
+        process(env_runner.run, "env-runner", replay, settings),
+    ):
+        asked = []
+        async with service("engine", "engine-0", replay, settings, asked.append):
+            async with process(agent.run, "agent", replay, settings) as scope:
+                await small.until(lambda: len(asked) == 3)
+                began = trio.current_time()
+                scope.cancel()
+            assert trio.current_time() - began < settings.supervise.drain_s / 2
+    assert {(type(done), done.id, done.reason) for done in small.done} == {
+        (ReleasePlay, f"p{i}", "the agent leaves") for i in range(3)
+    }
+
+
+class SlowReplay(SmallReplay):
+    """Takes its time over what is handed in."""
+
+    def __init__(self, *work):
+        super().__init__(*work, programs=[PROGRAM])
+        self.handed_in, self.commit = trio.Event(), trio.Event()
+
+    async def _response(self, request):
+        if isinstance(request, SubmitPlay):
+            self.handed_in.set()
+            await self.commit.wait()
+        return await super()._response(request)
+
+
+async def test_an_agent_leaves_when_what_it_handed_in_is_acknowledged(settings, tokenizer):
+    slow, left = SlowReplay(leases(1)), trio.Event()
+    async with (
+        small_replay(slow, settings) as replay,
+        service("engine", "engine-0", replay, settings, says(tokenizer, counting())),
+        process(env_runner.run, "env-runner", replay, settings),
+        trio.open_nursery() as nursery,
+    ):
+
+        async def leaving():
+            async with process(agent.run, "agent", replay, settings) as scope:
+                await slow.handed_in.wait()
+                scope.cancel()
+            left.set()
+
+        nursery.start_soon(leaving)
+        with trio.fail_after(10):
+            await slow.handed_in.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not left.is_set()
+        slow.commit.set()
+    assert [(type(done), done.episode_return) for done in slow.done] == [(SubmitPlay, 1.0)]
+
+
+async def test_gauges_travel_with_the_heartbeats(settings, tokenizer):
+    small = SmallReplay(leases(2, seed=HIDDEN_TWO), programs=[PROGRAM])
+    async with (
+        small_replay(small, settings) as replay,
+        service("engine", "engine-0", replay, settings, says(tokenizer, counting())),
+        process(env_runner.run, "env-runner", replay, settings),
+        process(agent.run, "agent", replay, settings),
+    ):
+        await small.until_done(2)
+        expected = {"episodes": 0, "plays": 2, "plays_released": 0, "turns": 4}
+        await small.until(lambda: expected in [beat.gauges for beat in replay.heartbeats.values()])
+
+
+def test_profiles_end_a_turn_alike(tokenizer):
+    """What stands between two turns depends on the observation alone, which the episode counts on."""
+    for name in ("nano", "full"):
+        profile = load_profile(name)
+        sampled = tokenizer.encode("x<|im_end|>")
+        turn = profile.turn("seen")
+        deltas = {
+            tuple(tokenizer.turn_ids(opening, sampled, turn))
+            for opening in (profile.play("a", None), [*profile.play("b", "h"), profile.turn("c")])
+        }
+        assert len(deltas) == 1

@@ -1,0 +1,250 @@
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+from small_services import VERSION, SmallReplay, byte_tokenizer, process, says, service, small_replay
+
+from actors import corpus, designer, env_runner
+from actors.designer import fit_prompt
+from actors.prompts import load_profile
+from spade import config
+from spade.codec import unpack_ids, unpack_mask
+from spade.errors import ConfigError
+from spade.protocol import (
+    DesignJob,
+    Generate,
+    MemorySeed,
+    RejectCandidate,
+    ReleaseDesign,
+    SubmitEnvironment,
+    Validate,
+)
+
+# A code of two digits of which each guess tells how many are in place: sound, and not to be won by chance.
+GOOD = """\
+import random
+
+
+class VaultEnv:
+    def __init__(self, max_turns=4):
+        self.left = max_turns
+        self.code = 0
+
+    def reset(self, seed):
+        self.code = random.Random(seed).randint(10, 99)
+        return "Open the vault. Actions: 10..99", {}
+
+    def step(self, action):
+        self.left -= 1
+        if action == str(self.code):
+            return "Open.", 1.0, True, False, {}
+        near = sum(a == b for a, b in zip(action, str(self.code)))
+        done = self.left <= 0
+        return f"{near} in place. Actions: 10..99", 0.2 * min(near, 1), done, False, {}
+
+    def solution(self):
+        return [str(self.code)]
+
+    def close(self):
+        pass
+"""
+CRASHES = GOOD.replace("self.left -= 1", "self.left /= 0")
+SKILL = "logical deduction"
+DOCUMENTS = corpus.load("builtin")
+
+
+@pytest.fixture
+def tokenizer(tmp_path):
+    return byte_tokenizer(tmp_path)
+
+
+@pytest.fixture
+def settings(tmp_path, tokenizer):
+    return config.load(
+        "nano",
+        (
+            f"model.path={str(tmp_path)!r}",
+            "design.max_tokens=1000",
+            "design.hint_max_tokens=40",
+            "design.attempts=3",
+            "engine.context_tokens=4000",
+            "bus.heartbeat_s=0.1",
+            "bus.silence_s=3.0",
+            "sandbox.load_s=10.0",
+        ),
+    )
+
+
+def job(number=0, **fields) -> DesignJob:
+    return DesignJob(f"j{number}", 1, 0, SKILL, draw=len(DOCUMENTS) + number, sampler=77 + number, **fields)
+
+
+def script(*drafts, hint="Use what is in place."):
+    """An engine's words: one draft after the other, and the same hint each time one is asked for."""
+    left = list(drafts)
+    return lambda prompt: hint if "Hint for:" in prompt else left.pop(0)
+
+
+@asynccontextmanager
+async def designing(small, settings, tokenizer, say):
+    """A designer between a small replay service, scripted words and the real env-runner."""
+    asked: list[Generate] = []
+    speak = says(tokenizer, say)
+
+    def answer(request):
+        asked.append(request)
+        return speak(request)
+
+    async with (
+        small_replay(small, settings) as replay,
+        service("engine", "engine-0", replay, settings, answer),
+        process(env_runner.run, "env-runner", replay, settings),
+        process(designer.run, "designer", replay, settings),
+    ):
+        yield asked
+
+
+async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(settings, tokenizer):
+    small = SmallReplay(jobs=[job(3)])
+    async with designing(small, settings, tokenizer, script(GOOD)) as asked:
+        await small.until_done(1)
+    (submitted,) = small.done
+    assert isinstance(submitted, SubmitEnvironment)
+    assert (submitted.job, submitted.lease, submitted.attempt, submitted.name) == ("j3", 1, 1, "VaultEnv")
+    assert submitted.document == DOCUMENTS[3].id
+    assert submitted.source == GOOD
+    assert submitted.hint == "Use what is in place."
+    assert submitted.first_observation == "Open the vault. Actions: 10..99"
+
+    prompt = tokenizer.prompt_ids(load_profile("nano").design(SKILL, DOCUMENTS[3], (), None))
+    said = tokenizer.encode(GOOD + "<|im_end|>")
+    trajectory = submitted.trajectory
+    assert unpack_ids(trajectory.ids).tolist() == prompt + said
+    assert unpack_mask(trajectory).tolist() == [0] * len(prompt) + [1] * len(said)
+    assert trajectory.versions == ((VERSION, len(said)),)
+    assert trajectory.temperature == settings.design.temperature
+    assert [request.max_tokens for request in asked] == [settings.design.max_tokens, settings.design.hint_max_tokens]
+
+
+async def test_failed_attempts_are_kept_with_stage_and_reason(settings, tokenizer):
+    drafts = ("no program here", CRASHES, GOOD)
+    small = SmallReplay(jobs=[job()])
+    async with designing(small, settings, tokenizer, script(*drafts)) as asked:
+        await small.until_done(3)
+    extract, fault, submitted = small.done
+    assert (extract.stage, extract.attempt, extract.completion, extract.last) == ("extract", 1, drafts[0], False)
+    assert (fault.stage, fault.attempt, fault.completion, fault.last) == ("episode", 2, CRASHES, False)
+    assert "ZeroDivisionError" in fault.reason
+    assert unpack_ids(fault.trajectory.ids).tolist()[-1] in tokenizer.end_ids
+    assert isinstance(submitted, SubmitEnvironment)
+    assert submitted.attempt == 3
+    assert len({request.seed for request in asked}) == 4
+
+
+async def test_the_last_failure_closes_the_job(settings, tokenizer):
+    small = SmallReplay(jobs=[job()])
+    async with designing(small, settings, tokenizer, script("x", "x" * 2000, GOOD, hint=" ")):
+        await small.until_done(3)
+    assert all(isinstance(done, RejectCandidate) for done in small.done)
+    assert [(done.stage, done.last) for done in small.done] == [("extract", False), ("length", False), ("hint", True)]
+    assert all(done.reason for done in small.done)
+    assert small.work == []
+
+
+async def test_jobs_go_side_by_side(settings, tokenizer):
+    small = SmallReplay(jobs=[job(number) for number in range(6)])
+    async with designing(small, settings, tokenizer, lambda prompt: "Go on." if "Hint for:" in prompt else GOOD):
+        await small.until_done(6)
+    assert {done.job for done in small.done} == {f"j{number}" for number in range(6)}
+    assert len({done.document for done in small.done}) == 6
+    assert all(isinstance(done, SubmitEnvironment) for done in small.done)
+
+
+async def test_services_in_trouble_give_the_job_back(settings, tokenizer):
+    small = SmallReplay(jobs=[job()])
+    hasty = msgspec.structs.replace(settings, design=msgspec.structs.replace(settings.design, lease_s=1.0))
+    async with (
+        small_replay(small, hasty) as replay,
+        service("engine", "engine-0", replay, hasty, says(tokenizer, lambda _: GOOD)),
+        service("env-runner", "runner-0", replay, hasty, lambda _: None),
+        process(designer.run, "designer", replay, hasty),
+    ):
+        await small.until_done(1)
+    assert small.done[0] == ReleaseDesign("j0", 1)
+
+
+async def test_a_designer_told_to_leave_gives_its_jobs_back(settings, tokenizer):
+    small = SmallReplay(jobs=[job(0), job(1)])
+    asked = []
+
+    def unanswered(request):
+        assert isinstance(request, Validate)
+        asked.append(request)
+
+    async with (
+        small_replay(small, settings) as replay,
+        service("engine", "engine-0", replay, settings, says(tokenizer, lambda _: GOOD)),
+        service("env-runner", "runner-0", replay, settings, unanswered),
+        process(designer.run, "designer", replay, settings) as scope,
+    ):
+        await small.until(lambda: len(asked) == 2)
+        scope.cancel()
+    assert {(done.job, done.lease) for done in small.done} == {("j0", 1), ("j1", 1)}
+    assert {type(done) for done in small.done} == {ReleaseDesign}
+
+
+# ---------------------------------------------------------------- the budget of a prompt
+
+
+def memory(name, size=10):
+    return MemorySeed(name, f"class {name}Env:\n    pass  # {'x' * size}\n", 0.2, 0.5, "So so.")
+
+
+SEEDS = (memory("Small"), memory("Big", 3000), memory("Other"))
+AVOID = memory("Avoid")
+
+
+@pytest.fixture
+def prompted(tokenizer):
+    profile, document = load_profile("full"), DOCUMENTS[0]
+
+    def text(room, *, seeds=SEEDS, avoid=AVOID):
+        ids = fit_prompt(profile, tokenizer, job(seeds=seeds, avoid=avoid), document, room)
+        assert len(ids) <= room
+        return tokenizer.decode(ids)
+
+    def tokens(seeds, avoid):
+        return len(tokenizer.prompt_ids(profile.design(SKILL, document, seeds, avoid)))
+
+    return text, tokens
+
+
+def test_all_examples_go_in_where_they_fit(prompted):
+    text, tokens = prompted
+    whole = text(tokens(SEEDS, AVOID))
+    assert all(each.source.strip() in whole for each in (*SEEDS, AVOID))
+
+
+def test_an_example_that_does_not_fit_is_left_out_whole(prompted):
+    text, tokens = prompted
+    without = text(tokens((SEEDS[0], SEEDS[2]), AVOID))
+    assert SEEDS[0].source.strip() in without
+    assert SEEDS[2].source.strip() in without
+    assert AVOID.source.strip() in without
+    assert "BigEnv" not in without
+    bare = text(tokens((), None))
+    assert "SmallEnv" not in bare
+    assert "AvoidEnv" not in bare
+    assert DOCUMENTS[0].text in bare
+
+
+def test_a_document_that_does_not_fit_is_cut(prompted):
+    text, tokens = prompted
+    cut = text(tokens((), None) - 1)
+    assert DOCUMENTS[0].text[:100] in cut
+    assert DOCUMENTS[0].text not in cut
+
+
+def test_a_prompt_without_room_is_a_clear_error(prompted):
+    with pytest.raises(ConfigError, match=r"engine\.context_tokens"):
+        prompted[0](100)

@@ -1,0 +1,87 @@
+import pytest
+import trio
+from small_services import SmallReplay, service, small_replay
+
+from actors.pool import LostError, open_pool
+from spade import config
+from spade.protocol import PROTOCOL_VERSION, Done, GetStatus, Hello, Peer, Status
+from spade.transport import connect
+
+SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05", "bus.silence_s=2.0", "bus.call_deadline_s=5.0"))
+HELLO = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "agent", "agent-0", 0)
+
+
+async def test_a_pool_connects_drops_and_fails_what_is_lost():
+    async with (
+        small_replay(SmallReplay(), SETTINGS) as replay,
+        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
+        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
+    ):
+        with pytest.raises(LostError), pool.hold():
+            pass
+        with pytest.raises(LostError, match=r"no live engine within 0\.1 s"):
+            await pool.call(GetStatus(), 0.1)
+        assert not await pool.available(0.1)
+        lost = []
+
+        async def unanswered():
+            with pytest.raises(LostError, match="engine-0 is gone"), pool.hold() as held:
+                await held.call(GetStatus(), 60)
+            lost.append(trio.current_time())
+
+        async with trio.open_nursery() as nursery:
+            heard = trio.Event()
+            async with service("engine", "engine-0", replay, SETTINGS, lambda _: heard.set()):
+                async with service("env-runner", "runner-0", replay, SETTINGS, lambda _: Done()):
+                    assert await pool.available(5)
+                nursery.start_soon(unanswered)
+                with trio.fail_after(5):
+                    await heard.wait()
+                left = trio.current_time()
+        # At the next pulse, long before the call's deadline of a minute.
+        assert lost[0] - left < 5
+        assert not await pool.available(0.1)
+
+
+async def test_the_service_with_the_least_to_do_is_asked():
+    asked = {"engine-0": 0, "engine-1": 0}
+
+    def count(name):
+        def answer(_):
+            asked[name] += 1
+            return Status()
+
+        return answer
+
+    async with (
+        small_replay(SmallReplay(), SETTINGS) as replay,
+        service("engine", "engine-0", replay, SETTINGS, count("engine-0")),
+        service("engine", "engine-1", replay, SETTINGS, count("engine-1")),
+        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
+        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
+    ):
+        with trio.fail_after(5):
+            while sum(each.connected for each in pool._services.values()) < 2:
+                await client.wait_pulse()
+        with pool.hold() as first, pool.hold() as second, pool.hold():
+            assert first is not second
+        with pool.hold() as held:
+            for _ in range(5):
+                await pool.call(GetStatus(), 5)
+            assert asked[held.peer.name] == 0
+        assert sum(asked.values()) == 5
+
+
+async def test_a_service_that_cannot_be_reached_is_tried_again_and_hurts_nobody():
+    small = SmallReplay()
+    small.peers = (Peer("engine", "engine-9", "tcp://127.0.0.1:9"), Peer("engine", "engine-8", "no address"))
+    async with (
+        small_replay(small, SETTINGS) as replay,
+        service("engine", "engine-0", replay, SETTINGS, lambda _: Status()),
+        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
+        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
+    ):
+        assert await pool.available(5)
+        for _ in range(3):
+            await client.wait_pulse()
+            assert await pool.call(GetStatus(), 5) == Status()

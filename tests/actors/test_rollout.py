@@ -1,0 +1,86 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.rollout import TrajectoryBuilder, episode_return, merge_runs
+from spade.codec import pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
+from spade.protocol import Generated
+
+ids = st.lists(st.integers(0, 2**31 - 1), max_size=6)
+spans = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=4)
+moves = st.lists(st.one_of(ids, spans.filter(bool).map(tuple)), max_size=8)
+
+
+def generated(runs) -> Generated:
+    """A reply of as many tokens as `runs` say; token i has log-probability -i/8."""
+    count = sum(count for _, count in runs)
+    return Generated(
+        pack_ids(list(range(100, 100 + count))), pack_floats([-i / 8 for i in range(count)]), tuple(runs), "stop"
+    )
+
+
+@given(moves)
+def test_a_trajectory_is_what_was_read_and_sampled_in_order(moves):
+    builder = TrajectoryBuilder(0.6)
+    expected_ids, mask, logprobs, versions = [], [], [], []
+    for move in moves:
+        if isinstance(move, list):
+            builder.read(move)
+            expected_ids += move
+            mask += [0] * len(move)
+            logprobs += [0.0] * len(move)
+        else:
+            reply = generated(move)
+            builder.sampled(reply)
+            expected_ids += unpack_ids(reply.ids).tolist()
+            mask += [1] * (len(reply.ids) // 4)
+            logprobs += unpack_floats(reply.logprobs).tolist()
+            versions += [version for version, count in move for _ in range(count)]
+    trajectory = builder.trajectory()
+    assert builder.ids == trajectory.ids == pack_ids(expected_ids)
+    assert builder.tokens == trajectory.tokens == len(expected_ids)
+    assert unpack_mask(trajectory).tolist() == mask
+    np.testing.assert_array_equal(unpack_floats(trajectory.logprobs), np.asarray(logprobs, dtype=np.float32))
+    assert [version for version, count in trajectory.versions for _ in range(count)] == versions
+    assert trajectory.temperature == 0.6
+
+
+@given(spans)
+def test_merged_runs_are_the_shortest_that_say_the_same(runs):
+    merged = merge_runs(runs)
+    assert [v for v, n in merged for _ in range(n)] == [v for v, n in runs for _ in range(n)]
+    assert all(one[0] != other[0] for one, other in itertools.pairwise(merged))
+
+
+def test_a_version_that_goes_on_over_a_turn_is_one_run():
+    builder = TrajectoryBuilder(1.0)
+    builder.read([1, 2])
+    builder.sampled(generated([(7, 2), (8, 1)]))
+    builder.read([3])
+    builder.sampled(generated([(8, 2)]))
+    assert builder.trajectory().versions == ((7, 2), (8, 3))
+    assert builder.trajectory().oldest_version == 7
+
+
+def test_room_counts_to_the_last_token():
+    builder = TrajectoryBuilder(1.0)
+    builder.read([0] * 10)
+    assert builder.room(6, 16)
+    assert not builder.room(7, 16)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "terminated", "expected"),
+    [
+        ([0.2, 1.0], True, 1.0),
+        ([0.9, 0.2], True, 0.2),
+        ([0.5, 7.0], True, 1.0),
+        ([-3.0], True, -1.0),
+        ([1.0], False, 0.0),
+    ],
+)
+def test_the_return_is_the_last_reward_of_an_episode_that_terminated(rewards, terminated, expected):
+    assert episode_return(rewards, terminated) == expected
