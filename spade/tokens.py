@@ -4,6 +4,7 @@ The template runs in the same sandboxed jinja2 environment that transformers use
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -38,6 +39,8 @@ class Tokenizer:
         self._template = template
         self._variables = variables
         self.end_ids = end_ids
+        special = [token.content for token in bpe.get_added_tokens_decoder().values() if token.special]
+        self._special = re.compile("|".join(re.escape(text) for text in special) or "(?!)")
 
     @classmethod
     def load(cls, folder: Path, *, thinking: bool = False) -> "Tokenizer":
@@ -64,12 +67,22 @@ class Tokenizer:
         return text
 
     def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = False) -> str:
-        """The conversation as the model reads it. Raises RunError where the template refuses it."""
-        chat = [{"role": message.role, "content": message.content} for message in messages]
+        """The conversation as the model reads it. Raises RunError where the template refuses it.
+
+        Special tokens written out in a message are taken out: an environment's observation must not end its own turn
+        and go on in the agent's name.
+        """
+        chat = [{"role": message.role, "content": self._plain(message.content)} for message in messages]
         try:
             return self._template.render(messages=chat, add_generation_prompt=add_generation_prompt, **self._variables)
         except TemplateError as error:
             raise RunError(f"the model's chat template refuses the conversation: {error}") from None
+
+    def _plain(self, content: str) -> str:
+        # Again and again: taking one out may put the halves of another together.
+        while (plain := self._special.sub("", content)) != content:
+            content = plain
+        return content
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """Ids of the conversation up to where the assistant is to speak."""
