@@ -1,0 +1,183 @@
+"""The env-runner process: serves the episodes of generated programs, and their admission.
+
+Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. What
+nobody wants any more is freed: the episodes of a peer that is gone, and those without a step for as long as a play is
+leased.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+
+import trio
+
+from actors.sandbox import Sandbox, open_sandbox
+from actors.validation import validate
+from spade import config as configuration
+from spade.config import Config
+from spade.errors import RunError
+from spade.process import Launch, main
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    CloseEpisode,
+    Done,
+    Faulted,
+    Hello,
+    Observed,
+    OpenEpisode,
+    Refused,
+    Response,
+    StepEpisode,
+    Validate,
+)
+from spade.transport import Client, Incoming, Server, connect, serve
+
+log = logging.getLogger(__name__)
+
+
+class Tenant:
+    """An episode as its peer knows it: how it opened, and when it was last asked for."""
+
+    def __init__(self, owner: Hello) -> None:
+        self.owner = owner
+        self.asked = trio.current_time()
+        self.first: Observed | Faulted | None = None
+        self.lock = trio.Lock()
+
+
+class Runner:
+    """The service. Gauges: `live_episodes`; since the start `spawns`, `steps`, `faults`, `validations`, `admitted`."""
+
+    def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
+        self._server = server
+        self._replay = replay
+        self._sandbox = sandbox
+        self._config = config
+        self._tenants: dict[str, Tenant] = {}
+        self._validating = self._validations = self._admitted = 0
+        # A request holds a place from its arrival to its reply; more wait in the peers' own windows.
+        self._places = trio.Semaphore(2 * config.sandbox.episodes)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._evict_gone)
+            nursery.start_soon(self._beat)
+            while True:
+                await self._places.acquire()
+                nursery.start_soon(self._serve, await self._server.receive())
+
+    async def _serve(self, incoming: Incoming) -> None:
+        try:
+            await self._server.reply(incoming, await self._answer(incoming))
+        finally:
+            self._places.release()
+
+    async def _answer(self, incoming: Incoming) -> Response:
+        match incoming.message:
+            case OpenEpisode() as request:
+                return await self._open(incoming.hello, request)
+            case StepEpisode() as request:
+                return await self._step(incoming.hello, request)
+            case CloseEpisode(episode=episode):
+                self._evict(episode)
+                return Done()
+            case Validate() as request:
+                return await self._validate(request)
+            case other:
+                return Refused(f"an env-runner does not serve {type(other).__name__}")
+
+    # ------------------------------------------------------------ requests
+
+    async def _open(self, owner: Hello, request: OpenEpisode) -> Response:
+        tenant = self._tenants.get(request.episode)
+        if tenant is None:
+            if self._full():
+                return self._overloaded()
+            tenant = self._tenants[request.episode] = Tenant(owner)
+        async with tenant.lock:
+            if tenant.first is None:
+                tenant.first = await self._sandbox.open(
+                    request.episode, request.source, request.seed, request.max_turns
+                )
+        return tenant.first
+
+    async def _step(self, owner: Hello, request: StepEpisode) -> Response:
+        tenant = self._tenants.get(request.episode)
+        if tenant is not None:
+            tenant.owner, tenant.asked = owner, trio.current_time()
+        return await self._sandbox.step(request.episode, request.turn, request.action)
+
+    async def _validate(self, request: Validate) -> Response:
+        if self._full():
+            return self._overloaded()
+        self._validating += 1
+        try:
+            verdict = await validate(
+                self._sandbox, request.source, request.seed, self._config.sandbox, self._config.play
+            )
+        except RunError as error:
+            return Refused(str(error))
+        finally:
+            self._validating -= 1
+        self._validations += 1
+        self._admitted += verdict.passed
+        return verdict
+
+    def _full(self) -> bool:
+        return len(self._tenants) + self._validating >= self._config.sandbox.episodes
+
+    def _overloaded(self) -> Refused:
+        limit = self._config.sandbox.episodes
+        return Refused(f"overloaded: sandbox.episodes = {limit} are going on; try later or start another env-runner")
+
+    # ------------------------------------------------------------ evictions
+
+    def _evict(self, episode: str) -> None:
+        self._tenants.pop(episode, None)
+        self._sandbox.close(episode)
+
+    async def _evict_gone(self) -> None:
+        """Free the episodes of peers that left. One that came back under another routing id is still there."""
+        async for _, hello in self._server.gone:
+            if hello in self._server.peers.values():
+                continue
+            orphans = [episode for episode, tenant in self._tenants.items() if tenant.owner == hello]
+            for episode in orphans:
+                self._evict(episode)
+            if orphans:
+                log.info("%s is gone: %d episodes freed", hello.name, len(orphans))
+
+    async def _beat(self) -> None:
+        """With every beat: free what was forgotten, say how it goes."""
+        while True:
+            patience_s = self._config.play.lease_s
+            now = trio.current_time()
+            for episode in [name for name, tenant in self._tenants.items() if now - tenant.asked > patience_s]:
+                log.info("episode %s freed: no step for %g s", episode, patience_s)
+                self._evict(episode)
+            self._replay.gauges.update(
+                live_episodes=self._sandbox.live,
+                spawns=self._sandbox.spawns,
+                steps=self._sandbox.steps,
+                faults=self._sandbox.faults,
+                validations=self._validations,
+                admitted=self._admitted,
+            )
+            await trio.sleep(self._config.bus.heartbeat_s)
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Serve episodes at `launch.bind` until cancelled. Raises RunError where the sandbox cannot work here."""
+    assert launch.bind is not None, "an env-runner needs an address to serve on"
+    digest = configuration.digest(config)
+    async with open_sandbox(config.sandbox) as sandbox, serve(launch.bind, digest=digest, bus=config.bus) as server:
+        hello = Hello(PROTOCOL_VERSION, digest, "env-runner", launch.name, os.getpid(), server.address)
+        async with connect(launch.replay, hello, bus=config.bus) as replay:
+            log.info("serving up to %d episodes at %s", config.sandbox.episodes, server.address)
+            ready()
+            await Runner(server, replay, sandbox, config).run()
+
+
+if __name__ == "__main__":
+    main(run)

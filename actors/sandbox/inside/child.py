@@ -1,0 +1,69 @@
+"""One episode's process: reads a request, lets the program answer, writes exactly one frame.
+
+A frame is its length (little-endian uint32) and as much JSON. The host trusts nothing that is written here.
+"""
+
+import json
+import os
+from typing import Any, NoReturn
+
+from . import walls
+from .messages import FRAME_BYTES, LENGTH
+from .program import Answer, Environment, ProgramError
+
+
+def run(descriptor: int, zygote: int, address_bytes: int) -> NoReturn:
+    """The body of a forked child; never returns into the zygote's code."""
+    try:
+        serve(walls.enclose(descriptor, zygote, address_bytes))
+    finally:
+        os._exit(1)
+
+
+def serve(channel: int) -> NoReturn:
+    """Answer until the host closes the channel."""
+    environment: Environment | None = None
+    while True:
+        request = json.loads(read(channel))
+        try:
+            if request["do"] == "load":
+                environment = Environment(request["source"], request["max_turns"], request["observation_bytes"])
+                frame = packed({"is": "loaded", "name": environment.name}, request["nonce"])
+            else:
+                frame = packed(perform(environment, request), request["nonce"])
+        except ProgramError as error:
+            fault: Answer = {"is": "fault", "kind": error.kind, "stage": error.stage, "detail": error.reason}
+            frame = packed(fault, request["nonce"])
+        while frame:
+            frame = frame[os.write(channel, frame) :]
+
+
+def perform(environment: Environment | None, request: dict[str, Any]) -> Answer:
+    """Any request but the first."""
+    assert environment is not None, "the host loads before it plays"
+    match request["do"]:
+        case "reset":
+            return environment.reset(request["seed"])
+        case "step":
+            return environment.step(request["action"])
+        case _:
+            return environment.solve()
+
+
+def read(channel: int) -> bytes:
+    """The body of the next frame; the end of the channel is the end of the process."""
+    data = b""
+    while len(data) < LENGTH.size or len(data) < LENGTH.size + LENGTH.unpack_from(data)[0]:
+        more = os.read(channel, 1 << 16)
+        if not more:
+            os._exit(0)
+        data += more
+    return data[LENGTH.size :]
+
+
+def packed(answer: Answer, nonce: str) -> bytes:
+    """The answer as a frame."""
+    body = json.dumps(answer | {"nonce": nonce}, ensure_ascii=False, allow_nan=False).encode()
+    if len(body) > FRAME_BYTES:
+        raise ProgramError("protocol", "play", f"the answer takes {len(body)} bytes, more than {FRAME_BYTES}")
+    return LENGTH.pack(len(body)) + body

@@ -1,0 +1,14 @@
+"""The two layouts that both sides of the wall share: messages with the zygote, frames with a child."""
+
+import struct
+
+MESSAGE = struct.Struct("<Bqi")
+"""Kind, the child's number, a value (errno or wait status). Descriptors ride along."""
+
+FORK, READY, BORN, FAILED, ENDED = range(5)
+
+LENGTH = struct.Struct("<I")
+"""What a frame begins with: the bytes of its body."""
+
+FRAME_BYTES = 1 << 20
+"""The longest body."""

@@ -1,0 +1,199 @@
+"""A program as an environment: find its class, build it, and hold what it answers to the interface."""
+
+import inspect
+import math
+import random
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from .given import GIVEN
+
+MODULE = "environment"
+FILE = f"{MODULE}.py"
+TEXT_CHARACTERS = 2_000
+METHODS = ("reset", "step", "solution", "close")
+
+Kind = Literal["exception", "protocol", "reward"]
+Stage = Literal["parse", "class", "interface", "construct", "play"]
+Answer = dict[str, object]
+
+
+class ProgramError(Exception):
+    """What the program did wrong, and in which stage of its life."""
+
+    def __init__(self, kind: Kind, stage: Stage, reason: str) -> None:
+        self.kind = kind
+        self.stage = stage
+        self.reason = clean(reason)[:TEXT_CHARACTERS]
+
+
+class Environment:
+    """One loaded program. Every `reset` builds a new instance, so that a second episode knows nothing of the first.
+
+    `random` is reseeded before anything of the program runs: fixed for the module, by the instance's seed for the rest.
+    """
+
+    def __init__(self, source: str, max_turns: int, observation_bytes: int) -> None:
+        self.observation_bytes = observation_bytes
+        self.kind = environment_class(execute(source))
+        self.name = self.kind.__name__
+        self.arguments = turn_budget(self.kind, max_turns)
+        self.instance: Any = None
+
+    def reset(self, seed: int) -> Answer:
+        reseed(seed)
+        with guarded("construct"):
+            self.instance = self.kind(**self.arguments)
+        reseed(seed)
+        with guarded("play"):
+            answer = self.instance.reset(seed)
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise ProgramError("protocol", "play", f"reset must return (observation, info), not {shape(answer)}")
+        return self.observed("reset", answer[0], answer[1], 0.0, False, False)
+
+    def step(self, action: str) -> Answer:
+        with guarded("play"):
+            answer = self.instance.step(action)
+        if not (isinstance(answer, tuple) and len(answer) == 5):
+            wanted = "(observation, reward, terminated, truncated, info)"
+            raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
+        observation, reward, terminated, truncated, info = answer
+        paid, over, cut = number(reward), flag("terminated", terminated), flag("truncated", truncated)
+        return self.observed("step", observation, info, paid, over, cut)
+
+    def solve(self) -> Answer:
+        """The reference solution as actions; None where it is only described."""
+        with guarded("play"):
+            answer = self.instance.solution()
+        actions = None
+        if isinstance(answer, list | tuple):
+            actions = [clean(str(scalar(action))) for action in answer]
+        elif not isinstance(answer, str):
+            raise ProgramError(
+                "protocol", "play", f"solution must return a list of actions or a text, not {shape(answer)}"
+            )
+        return {"is": "solved", "actions": actions}
+
+    def observed(
+        self, method: str, text: object, info: object, reward: float, terminated: bool, truncated: bool
+    ) -> Answer:
+        if not isinstance(text, str):
+            raise ProgramError("protocol", "play", f"{method}: the observation must be a str, not {shape(text)}")
+        if not isinstance(info, dict):
+            raise ProgramError("protocol", "play", f"{method}: info must be a dict, not {shape(info)}")
+        text = clean(text)
+        if len(text.encode()) > self.observation_bytes:
+            raise ProgramError("protocol", "play", f"{method}: the observation is over {self.observation_bytes} bytes")
+        return {"is": "observed", "text": text, "reward": reward, "terminated": terminated, "truncated": truncated}
+
+
+def execute(source: str) -> types.ModuleType:
+    """Compile and run the module."""
+    with guarded("parse"):
+        code = compile(source, FILE, "exec", dont_inherit=True)
+    module = types.ModuleType(MODULE)
+    vars(module).update(GIVEN)
+    sys.modules[MODULE] = module  # dataclasses look their module up
+    reseed(0)
+    with guarded("class"):
+        exec(code, vars(module))
+    return module
+
+
+def environment_class(module: types.ModuleType) -> type:
+    """The one class with `reset` and `step` that no other such class extends; of several the one named `…Env`."""
+    own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
+    playable = [kind for kind in own if all(callable(getattr(kind, name, None)) for name in ("reset", "step"))]
+    leaves = [kind for kind in playable if not any(kind in other.__mro__[1:] for other in playable)]
+    chosen = leaves if len(leaves) == 1 else [kind for kind in leaves if kind.__name__.endswith("Env")]
+    if len(chosen) != 1:
+        names = ", ".join(kind.__name__ for kind in chosen or own) or "none"
+        wanted = "one class with reset and step, named …Env where there are several"
+        raise ProgramError("protocol", "class", f"needs {wanted}; found: {names}")
+    missing = [name for name in METHODS if not callable(getattr(chosen[0], name, None))]
+    if missing:
+        raise ProgramError("protocol", "interface", f"{chosen[0].__name__} has no method {' and no '.join(missing)}")
+    return chosen[0]
+
+
+def turn_budget(kind: type, max_turns: int) -> dict[str, int]:
+    """The arguments of the constructor: the program's own `max_turns`, held under ours; nothing where it takes none."""
+    try:
+        parameters = inspect.signature(kind).parameters
+    except (TypeError, ValueError):
+        return {}
+    if "max_turns" not in parameters:
+        return {}
+    own = parameters["max_turns"].default
+    return {"max_turns": min(own, max_turns) if type(own) is int else max_turns}
+
+
+@contextmanager
+def guarded(stage: Stage) -> Iterator[None]:
+    """The program's exceptions, SystemExit and KeyboardInterrupt included, become ProgramError."""
+    try:
+        yield
+    except BaseException as error:
+        raise ProgramError("exception", stage, described(error)) from None
+
+
+def described(error: BaseException) -> str:
+    """Type, text and the last line of the program that was running."""
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILE:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException:
+        text = type(error).__name__
+    return text if line is None else f"{text} (line {line})"
+
+
+def reseed(seed: int) -> None:
+    """Fix the generators that a program shares with everybody."""
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+
+
+def number(reward: object) -> float:
+    """A finite reward of an exact number type."""
+    reward = scalar(reward)
+    if type(reward) not in (int, float, bool):
+        raise ProgramError("reward", "play", f"step: the reward must be an int, float or bool, not {shape(reward)}")
+    try:
+        value = float(reward)  # type: ignore[arg-type]
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise ProgramError("reward", "play", f"step: the reward must be finite, is {value}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    value = scalar(value)
+    if type(value) is not bool:
+        raise ProgramError("protocol", "play", f"step: {name} must be a bool, not {shape(value)}")
+    return value
+
+
+def scalar(value: object) -> object:
+    """A numpy scalar as Python's own; anything else as it is."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()  # type: ignore[attr-defined]
+    return value
+
+
+def shape(value: object) -> str:
+    """What a value is, for a person."""
+    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, tuple | list) else type(value).__name__
+
+
+def clean(text: str) -> str:
+    """Lone surrogates escaped, so that the text is UTF-8."""
+    return text.encode(errors="backslashreplace").decode()

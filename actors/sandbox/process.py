@@ -1,0 +1,151 @@
+"""The host's end of one child: requests with a deadline, and every way they can fail as a typed fault."""
+
+import os
+import signal
+import socket
+from contextlib import suppress
+from secrets import token_hex
+
+import msgspec
+import trio
+
+from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
+from actors.sandbox.wire import Answered, Blamed, Load, Loaded, Request, Solved, pack, unpack
+from spade.protocol import Faulted
+
+DETAIL_CHARACTERS = 2_000
+END_S = 2.0
+_SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time signals have no name
+
+Answer = Loaded | Answered | Solved
+
+
+class Process:
+    """One child and its private channel. The first fault is the end: the child is killed and answers no more.
+
+    `stage` says in which stage of the program's life the last request was or failed.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        channel.setblocking(False)
+        self._channel = channel
+        self._pidfd: int | None = None
+        self._killed = False
+        self._ended = trio.Event()
+        self._epitaph = Faulted("infrastructure", "the zygote did not say how the child ended")
+        self.stage = "class"
+
+    # ------------------------------------------------------------ what the zygote tells
+
+    def born(self, pidfd: int) -> None:
+        """The child exists. One that is unwanted by now dies at once."""
+        self._pidfd = pidfd
+        if self._killed:
+            self._signal()
+
+    def ended(self, epitaph: Faulted) -> None:
+        """The child is dead and reaped, or was never born, or nobody knows."""
+        self._epitaph = epitaph
+        self._ended.set()
+        self.kill()
+
+    # ------------------------------------------------------------ what the host does
+
+    def kill(self) -> None:
+        """Kill the child and close the channel; idempotent."""
+        if not self._killed:
+            self._killed = True
+            trio.lowlevel.notify_closing(self._channel)
+            self._channel.close()
+        self._signal()
+
+    def _signal(self) -> None:
+        if self._pidfd is None:
+            return
+        with suppress(ProcessLookupError):  # it is dead: that is what is asked
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        os.close(self._pidfd)
+        self._pidfd = None
+
+    async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
+        """One request and its one answer within `deadline_s`; after a fault the child is dead."""
+        answer: Answer | Faulted = Faulted("timeout", f"no answer within {deadline_s:g} s")
+        self.stage = "class" if isinstance(request, Load) else "play"
+        try:
+            with trio.move_on_after(deadline_s):
+                answer = await self._exchange(request)
+        except BaseException:
+            self.kill()  # cancelled in mid-request: the child's state is unknown
+            raise
+        if isinstance(answer, Faulted):
+            self.kill()
+        return answer
+
+    async def _exchange(self, request: Request) -> Answer | Faulted:
+        nonce = token_hex(8)
+        try:
+            if self._unsolicited():
+                return Faulted("protocol", "the program wrote to the private channel")
+            await self._send(pack(request, nonce))
+            body = await self._receive()
+        except (EOFError, OSError, trio.ClosedResourceError):
+            return await self._obituary()
+        if body is None:
+            return Faulted("protocol", "the answer is no single frame of at most 1 MiB")
+        try:
+            answer = unpack(body)
+        except msgspec.DecodeError as error:
+            return Faulted("protocol", f"the answer does not decode: {error}"[:DETAIL_CHARACTERS])
+        if answer.nonce != nonce:
+            return Faulted("protocol", "the answer is to no request of ours")
+        if isinstance(answer, Blamed):
+            self.stage = answer.stage
+            return Faulted(answer.kind, answer.detail[:DETAIL_CHARACTERS])
+        return answer
+
+    def _unsolicited(self) -> bool:
+        try:
+            if not self._channel.recv(1, socket.MSG_PEEK):
+                raise EOFError
+        except BlockingIOError:
+            return False
+        return True
+
+    async def _send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._channel.send(view) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._channel)
+
+    async def _receive(self) -> bytes | None:
+        """One frame's body; None where it is too long or followed by more."""
+        data = bytearray()
+        while True:
+            await trio.lowlevel.wait_readable(self._channel)
+            more = self._channel.recv(1 << 16)
+            if not more:
+                raise EOFError
+            data += more
+            if len(data) < LENGTH.size:
+                continue
+            total = LENGTH.size + LENGTH.unpack_from(data)[0]
+            if total > LENGTH.size + FRAME_BYTES or len(data) > total:
+                return None
+            if len(data) == total:
+                return bytes(data[LENGTH.size :])
+
+    async def _obituary(self) -> Faulted:
+        """How the child died, once the zygote says so. One that only closed its channel is killed first."""
+        self.kill()
+        with trio.move_on_after(END_S):
+            await self._ended.wait()
+        return self._epitaph
+
+
+def epitaph(status: int) -> Faulted:
+    """The fault of a child that ended with this wait status."""
+    code = os.waitstatus_to_exitcode(status)
+    how = f"exit status {code}" if code >= 0 else f"signal {_SIGNALS.get(-code, -code)}"
+    return Faulted("died", f"the program's process ended: {how}")

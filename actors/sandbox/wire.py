@@ -1,0 +1,87 @@
+"""The frames between the host and a child: what we ask, and the only answers we accept.
+
+A frame is its length (little-endian uint32) and as much JSON; JSON because the child has the standard library alone. A
+nonce names the request, so that an answer written in advance is no answer.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from actors.sandbox.inside.messages import LENGTH
+
+
+class Load(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
+    """Compile and run the program and choose its class. Answer: Loaded."""
+
+    source: str
+    max_turns: int
+    observation_bytes: int
+
+
+class Reset(msgspec.Struct, frozen=True, tag_field="do", tag="reset"):
+    """A new instance, reset with `seed`. Answer: Answered."""
+
+    seed: int
+
+
+class Step(msgspec.Struct, frozen=True, tag_field="do", tag="step"):
+    """One action. Answer: Answered."""
+
+    action: str
+
+
+class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):
+    """The reference solution of the instance. Answer: Solved."""
+
+
+class Answer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
+    """Base of what a child may say."""
+
+    nonce: str
+
+
+class Loaded(Answer, frozen=True, tag="loaded"):
+    """`name` of the environment's class."""
+
+    name: str
+
+
+class Answered(Answer, frozen=True, tag="observed"):
+    """What `reset` or `step` returned; the reward is not bounded yet."""
+
+    text: str
+    reward: float
+    terminated: bool
+    truncated: bool
+
+
+class Solved(Answer, frozen=True, tag="solved"):
+    """The actions that win; None where the solution is a description."""
+
+    actions: tuple[str, ...] | None
+
+
+class Blamed(Answer, frozen=True, tag="fault"):
+    """The program failed in `stage`."""
+
+    kind: Literal["exception", "protocol", "reward"]
+    stage: Literal["parse", "class", "interface", "construct", "play"]
+    detail: str
+
+
+Request = Load | Reset | Step | Solve
+Response = Loaded | Answered | Solved | Blamed
+
+_responses: msgspec.json.Decoder[Response] = msgspec.json.Decoder(Response)
+
+
+def pack(request: Request, nonce: str) -> bytes:
+    """A request as a frame."""
+    body = msgspec.json.encode({**msgspec.to_builtins(request), "nonce": nonce})
+    return LENGTH.pack(len(body)) + body
+
+
+def unpack(body: bytes) -> Response:
+    """Raises msgspec.DecodeError (ValidationError included) on nonsense."""
+    return _responses.decode(body)

@@ -1,0 +1,138 @@
+"""The host's end of a zygote: start it, have it fork, hear of its children's ends, notice its own."""
+
+import array
+import logging
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import trio
+
+from actors.sandbox.inside.messages import BORN, ENDED, FAILED, FORK, MESSAGE
+from actors.sandbox.process import Process, epitaph
+from spade.protocol import Faulted
+
+START_S = 30.0
+_ROOM = socket.CMSG_SPACE(array.array("i").itemsize)
+_log = logging.getLogger(__name__)
+_BOOT = """
+import sys
+folder, control, host, heavy, memory = sys.argv[1:]
+sys.path.insert(0, folder)
+from inside.zygote import main
+sys.path.remove(folder)
+main(int(control), int(host), heavy == "heavy", int(memory))
+"""
+
+
+class Zygote:
+    """A running fork server. `alive` turns False when it has died; its children have then died with it."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._processes: dict[int, Process] = {}
+        self._born = 0
+        self._turn = trio.Lock()
+        self.alive = True
+
+    async def fork(self) -> Process:
+        """A new child; it is born (or not) a little later, and its channel can be written to at once."""
+        async with self._turn:
+            ours, theirs = socket.socketpair()
+            self._born += 1
+            number, process = self._born, Process(ours)
+            self._processes[number] = process
+            with theirs:
+                try:
+                    await self._ask_for(number, theirs)
+                except trio.Cancelled:
+                    self._processes.pop(number).kill()
+                    raise
+        return process
+
+    async def _ask_for(self, number: int, channel: socket.socket) -> None:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [channel.fileno()]))]
+        while self.alive:
+            try:
+                self._control.sendmsg([MESSAGE.pack(FORK, number, 0)], rights)
+                return
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._control)
+            except OSError:
+                return  # it is dying: whoever listens to it will find out, and bury this child with the others
+
+    async def listen(self) -> None:
+        """Hear the zygote until it dies."""
+        while await self.hear():
+            pass
+
+    async def hear(self) -> bool:
+        """One message; False where the zygote has died."""
+        await trio.lowlevel.wait_readable(self._control)
+        try:
+            data, ancillary, _, _ = self._control.recvmsg(MESSAGE.size, _ROOM)
+        except ConnectionError:
+            return False
+        if data:
+            kind, number, value = MESSAGE.unpack(data)
+            descriptors = array.array("i", ancillary[0][2]) if ancillary else array.array("i")
+            self._hear(kind, number, value, list(descriptors))
+        return bool(data)
+
+    def _hear(self, kind: int, number: int, value: int, descriptors: list[int]) -> None:
+        if kind == BORN:
+            self._processes[number].born(descriptors[0])
+        elif kind == ENDED:
+            self._processes.pop(number).ended(epitaph(value))
+        elif kind == FAILED:
+            reason = f"the zygote could not fork: {os.strerror(value)}"
+            self._processes.pop(number).ended(Faulted("infrastructure", reason))
+
+    def bury(self) -> None:
+        """It is dead, and so are its children."""
+        self.alive = False
+        self._control.close()
+        while self._processes:
+            _, process = self._processes.popitem()
+            process.ended(Faulted("infrastructure", "the zygote died"))
+
+
+async def run_zygote(
+    heavy: bool, hash_seed: int, memory_bytes: int, task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Start a zygote and hear it until it dies. Raises OSError, EOFError or trio.TooSlowError if it does not start."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    zygote = Zygote(ours)
+    with theirs:
+        process = launch(theirs, heavy, hash_seed, memory_bytes)
+    try:
+        with trio.fail_after(START_S):
+            if not await zygote.hear():
+                raise EOFError("it ended at once")
+        task_status.started(zygote)
+        await zygote.listen()
+        _log.warning("the sandbox's zygote died: its episodes are lost, the next one starts another")
+    finally:
+        process.kill()
+        zygote.bury()
+        process.wait()
+
+
+def launch(control: socket.socket, heavy: bool, hash_seed: int, memory_bytes: int) -> subprocess.Popen[bytes]:
+    """The process, in a session of its own: Ctrl-C in a terminal is the host's to handle."""
+    flags = ["-P", "-s", "-B"] if heavy else ["-P", "-s", "-B", "-S"]
+    weight = "heavy" if heavy else "light"
+    arguments = [str(Path(__file__).parent), str(control.fileno()), str(os.getpid()), weight, str(memory_bytes)]
+    # Not through trio: it would start the process from a worker thread, whose end PDEATHSIG takes for the host's.
+    return subprocess.Popen(
+        [sys.executable, *flags, "-c", _BOOT, *arguments],
+        # The fixed hash seed has no flag; everything else of our surroundings stays outside.
+        env={"PYTHONHASHSEED": str(hash_seed), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=[control.fileno()],
+        start_new_session=True,
+    )

@@ -1,0 +1,114 @@
+"""Programs for the sandbox to hold, and a look at the processes it leaves."""
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from actors.sandbox import Sandbox
+from spade.protocol import Faulted, Observed
+
+DOOR = """
+class DoorEnv:
+    def __init__(self, max_turns: int = 3) -> None:
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.goal = random.Random(seed).choice(["red", "blue"])
+        self.turn = 0
+        return "Which door? Actions: red blue", {}
+
+    def step(self, action):
+        self.turn += 1
+        over = self.turn >= self.max_turns
+        if action == self.goal:
+            return "It opens.", 1.0, True, False, {}
+        return f"The {action} door is shut. Actions: red blue", 0.25, over, False, {}
+
+    def solution(self):
+        return [self.goal]
+
+    def close(self):
+        pass
+"""
+
+
+def program(reset: str = "", step: str = "", init: str = "", module: str = "", result: str = "") -> str:
+    """An environment that does something else than it should, in one place."""
+    init, reset, step = (textwrap.indent(text or "pass", " " * 8) for text in (init, reset, step))
+    result = result or '"on", 0.0, False, False, {}'
+    return f"""
+import ctypes, os, signal, sys, threading
+{module}
+class OddEnv:
+    def __init__(self):
+{init}
+    def reset(self, seed):
+        text = "start"
+{reset}
+        return text, {{}}
+    def step(self, action):
+{step}
+        return {result}
+    def solution(self):
+        return ""
+    def close(self):
+        pass
+"""
+
+
+async def play(
+    sandbox: Sandbox, source: str, *actions: str, name: str = "e", seed: int = 1
+) -> list[Observed | Faulted]:
+    """The answers to reset and each action, up to the first fault."""
+    answers = [await sandbox.open(name, source, seed, 8)]
+    for turn, action in enumerate(actions, 1):
+        if isinstance(answers[-1], Faulted):
+            break
+        answers.append(await sandbox.step(name, turn, action))
+    return answers
+
+
+async def fault(sandbox: Sandbox, source: str) -> Faulted:
+    """How the first turn or the opening fails."""
+    last = (await play(sandbox, source, "go"))[-1]
+    assert isinstance(last, Faulted), last
+    return last
+
+
+def children_of(pid: int) -> dict[int, str]:
+    """State by pid of the processes whose parent is `pid`."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(parent) == pid:
+                found[int(entry.name)] = state
+    return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    with trio.fail_after(5):
+        while not holds():  # noqa: ASYNC110 - nobody tells us of the ends of others' children
+            await trio.sleep(0.01)
+
+
+async def dead(*pids: int) -> None:
+    """Wait until none of the processes lives; the zombie of an orphan is init's to reap."""
+    await until(lambda: not any(running(pid) for pid in pids))
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def childless(zygotes: set[int]) -> None:
+    """Wait until the zygotes have no child, dead or alive."""
+    await until(lambda: not any(children_of(zygote) for zygote in zygotes))

@@ -1,0 +1,187 @@
+"""The env-runner's contract over real sockets: a bus server in the replay service's place hears its heartbeats."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from actors import env_runner
+from spade.config import Bus, Config, digest, load
+from spade.errors import RefusedError
+from spade.process import Launch
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    CloseEpisode,
+    Done,
+    Faulted,
+    Hello,
+    LeasePlays,
+    Observed,
+    OpenEpisode,
+    StepEpisode,
+    Validate,
+    Verdict,
+)
+from spade.transport import Client, Server, connect, serve
+
+COUNTER = """
+class CounterEnv:
+    def __init__(self, max_turns: int = 6):
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.goal = seed % 7 + 3
+        self.total = self.turn = 0
+        return "Reach the goal exactly. Actions: 1 2 3", {}
+
+    def step(self, action):
+        self.turn += 1
+        over = self.turn >= self.max_turns
+        if action not in ("1", "2", "3"):
+            return "What? Actions: 1 2 3", 0.0, over, False, {}
+        self.total += int(action)
+        if self.total == self.goal:
+            return "Reached.", 1.0, True, False, {}
+        return f"At {self.total} of {self.goal}. Actions: 1 2 3", 0.1, over or self.total > self.goal, False, {}
+
+    def solution(self):
+        return ["1"] * (self.goal % 3) + ["3"] * (self.goal // 3)
+
+    def close(self):
+        pass
+"""
+ENDLESS = COUNTER.replace("self.turn += 1", "while True: pass")
+
+
+def small(**sandbox: float) -> Config:
+    config = load("nano")
+    limits = msgspec.structs.replace(config.sandbox, **{"episodes": 8, "load_s": 5.0, "step_s": 5.0, **sandbox})
+    return msgspec.structs.replace(config, sandbox=limits, bus=Bus(heartbeat_s=0.05, silence_s=5.0))
+
+
+@asynccontextmanager
+async def running(folder: Path, config: Config) -> AsyncIterator[tuple[str, Server]]:
+    """An env-runner in its own task, and the server it reports to."""
+    ready = trio.Event()
+    launch = Launch("runner-0", "env-runner", "", "", f"ipc://{folder}/replay", f"ipc://{folder}/runner")
+    async with (
+        serve(launch.replay, digest=digest(config), bus=config.bus) as replay,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(env_runner.run, launch, config, ready.set)
+        with trio.fail_after(10):
+            await ready.wait()
+        (hello,) = replay.peers.values()
+        assert (hello.role, hello.address) == ("env-runner", launch.bind)
+        yield hello.address, replay
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def agent(address: str, config: Config, name: str = "agent-0") -> AsyncIterator[Client]:
+    hello = Hello(PROTOCOL_VERSION, digest(config), "agent", name, os.getpid())
+    async with connect(address, hello, bus=config.bus) as client:
+        yield client
+
+
+@asynccontextmanager
+async def service(folder: Path, config: Config) -> AsyncIterator[tuple[Client, Server]]:
+    async with running(folder, config) as (address, replay), agent(address, config) as client:
+        yield client, replay
+
+
+async def gauge(replay: Server, name: str, holds: Callable[[float], bool]) -> None:
+    """Wait for a heartbeat of which it holds."""
+    with trio.fail_after(5):
+        while not any(holds(beat.gauges.get(name, -1.0)) for beat in replay.heartbeats.values()):  # noqa: ASYNC110
+            await trio.sleep(0.01)
+
+
+async def test_an_episode_over_the_bus_and_every_request_twice(tmp_path):
+    async with service(tmp_path, small()) as (client, replay):
+        opening = OpenEpisode("p#1", COUNTER, 2, 8)  # the goal is 5
+        for _ in range(2):
+            assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1 2 3")
+        for _ in range(2):
+            assert await client.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1 2 3", 0.1)
+        assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1 2 3")
+        for _ in range(2):
+            assert await client.call(StepEpisode("p#1", 2, "2")) == Observed("Reached.", 1.0, terminated=True)
+        for _ in range(2):
+            assert await client.call(CloseEpisode("p#1")) == Done()
+        lost = await client.call(StepEpisode("p#1", 3, "2"))
+        assert isinstance(lost, Faulted)
+        assert lost.kind == "lost"
+        await gauge(replay, "steps", lambda steps: steps == 2)
+        await gauge(replay, "live_episodes", lambda live: live == 0)
+
+
+async def test_admission_over_the_bus(tmp_path):
+    async with service(tmp_path, small()) as (client, replay):
+        verdict = await client.call(Validate(COUNTER, 3))
+        assert isinstance(verdict, Verdict)
+        assert (verdict.passed, verdict.name, verdict.seed_sensitive) == (True, "CounterEnv", True), verdict
+        verdict = await client.call(Validate(COUNTER.replace('["1"] * (self.goal % 3) + ', ""), 3))
+        assert verdict.stages[-1].name == "solution"
+        await gauge(replay, "validations", lambda count: count == 2)
+        await gauge(replay, "admitted", lambda count: count == 1)
+
+
+async def test_a_hanging_program_holds_up_nobody(tmp_path):
+    config = small(step_s=1.0)
+    async with service(tmp_path, config) as (client, _):
+        ended: list[object] = []
+
+        async def hang() -> None:
+            await client.call(OpenEpisode("bad", ENDLESS, 1, 8))
+            ended.append(await client.call(StepEpisode("bad", 1, "1")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hang)
+            for index in range(5):
+                await client.call(OpenEpisode(f"good-{index}", COUNTER, 4, 8))
+                await client.call(StepEpisode(f"good-{index}", 1, "1"))
+            assert ended == []
+        assert ended == [Faulted("timeout", "no answer within 1 s")]
+
+
+async def test_a_full_runner_refuses_and_a_closed_episode_makes_room(tmp_path):
+    async with service(tmp_path, small(episodes=2)) as (client, _):
+        for name in ("a", "b"):
+            assert isinstance(await client.call(OpenEpisode(name, COUNTER, 1, 8)), Observed)
+        for request in (OpenEpisode("c", COUNTER, 1, 8), Validate(COUNTER, 1)):
+            with pytest.raises(RefusedError, match=r"overloaded: sandbox\.episodes = 2"):
+                await client.call(request)
+        await client.call(CloseEpisode("a"))
+        assert isinstance(await client.call(OpenEpisode("c", COUNTER, 1, 8)), Observed)
+
+
+async def test_episodes_of_a_peer_that_left_are_freed_and_no_others(tmp_path):
+    config = small()
+    async with running(tmp_path, config) as (address, replay), agent(address, config, "agent-1") as staying:
+        await staying.call(OpenEpisode("kept", COUNTER, 1, 8))
+        async with agent(address, config, "agent-2") as leaving:
+            await leaving.call(OpenEpisode("orphan", COUNTER, 1, 8))
+            await gauge(replay, "live_episodes", lambda live: live == 2)
+        await gauge(replay, "live_episodes", lambda live: live == 1)
+        assert isinstance(await staying.call(StepEpisode("kept", 1, "1")), Observed)
+
+
+async def test_a_forgotten_episode_is_freed_when_its_lease_is_over(tmp_path):
+    config = small()
+    config = msgspec.structs.replace(config, play=msgspec.structs.replace(config.play, lease_s=0.5))
+    async with service(tmp_path, config) as (client, replay):
+        await client.call(OpenEpisode("forgotten", COUNTER, 1, 8))
+        await gauge(replay, "live_episodes", lambda live: live == 1)
+        await gauge(replay, "live_episodes", lambda live: live == 0)
+        assert (await client.call(StepEpisode("forgotten", 1, "1"))).kind == "lost"
+
+
+async def test_other_requests_are_refused(tmp_path):
+    async with service(tmp_path, small()) as (client, _):
+        with pytest.raises(RefusedError, match="an env-runner does not serve LeasePlays"):
+            await client.call(LeasePlays(1, 0.0))

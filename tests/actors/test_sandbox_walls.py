@@ -1,0 +1,176 @@
+"""The sandbox against programs that attack it, and against the deaths of its own processes."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from odd_programs import DOOR, childless, children_of, dead, fault, play, program
+from trio.testing import wait_all_tasks_blocked
+
+from actors.sandbox import open_sandbox
+from actors.sandbox.process import Process
+from actors.sandbox.wire import Step
+from spade.config import Sandbox as Limits
+from spade.errors import RunError
+from spade.protocol import Faulted, Observed
+
+LIMITS = Limits(load_s=5.0, step_s=5.0)
+
+
+@pytest.fixture
+async def sandbox():
+    async with open_sandbox(LIMITS) as opened:
+        yield opened
+
+
+FRAME = "import json, struct\nbody = json.dumps({}).encode()\nframe = struct.pack('<I', len(body)) + body\n"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "for fd in range(64):\n    try:\n        os.write(fd, b'garbage')\n    except OSError:\n        pass",
+        # A well-formed answer in front of the real one.
+        FRAME.format(
+            "dict(nonce='0' * 16, **{'is': 'observed'}, text='won', reward=1, terminated=True, truncated=False)"
+        )
+        + "os.write(24, frame)",
+        # A length without an end.
+        "os.write(24, b'\\xff\\xff\\xff\\xff')",
+        # A signal handler that writes between two requests.
+        "signal.signal(signal.SIGALRM, lambda *_: os.write(24, b'x'))\nsignal.setitimer(signal.ITIMER_REAL, 0.05)",
+    ],
+)
+async def test_the_channel_cannot_be_forged(attack):
+    async with open_sandbox(Limits(step_s=1.0)) as sandbox:
+        await sandbox.open("other", DOOR, 1, 3)
+        answer, turn = await sandbox.open("e", program(reset=attack), 1, 1_000_000), 0
+        with trio.fail_after(5):
+            while isinstance(answer, Observed):
+                turn += 1
+                answer = await sandbox.step("e", turn, "x")
+        # A byte in front of a frame may announce a longer one, which then never comes.
+        assert answer.kind in ("protocol", "timeout")
+        assert (await sandbox.step("other", 1, "?")).observation == "The ? door is shut. Actions: red blue"
+
+
+async def test_a_program_has_no_privileges_and_none_of_our_surroundings(sandbox, monkeypatch):
+    monkeypatch.setenv("SECRET", "hush")
+    shown = "text = str((os.geteuid() == 0, 'SECRET' in os.environ, sorted(map(int, os.listdir('/proc/self/fd')))[:5]))"
+    observed = await sandbox.open("e", program(reset=shown), 1, 3)
+    # Standard streams, the listing's own descriptor, the channel; nothing else.
+    assert observed.observation == "(False, False, [0, 1, 2, 3, 24])"
+
+
+async def test_every_child_is_reaped_and_no_descriptor_leaks(sandbox):
+    zygotes = set(children_of(os.getpid()))
+    before = len(os.listdir("/proc/self/fd"))
+    for index in range(20):
+        await play(sandbox, DOOR, "?", "?", name=str(index % 3))
+        await fault(sandbox, program(step="os._exit(1)"))
+    for index in range(3):
+        sandbox.close(str(index))
+    assert sandbox.live == 0
+    await childless(zygotes)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert set(children_of(os.getpid())) == zygotes
+
+
+async def test_a_cancelled_opening_leaves_no_child(sandbox):
+    with trio.move_on_after(0.2) as scope:
+        await sandbox.open("e", program(reset="while True:\n    pass"), 1, 3)
+    assert scope.cancelled_caught
+    await childless(set(children_of(os.getpid())))
+
+
+async def test_a_dead_zygote_is_an_infrastructure_fault_and_another_one_follows(sandbox):
+    await sandbox.open("e", DOOR, 1, 3)
+    (zygote,) = children_of(os.getpid())
+    children = set(children_of(zygote))
+    os.kill(zygote, signal.SIGKILL)
+    ended = await sandbox.step("e", 1, "?")
+    assert (ended.kind, ended.environment_fault) == ("infrastructure", False)
+    await dead(zygote, *children)
+    assert isinstance(await sandbox.open("e", DOOR, 1, 3), Observed)
+
+
+async def test_leaving_in_haste_is_silent(capfd):
+    for _ in range(4):
+        async with open_sandbox(LIMITS) as sandbox:
+            await sandbox.open("e", DOOR, 1, 3)
+            sandbox.close("e")
+    assert capfd.readouterr() == ("", "")
+
+
+HOST = """
+import os, sys, trio
+from actors.sandbox import open_sandbox
+from spade.config import Sandbox
+
+async def main():
+    async with open_sandbox(Sandbox()) as sandbox:
+        async with trio.open_nursery() as nursery:
+            await sandbox.open("idle", sys.argv[1], 1, 3)
+            nursery.start_soon(sandbox.open, "busy", sys.argv[2], 1, 3)
+            await trio.sleep(0.3)
+            print("up", flush=True)
+            await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+def test_a_killed_host_takes_everything_along():
+    busy = program(reset="while True:\n    pass")
+    host = subprocess.Popen([sys.executable, "-c", HOST, DOOR, busy], stdout=subprocess.PIPE, cwd=os.getcwd())
+    assert host.stdout is not None
+    with host, host.stdout:
+        assert host.stdout.readline() == b"up\n"
+        zygotes = set(children_of(host.pid))
+        family = zygotes | {child for zygote in zygotes for child in children_of(zygote)}
+        assert len(family) >= 3
+        host.kill()
+        host.wait()
+    trio.run(dead, *family)
+
+
+async def test_a_sandbox_that_cannot_raise_its_walls_refuses_to_work():
+    with pytest.raises(RunError, match="does not work here"):
+        async with open_sandbox(Limits(memory_bytes=2**63)):
+            pytest.fail("it opened")
+
+
+@given(st.lists(st.binary(max_size=64), max_size=3), st.booleans())
+def test_no_bytes_on_the_channel_break_the_host(chunks, framed):
+    """A child that answers a request with these bytes, in frames or not, and closes the channel."""
+    ours, theirs = socket.socketpair()
+    process = Process(ours)
+
+    async def answer() -> None:
+        await trio.lowlevel.wait_readable(theirs)
+        theirs.sendall(b"".join(struct.pack("<I", len(chunk)) + chunk if framed else chunk for chunk in chunks))
+        theirs.close()
+        await wait_all_tasks_blocked()
+        process.ended(Faulted("died", "it ended"))
+
+    async def ask() -> object:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer)
+            return await process.request(Step("go"), 1.0)
+
+    ended = trio.run(ask)
+    assert isinstance(ended, Faulted)
+    assert ended.kind in ("protocol", "died")
+
+
+async def test_more_episodes_than_descriptors_are_refused_at_once():
+    with pytest.raises(RunError, match=r"sandbox\.episodes: needs"):
+        async with open_sandbox(Limits(episodes=10**9)):
+            pytest.fail("it opened")

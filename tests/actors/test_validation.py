@@ -1,0 +1,145 @@
+"""Admission: every stage can be passed and can be failed, and the failing stage is the right one."""
+
+import pytest
+import trio
+
+from actors.sandbox import open_sandbox
+from actors.validation import validate
+from spade.config import Play
+from spade.config import Sandbox as Limits
+from spade.errors import RunError
+
+STAGES = [
+    "parse", "class", "interface", "construct", "episode", "random", "constant", "garbage", "repeatable",
+    "solution", "effect",
+]  # fmt: skip
+
+LIMITS = Limits(load_s=2.0, step_s=0.5)
+
+SEARCH = """
+class SearchEnv:
+    def __init__(self, max_turns: int = 4) -> None:
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.rng = random.Random(seed)
+        self.goal = self.rng.randrange(1, 31)
+        self.turn = 0
+        return "Find the number. Actions: 1..30", {}
+
+    def step(self, action):
+        self.turn += 1
+        over = self.turn >= self.max_turns
+        if not action.isascii() or not action.isdigit():
+            return "A number, please. Actions: 1..30", 0.0, over, False, {}
+        if int(action) == self.goal:
+            return "Found.", 1.0, True, False, {}
+        reply = "Higher." if int(action) < self.goal else "Lower."
+        return reply + " Actions: 1..30", 0.2, over, False, {}
+
+    def solution(self):
+        return [str(self.goal)]
+
+    def close(self):
+        pass
+"""
+
+
+def changed(*edits: tuple[str, str]) -> str:
+    source = SEARCH
+    for old, new in edits:
+        assert old in source
+        source = source.replace(old, new)
+    return source
+
+
+WINS = 'return "Found.", 1.0, True, False, {}'
+DEAF = ("if int(action) == self.goal:", "if False:"), ("self.goal else", "0 else")
+
+FAILURES = [
+    ("parse", "SyntaxError", changed(("class SearchEnv:", "class SearchEnv"))),
+    ("class", "NameError", "import random\n" + changed(("class SearchEnv:", "class SearchEnv(Unknown):"))),
+    ("class", "found: none", "print('nothing')"),
+    ("interface", "no method solution", changed(("def solution", "def answer"))),
+    ("construct", "TypeError", changed(("max_turns: int = 4", "max_turns, size"))),
+    ("construct", "ZeroDivisionError", changed(("self.max_turns = max_turns", "1 / 0"))),
+    ("episode", "AttributeError", changed(("self.turn = 0", "pass"))),
+    ("episode", "reset must return", changed((', {}\n\n    def step', "\n\n    def step"))),
+    ("episode", "reward", changed(("0.2", "'0.2'"))),
+    ("episode", "timeout", changed(("reply = ", "while True: pass\n        reply = "))),
+    ("random", "random play wins", changed(("== self.goal", "> 0"))),
+    ("constant", "always", changed(("self.turn = 0", "self.turn = 0; self.said = []"),
+        ("if int(action) == self.goal", "self.said.append(action)\n        if self.said[1:] == self.said[:1]"))),
+    ("garbage", "ValueError", changed(("not action.isascii() or not action.isdigit()", "False"))),
+    ("garbage", "nonsense wins", changed(("A number, please. Actions: 1..30\", 0.0, over", "Ok.\", 1.0, True"))),
+    ("solution", "does not win", changed(("[str(self.goal)]", "[str(self.goal - 1)]"))),
+    ("solution", "does not win", changed(("[str(self.goal)]", "[]"))),
+    ("solution", "ValueError", changed(("return [str(self.goal)]", "raise ValueError"))),
+    ("effect", "the same happens", changed(
+        ('reply = "Higher." if int(action) < self.goal else "Lower."', 'reply = "No."'),
+        ("if int(action) == self.goal", "if False"), ("[str(self.goal)]", "'wait'"),
+        ("A number, please.", "No."), ("0.0, over", "0.2, over"))),
+    ("effect", "the seed alone", changed(("self.turn += 1", "return action, float(self.goal > 20), True, False, {}"),
+        ("[str(self.goal)]", "'hope'"))),
+    ("repeatable", "not repeatable", changed(("random.Random(seed)", "random.Random()"))),
+    ("repeatable", "not repeatable", changed(('"Lower."', 'str(next(iter({"low", "lower", "less", "down"})))'))),
+    ("repeatable", "not repeatable", changed(("self.turn = 0", "self.turn = 0; SEEN.append(seed)"),
+        ('"Higher."', "str(len(SEEN))"), ("class SearchEnv", "SEEN = []\nclass SearchEnv"))),
+]  # fmt: skip
+
+
+@pytest.fixture
+async def sandbox():
+    async with open_sandbox(LIMITS) as opened:
+        yield opened
+
+
+async def test_a_good_program_passes_every_stage(sandbox):
+    verdict = await validate(sandbox, SEARCH, 7, LIMITS)
+    assert [(stage.name, stage.passed) for stage in verdict.stages] == [(name, True) for name in STAGES]
+    assert (verdict.passed, verdict.name, verdict.seed_sensitive) == (True, "SearchEnv", True)
+    assert verdict.first_observation == "Find the number. Actions: 1..30"
+
+
+async def test_every_stage_can_fail(sandbox):
+    for name, words, source in FAILURES:
+        verdict = await validate(sandbox, source, 7, LIMITS)
+        told = [(stage.name, stage.passed, stage.reason) for stage in verdict.stages]
+        assert not verdict.passed, (name, words)
+        assert [stage.name for stage in verdict.stages] == STAGES[: STAGES.index(name) + 1], (name, words, told)
+        assert [stage.passed for stage in verdict.stages] == [True] * STAGES.index(name) + [False], (name, words, told)
+        assert words in verdict.stages[-1].reason, (name, words, told)
+    assert {name for name, _, _ in FAILURES} == set(STAGES)
+
+
+async def test_a_described_solution_passes_without_a_replay(sandbox):
+    verdict = await validate(sandbox, changed(("[str(self.goal)]", "'halve the range'")), 7, LIMITS)
+    assert verdict.passed
+    assert next(stage.reason for stage in verdict.stages if stage.name == "solution") == "described, not replayed"
+
+
+async def test_a_program_without_chance_passes_and_is_known_for_it(sandbox):
+    verdict = await validate(sandbox, changed(("self.rng.randrange(1, 31)", "17")), 7, LIMITS)
+    assert (verdict.passed, verdict.seed_sensitive) == (True, False)
+
+
+async def test_the_plays_follow_the_runs_rules(sandbox):
+    # Within two turns the solution of three actions cannot win.
+    slow = changed(("[str(self.goal)]", "['0', '0', str(self.goal)]"))
+    assert (await validate(sandbox, slow, 7, LIMITS)).passed
+    assert (await validate(sandbox, slow, 7, LIMITS, Play(max_turns=2))).stages[-1].name == "solution"
+
+
+async def test_the_whole_admission_has_a_deadline(sandbox):
+    limits = Limits(load_s=0.1, step_s=0.2)
+    slow = changed(("self.turn += 1", "self.turn += 1; time.sleep(0.1)"))
+    with trio.fail_after(5):
+        verdict = await validate(sandbox, slow, 7, limits)
+    assert not verdict.passed
+    assert "more than 0.9 s" in verdict.stages[-1].reason
+
+
+async def test_a_failing_sandbox_is_no_verdict(sandbox, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/bin/false")  # no second zygote starts
+    with pytest.raises(RunError, match="the sandbox failed: the zygote did not start"):
+        await validate(sandbox, SEARCH, 7, LIMITS)
