@@ -31,7 +31,7 @@ from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed, Stage, Verdict
-from spade.seeds import derive
+from spade.seeds import INSTANCE_MASK, derive
 
 LOADING = ("parse", "class", "interface", "construct")
 SOLVED_PLAYS = 2
@@ -70,7 +70,8 @@ class Admission:
         self.rules = play
         self.loading = Load(source, play.max_turns, limits.observation_bytes)
         key = seed.to_bytes(8, "little", signed=True)
-        self.seeds = [derive(key, "instance", index) for index in range(max(limits.random_plays, SOLVED_PLAYS))]
+        count = max(limits.random_plays, SOLVED_PLAYS)
+        self.seeds = [derive(key, "instance", index) & INSTANCE_MASK for index in range(count)]
         self.rng = random.Random(derive(key, "probe"))
         self.stages: list[Stage] = []
         self.transcripts: list[Transcript] = []

@@ -4,6 +4,7 @@ import hashlib
 import secrets
 
 SEED_BITS = 63
+INSTANCE_MASK = 0x7FFF_FFFF  # an environment's seed: what any library's generator takes
 
 
 def new_secret() -> bytes:
