@@ -538,6 +538,8 @@ class Status(Wire, frozen=True):
     processes: tuple[Process, ...] = ()
     regret_history: tuple[tuple[float, float], ...] = ()
     win_rate_history: tuple[tuple[float, float], ...] = ()
+    released_leases: int = 0
+    late_plays: int = 0
 
 
 Request = (

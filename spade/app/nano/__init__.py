@@ -1,0 +1,1 @@
+"""Building and measuring the nano model."""

@@ -1,0 +1,166 @@
+"""The nano checkpoint from nothing: a tokenizer and a warm start, reproducible from a seed."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from transformers import GenerationConfig, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+
+from actors.corpus import load
+from actors.nano.demonstrations import Demonstration, demonstrate
+from actors.prompts import Document
+from actors.prompts.nano import NanoProfile
+from spade.app.nano.tokens import END, PAD, Row, encode, save_tokenizer, train_tokenizer
+
+STEPS_PER_MINUTE = 60
+"""What one core does in a minute, fixed so that a build is the same wherever it is made."""
+
+DEMONSTRATIONS_PER_STEP = 6
+MICRO_BATCH_TOKENS = 800
+TOKENIZER_DEMONSTRATIONS = 4000
+HINT_ONE_IN = 4
+"""A hint is short and easily learned beside a long program, so it is shown of few environments."""
+
+MUON_RATE, ADAM_RATE = 0.01, 3e-3
+WARM_UP, COOL_DOWN = 0.02, 0.6
+"""Shares of the steps in which the learning rate rises and falls."""
+
+RECORD = "build.json"
+
+
+class Build(msgspec.Struct, frozen=True):
+    """How a checkpoint was made; kept beside it."""
+
+    seed: int
+    steps: int
+
+    @property
+    def demonstrations(self) -> int:
+        return self.steps * DEMONSTRATIONS_PER_STEP
+
+
+def build(out: Path, seed: int, minutes: float) -> Build:
+    """Make a checkpoint folder at `out`."""
+    record = Build(seed, round(minutes * STEPS_PER_MINUTE))
+    out.mkdir(parents=True, exist_ok=True)
+    corpus = load("builtin")
+    tokenizer = train_tokenizer(texts(seed, corpus))
+    save_tokenizer(tokenizer, out)
+    model = initial(tokenizer, seed)
+    warm_start(model, tokenizer, record, corpus)
+    model.save_pretrained(out)
+    (out / RECORD).write_bytes(msgspec.json.encode(record) + b"\n")
+    return record
+
+
+def texts(seed: int, corpus: Sequence[Document]) -> Iterator[str]:
+    """What the tokenizer is trained on: demonstrations and every title."""
+    profile = NanoProfile()
+    for document in corpus:
+        yield profile.design("", document, [], None)[0].content
+    for index in range(TOKENIZER_DEMONSTRATIONS):
+        shown = demonstrate(seed, index, corpus, profile)
+        for conversation in (shown.design, shown.hint, *shown.plays):
+            yield from (message.content for message in conversation)
+
+
+def initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
+    """A random Qwen3 of about a million parameters."""
+    end = tokenizer.token_to_id(END)
+    config = Qwen3Config(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=128,
+        intermediate_size=384,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        max_position_embeddings=1024,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=end,
+        pad_token_id=tokenizer.token_to_id(PAD),
+        dtype="float32",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model: PreTrainedModel = Qwen3ForCausalLM(config)  # type: ignore[no-untyped-call]
+    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+        do_sample=True, temperature=1.0, eos_token_id=end, pad_token_id=config.pad_token_id
+    )
+    return model
+
+
+def warm_start(model: PreTrainedModel, tokenizer: Tokenizer, record: Build, corpus: Sequence[Document]) -> None:
+    """Imitate demonstrations, each seen once."""
+    optimizers = make_optimizers(model)
+    profile = NanoProfile()
+    model.train()
+    for step in range(record.steps):
+        first = step * DEMONSTRATIONS_PER_STEP
+        shown = [demonstrate(record.seed, first + n, corpus, profile) for n in range(DEMONSTRATIONS_PER_STEP)]
+        loss = accumulate(model, micro_batches(tokenizer, shown))
+        for optimizer, rate in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * schedule((step + 1) / record.steps)
+            optimizer.step()
+            optimizer.zero_grad()
+        if step % 100 == 0:
+            print(f"step {step} of {record.steps}, loss {loss:.3f}", flush=True)
+
+
+def make_optimizers(model: PreTrainedModel) -> list[tuple[torch.optim.Optimizer, float]]:
+    """Muon for the matrices inside, Adam for embeddings and norms, each with its peak rate."""
+    inner = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
+    outer = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
+    return [
+        (torch.optim.Muon(inner, lr=MUON_RATE, weight_decay=0.01), MUON_RATE),
+        (torch.optim.Adam(outer, lr=ADAM_RATE, betas=(0.9, 0.98)), ADAM_RATE),
+    ]
+
+
+def schedule(progress: float) -> float:
+    """Up, level, and down to nothing."""
+    return min(progress / WARM_UP, 1.0, (1.0 - progress) / COOL_DOWN)
+
+
+def micro_batches(tokenizer: Tokenizer, shown: Sequence[Demonstration]) -> list[list[Row]]:
+    """The conversations of some demonstrations, those of like length together so that little is padding."""
+    conversations = [conversation for one in shown for conversation in (one.design, *one.plays)]
+    conversations += [one.hint for one in shown[::HINT_ONE_IN]]
+    batches: list[list[Row]] = [[]]
+    for row in sorted((encode(tokenizer, conversation) for conversation in conversations), key=tokens):
+        if sum(map(tokens, batches[-1])) >= MICRO_BATCH_TOKENS:
+            batches.append([])
+        batches[-1].append(row)
+    return batches
+
+
+def tokens(row: Row) -> int:
+    """The length of a row."""
+    return len(row[0])
+
+
+def accumulate(model: PreTrainedModel, batches: Sequence[Sequence[Row]]) -> float:
+    """The gradient of the mean loss over the imitated tokens of all micro-batches."""
+    total = sum(sum(imitated) for batch in batches for _, imitated in batch)
+    summed = 0.0
+    for batch in batches:
+        loss = batch_loss(model, batch) / total
+        loss.backward()  # type: ignore[no-untyped-call]
+        summed += loss.item()
+    return summed
+
+
+def batch_loss(model: PreTrainedModel, batch: Sequence[Row]) -> Tensor:
+    """Summed cross-entropy of the imitated tokens; padding lies to the right, where causal attention never looks."""
+    ids = nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids, _ in batch], batch_first=True)
+    imitated = nn.utils.rnn.pad_sequence([torch.tensor(mask) for _, mask in batch], batch_first=True)[:, 1:]
+    hidden = model.base_model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
+    logits = model.lm_head(hidden[imitated])
+    return cross_entropy(logits, ids[:, 1:][imitated], reduction="sum")

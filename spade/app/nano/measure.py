@@ -1,0 +1,88 @@
+"""What a checkpoint does in both roles: it designs, writes hints, and plays environments of the world."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.actions import boxed
+from actors.engines.torch import TorchEngine
+from actors.nano.demonstrations import choose, design
+from actors.nano.players import instantiate
+from actors.prompts import Document, Message
+from actors.prompts.nano import NanoProfile
+from spade.codec import pack_ids, unpack_ids
+from spade.protocol import Generate, Weights
+from spade.seeds import derive
+from spade.tokens import Tokenizer
+
+TEMPERATURE = 1.0
+DESIGN_TOKENS, HINT_TOKENS, TURN_TOKENS = 256, 32, 24
+ROWS, CONTEXT_TOKENS = 64, 768
+
+
+@dataclass(frozen=True)
+class Play:
+    """An episode to be played: of which program, on which instance, in which arm."""
+
+    source: str
+    seed: int
+    hint: str | None
+
+
+class Checkpoint:
+    """A checkpoint folder in an engine of its own."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.tokenizer = Tokenizer.load(folder)
+        self.engine = TorchEngine(
+            Weights(0, 0, "", str(folder)), rows=ROWS, context_tokens=CONTEXT_TOKENS, dtype="float32", device="cpu"
+        )
+        self.profile = NanoProfile()
+        self.seed = seed
+        self.requests = 0
+
+    def designs(self, count: int, documents: Sequence[Document]) -> list[str]:
+        """Completions of design requests like those of the demonstrations."""
+        rng = random.Random(derive(b"", "nano report: designs", self.seed))
+        requests = [design(rng, *choose(rng, documents), documents, self.profile)[:1] for _ in range(count)]
+        return self._answers(requests, DESIGN_TOKENS)
+
+    def hints(self, sources: Sequence[str]) -> list[str]:
+        """A hint for each program."""
+        answers = self._answers([self.profile.hint(source) for source in sources], HINT_TOKENS)
+        return [self.profile.hint_text(answer) for answer in answers]
+
+    def returns(self, plays: Sequence[Play]) -> list[float]:
+        """The episode return of each play. The programs must be the world's own: they run in this process."""
+        environments = [instantiate(play.source) for play in plays]
+        returns = [0.0] * len(plays)
+        contexts: dict[int, list[int]] = {}
+        for number, play in enumerate(plays):
+            observation, _ = environments[number].reset(play.seed)
+            contexts[number] = self.tokenizer.prompt_ids(self.profile.play(observation, play.hint))
+        while contexts:
+            answers = self._sample(list(contexts.values()), TURN_TOKENS)
+            for number, answer in zip(list(contexts), answers, strict=True):
+                observation, reward, over, _, _ = environments[number].step(boxed(self.tokenizer.decode(answer)))
+                if over:
+                    returns[number] = reward
+                    del contexts[number]
+                else:
+                    contexts[number] += answer + self.tokenizer.turn_ids([], answer, self.profile.turn(observation))
+        return returns
+
+    def _answers(self, requests: Sequence[Sequence[Message]], max_tokens: int) -> list[str]:
+        sampled = self._sample([self.tokenizer.prompt_ids(request) for request in requests], max_tokens)
+        return [self.tokenizer.decode(ids) for ids in sampled]
+
+    def _sample(self, prompts: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
+        """Continuations, the end-of-turn token included."""
+        for number, prompt in enumerate(prompts):
+            seed = derive(b"", "nano report: sampling", self.seed, self.requests + number)
+            self.engine.submit(number, Generate(pack_ids(prompt), max_tokens, TEMPERATURE, seed))
+        self.requests += len(prompts)
+        answers: dict[int, list[int]] = {}
+        while self.engine.busy:
+            answers.update((number, unpack_ids(generated.ids).tolist()) for number, generated in self.engine.step())
+        return [answers[number] for number in range(len(prompts))]

@@ -1,0 +1,138 @@
+"""The numbers of a nano checkpoint: are its programs valid and new, and how does it play what it never saw?"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import trio
+
+from actors.corpus import load
+from actors.nano.demonstrations import choose, generator
+from actors.nano.world import SKILLS, Environment, draw
+from actors.prompts import Document
+from actors.sandbox import open_sandbox
+from actors.validation import validate
+from spade.app.nano.build import RECORD, Build
+from spade.app.nano.measure import Checkpoint, Play
+from spade.config import Sandbox
+from spade.protocol import Verdict
+from spade.seeds import derive
+
+PROGRAMS = 192
+ENVIRONMENTS = 120
+PLAYS = 4
+"""Plays of each held-out environment in each arm, on the same instance seeds."""
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """A share and its standard error, environments (or programs) taken as independent."""
+
+    mean: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} ± {self.error:.3f}"
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was measured; `str` makes a table of it, msgspec JSON."""
+
+    valid: Rate
+    new: Rate
+    hints_right: Rate
+    unhinted: Rate
+    hinted: Rate
+    gap: Rate
+    faults: dict[str, int]
+    by_family: dict[str, tuple[float, float]]
+
+    def __str__(self) -> str:
+        rows = [
+            ("sampled programs that are valid", self.valid, "≥ 0.95"),
+            ("of these, in no demonstration", self.new, "≥ 0.60"),
+            ("hints written as the world would", self.hints_right, ""),
+            ("held-out win rate, unhinted", self.unhinted, "0.35–0.65"),
+            ("held-out win rate, hinted", self.hinted, ""),
+            ("hinted − unhinted", self.gap, "≥ 0.15"),
+        ]
+        lines = [f"{name:<42}{rate!s:>15}  {target}".rstrip() for name, rate, target in rows]
+        lines += [f"  {name:<40}{one:>9.3f}{two:>9.3f}" for name, (one, two) in sorted(self.by_family.items())]
+        return "\n".join(lines + [f"  not valid: {stage} ({count})" for stage, count in self.faults.items()])
+
+
+def report(model: Path, seed: int) -> Report:
+    """Measure the checkpoint at `model`."""
+    documents = load("builtin")
+    checkpoint = Checkpoint(model, seed)
+    programs = checkpoint.designs(PROGRAMS, documents)
+    verdicts = trio.run(judge, programs, seed)
+    known = training_programs(msgspec.json.decode((model / RECORD).read_bytes(), type=Build), documents)
+    environments = held_out_environments(seed, documents)
+    hints = checkpoint.hints([environment.source for environment in environments])
+    unhinted = win_rates(checkpoint, environments, [None] * len(environments))
+    hinted = win_rates(checkpoint, environments, hints)
+    return Report(
+        valid=rate([verdict.passed for verdict in verdicts]),
+        new=rate([program not in known for program, verdict in zip(programs, verdicts, strict=True) if verdict.passed]),
+        hints_right=rate([hint == one.hint for hint, one in zip(hints, environments, strict=True)]),
+        unhinted=rate(unhinted),
+        hinted=rate(hinted),
+        gap=rate([two - one for one, two in zip(unhinted, hinted, strict=True)]),
+        faults=dict(Counter(verdict.stages[-1].name for verdict in verdicts if not verdict.passed)),
+        by_family=by_family(environments, unhinted, hinted),
+    )
+
+
+async def judge(programs: Sequence[str], seed: int) -> list[Verdict]:
+    """Admission of every program, each in a child process under deadlines."""
+    async with open_sandbox(Sandbox()) as sandbox:
+        return [
+            await validate(sandbox, program, derive(b"", "nano report: admission", seed, index), sandbox.limits)
+            for index, program in enumerate(programs)
+        ]
+
+
+def training_programs(record: Build, documents: Sequence[Document]) -> set[str]:
+    """Every program that a demonstration of the build showed."""
+    pairs = (choose(generator(record.seed, index), documents) for index in range(record.demonstrations))
+    return {environment.source for pair in pairs for environment in pair if environment is not None}
+
+
+def held_out_environments(seed: int, documents: Sequence[Document]) -> list[Environment]:
+    """Environments from the other side of the partition, as many for each skill."""
+    rng = random.Random(derive(b"", "nano report: held-out", seed))
+    return [draw(rng, rng.choice(documents), SKILLS[index % len(SKILLS)], unseen=True) for index in range(ENVIRONMENTS)]
+
+
+def win_rates(checkpoint: Checkpoint, environments: Sequence[Environment], hints: Sequence[str | None]) -> list[float]:
+    """Of each environment in one arm; play i has seed i in either arm."""
+    plays = [
+        Play(environment.source, seed, hint)
+        for environment, hint in zip(environments, hints, strict=True)
+        for seed in range(PLAYS)
+    ]
+    wins = [value >= 1 for value in checkpoint.returns(plays)]
+    return [sum(wins[start : start + PLAYS]) / PLAYS for start in range(0, len(wins), PLAYS)]
+
+
+def by_family(
+    environments: Sequence[Environment], unhinted: Sequence[float], hinted: Sequence[float]
+) -> dict[str, tuple[float, float]]:
+    """Mean win rates, unhinted and hinted, of each family."""
+    rates: dict[str, list[tuple[float, float]]] = {}
+    for environment, one, two in zip(environments, unhinted, hinted, strict=True):
+        rates.setdefault(environment.family.name, []).append((one, two))
+    return {
+        name: (sum(one for one, _ in pairs) / len(pairs), sum(two for _, two in pairs) / len(pairs))
+        for name, pairs in rates.items()
+    }
+
+
+def rate(values: Sequence[float]) -> Rate:
+    """Mean and standard error."""
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return Rate(mean, math.sqrt(variance / len(values)))

@@ -1,0 +1,91 @@
+"""Role processes for the tests of supervision, run as `-m tests.spade.roles`; `launch.bind` names the body."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from spade.config import Config
+from spade.errors import BusError, ConfigError
+from spade.process import Launch, main
+
+
+def note(launch: Launch, line: str) -> None:
+    """Append to the run's diary, in one write."""
+    with Path(launch.run, "diary").open("ab", buffering=0) as diary:
+        diary.write(f"{launch.name} {line}\n".encode())
+
+
+async def steady(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Serve until cancelled, then take a moment to clean up."""
+    ready()
+    try:
+        await trio.sleep_forever()
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(0.05)
+        note(launch, "left")
+
+
+async def stubborn(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Never leave."""
+    with trio.CancelScope(shield=True):
+        ready()
+        await trio.sleep_forever()
+
+
+async def blocked(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Never let trio run again."""
+    ready()
+    while True:
+        time.sleep(60)  # noqa: ASYNC251
+
+
+async def mute(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Never be ready."""
+    await trio.sleep_forever()
+
+
+async def crash(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Break an invariant as soon as ready."""
+    ready()
+    raise RuntimeError("the sky\nfell")
+
+
+async def misled(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Find that the configuration cannot be used, in a nursery as most bodies do."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        raise ConfigError("model.path: no such folder")
+
+
+async def lonely(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Reach nobody."""
+    raise BusError("ipc:///nowhere: no answer")
+
+
+async def brood(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Leave a grandchild in the process group that ignores SIGTERM."""
+    code = f"import signal, time; signal.signal({signal.SIGTERM}, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    grandchild = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)  # noqa: ASYNC220
+    assert grandchild.stdout is not None
+    grandchild.stdout.readline()
+    note(launch, str(grandchild.pid))
+    ready()
+    await trio.sleep_forever()
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Do as the launch says."""
+    note(launch, f"started {os.getpid()}")
+    bodies = (steady, stubborn, blocked, mute, crash, misled, lonely, brood)
+    await {body.__name__: body for body in bodies}[launch.bind or ""](launch, config, ready)
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,212 @@
+"""Supervision of real processes: readiness, restarts, budgets, draining, and no child left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from spade import config
+from spade.errors import RunError
+from spade.process import Launch
+from spade.protocol import Role
+from spade.supervise import Supervisor, supervise
+
+ROLES: dict[Role, str] = dict.fromkeys(("replay", "agent"), "tests.spade.roles")
+SETTINGS = config.Supervise(restarts=2, restart_window_s=60.0, ready_s=30.0, drain_s=3.0)
+
+
+def launch(run: Path, name: str, behaviour: str = "steady", role: Role = "agent") -> Launch:
+    settings = run / "config.toml"
+    settings.write_text(config.dump(config.load("nano", ("supervise.drain_s=1.0",))))
+    return Launch(name, role, str(settings), str(run), "ipc:///nowhere", bind=behaviour)
+
+
+def diary(run: Path) -> list[str]:
+    return (run / "diary").read_text().splitlines()
+
+
+def pids(run: Path) -> list[int]:
+    return [int(line.split()[2]) for line in diary(run) if " started " in line]
+
+
+def gone(pid: int) -> bool:
+    """No such process, or one that is dead and not reaped by whoever inherited it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(30):
+        while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
+            await trio.sleep(0.02)
+
+
+async def test_a_process_is_started_ready_and_stopped(tmp_path: Path) -> None:
+    async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+        await supervisor.add(launch(tmp_path, "agent-0"))
+        (child,) = supervisor.processes()
+        assert (child.name, child.role, child.state, child.restarts) == ("agent-0", "agent", "ready", 0)
+        assert pids(tmp_path) == [child.pid]
+        assert os.getpgid(child.pid) == child.pid  # Ctrl-C in the terminal does not reach it
+        with pytest.raises(RunError, match="agent-0: runs already"):
+            await supervisor.add(launch(tmp_path, "agent-0"))
+        await supervisor.stop("agent-0")
+        assert gone(child.pid)
+        assert supervisor.processes()[0].state == "stopped"
+        assert diary(tmp_path)[-1] == "agent-0 left"
+        await supervisor.add(launch(tmp_path, "agent-0"))
+        with pytest.raises(RunError, match="no process 'nobody' here; there are agent-0"):
+            await supervisor.stop("nobody")
+    assert [gone(pid) for pid in pids(tmp_path)] == [True, True]
+    assert (tmp_path / "logs" / "agent-0.log").read_text().count("left in order") == 2
+
+
+async def test_a_killed_process_comes_back(tmp_path: Path) -> None:
+    async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+        await supervisor.add(launch(tmp_path, "agent-0"))
+        first = supervisor.processes()[0].pid
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: supervisor.processes()[0].restarts == 1 and supervisor.processes()[0].state == "ready")
+        (child,) = supervisor.processes()
+        assert child.pid != first
+        assert child.detail == "killed by SIGKILL"
+        assert gone(first)
+    assert gone(child.pid)
+
+
+async def test_one_that_dies_beyond_its_budget_stops_everything(tmp_path: Path) -> None:
+    with pytest.raises(RunError) as caught:  # noqa: PT012
+        async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+            await supervisor.add(launch(tmp_path, "replay", role="replay"))
+            await supervisor.add(launch(tmp_path, "agent-0", "crash"))
+            await trio.sleep_forever()
+    first, *tail = str(caught.value).splitlines()
+    assert first.startswith("agent-0: RuntimeError: the sky fell; gave up after 3 ends within 60 s. Last lines of")
+    assert tail[-2:] == ["RuntimeError: the sky", "fell"]
+    assert [(child.state, child.restarts) for child in supervisor.processes()] == [("stopped", 0), ("failed", 2)]
+    assert len(pids(tmp_path)) == 4
+    assert all(gone(pid) for pid in pids(tmp_path))
+
+
+async def test_what_no_restart_can_mend_is_not_restarted(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"^agent-0: model\.path: no such folder$"):
+        async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+            await supervisor.add(launch(tmp_path, "agent-0", "misled"))
+    assert len(pids(tmp_path)) == 1
+
+
+async def test_readiness_has_a_deadline(tmp_path: Path) -> None:
+    settings = config.Supervise(restarts=0, ready_s=1.0)
+    with pytest.raises(RunError, match=r"agent-0: not ready within supervise\.ready_s = 1 s; gave up after 1 ends"):
+        async with supervise(settings, tmp_path / "logs", ROLES) as supervisor:
+            await supervisor.add(launch(tmp_path, "agent-0", "mute"))
+    assert all(child.state == "failed" and gone(child.pid) for child in supervisor.processes())
+
+
+async def test_what_was_never_ready_is_not_tried_for_long(tmp_path: Path) -> None:
+    settings = config.Supervise(restarts=20)
+    with pytest.raises(RunError, match=r"agent-0: ipc:///nowhere: no answer; gave up after 3 ends"):
+        async with supervise(settings, tmp_path / "logs", ROLES) as supervisor:
+            await supervisor.add(launch(tmp_path, "agent-0", "lonely"))
+
+
+async def test_a_process_that_will_not_leave_is_killed_with_its_children(tmp_path: Path) -> None:
+    settings = config.Supervise(drain_s=0.3)
+    async with supervise(settings, tmp_path / "logs", ROLES) as supervisor, trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.add, launch(tmp_path, "agent-0", "blocked"))
+        nursery.start_soon(supervisor.add, launch(tmp_path, "agent-1", "brood"))
+        await until(lambda: [child.state for child in supervisor.processes()] == ["ready", "ready"])
+        (grandchild,) = [int(line.split()[1]) for line in diary(tmp_path) if line.split()[1].isdigit()]
+        assert not gone(grandchild)
+        await supervisor.stop("agent-0")
+        await supervisor.stop("agent-1")
+        assert all(gone(child.pid) for child in supervisor.processes())
+        await until(lambda: gone(grandchild))  # killed, but reaped by init
+
+
+async def test_the_grandchildren_of_a_killed_process_go_with_it(tmp_path: Path) -> None:
+    async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+        await supervisor.add(launch(tmp_path, "agent-0", "brood"))
+        (grandchild,) = [int(line.split()[1]) for line in diary(tmp_path) if line.split()[1].isdigit()]
+        os.kill(supervisor.processes()[0].pid, signal.SIGKILL)
+        await until(lambda: gone(grandchild))
+
+
+async def test_a_process_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
+    async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor, trio.open_nursery() as nursery:
+        nursery.start_soon(stop_when_started, supervisor, tmp_path)
+        with pytest.raises(RunError, match="agent-0: stopped before it was ready"):
+            await supervisor.add(launch(tmp_path, "agent-0", "mute"))
+    assert all(gone(pid) for pid in pids(tmp_path))
+
+
+async def stop_when_started(supervisor: Supervisor, run: Path) -> None:
+    await until((run / "diary").exists)
+    await supervisor.stop("agent-0")
+
+
+async def test_cancellation_drains_the_served_before_their_service(tmp_path: Path) -> None:
+    with trio.CancelScope() as outer:
+        async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+            await supervisor.add(launch(tmp_path, "replay", role="replay"))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(supervisor.add, launch(tmp_path, "agent-0"))
+                nursery.start_soon(supervisor.add, launch(tmp_path, "agent-1"))
+            outer.cancel()
+            await trio.sleep_forever()
+    left = [line.split()[0] for line in diary(tmp_path) if line.endswith(" left")]
+    assert sorted(left[:2]) == ["agent-0", "agent-1"]
+    assert left[2:] == ["replay"]
+    assert all(gone(pid) for pid in pids(tmp_path))
+
+
+async def test_what_the_block_raises_is_not_wrapped_and_drains(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012
+        async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+            await supervisor.add(launch(tmp_path, "agent-0"))
+            _ = 1 / 0
+    assert all(gone(pid) for pid in pids(tmp_path))
+
+
+SUPERVISOR = """
+import sys
+from pathlib import Path
+import trio
+from spade import config
+from spade.process import Launch
+from spade.supervise import supervise
+
+async def main(run):
+    async with supervise(config.Supervise(), Path(run, "logs"), {"agent": "tests.spade.roles"}) as supervisor:
+        async with trio.open_nursery() as nursery:
+            for name in ("steady", "blocked", "stubborn"):
+                launch = Launch(name, "agent", f"{run}/config.toml", run, "ipc:///nowhere", bind=name)
+                nursery.start_soon(supervisor.add, launch)
+        print("up", flush=True)
+        await trio.sleep_forever()
+
+trio.run(main, sys.argv[1])
+"""
+
+
+async def test_no_child_outlives_a_killed_supervisor(tmp_path: Path) -> None:
+    launch(tmp_path, "writes the config")
+    command = [sys.executable, "-c", SUPERVISOR, str(tmp_path)]
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    async with process.stdout:
+        with trio.fail_after(30):
+            assert await process.stdout.receive_some(2) == b"up"
+        assert len(pids(tmp_path)) == 3
+        assert not any(gone(pid) for pid in pids(tmp_path))
+        process.kill()
+        await process.wait()
+    await until(lambda: all(gone(pid) for pid in pids(tmp_path)))
+    assert "steady left" in diary(tmp_path)
