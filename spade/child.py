@@ -37,7 +37,8 @@ class Life:
     """
 
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
-        self._command = [sys.executable, "-m", module, msgspec.json.encode(launch).decode()]
+        # -P: a folder of the user's called replay/ or actors/ must not stand in for ours.
+        self._command = [sys.executable, "-P", "-m", module, msgspec.json.encode(launch).decode()]
         self._logfile = logfile
         self._settings = settings
         self._said = b""

@@ -105,10 +105,10 @@ class Supervisor:
         await child.done.wait()
 
     async def _drain(self) -> None:
-        """Stop all, role by role, the latest first, so that whoever is served leaves before its service."""
+        """Stop all, role by role against the order of `modules`: whoever is served leaves before its service."""
         self._leaving = True
-        running = [child for child in reversed(self._children.values()) if not child.done.is_set()]
-        for role in dict.fromkeys(child.launch.role for child in running):
+        running = [child for child in self._children.values() if not child.done.is_set()]
+        for role in reversed(list(self._modules)):
             async with trio.open_nursery() as nursery:
                 for child in running:
                     if child.launch.role == role:

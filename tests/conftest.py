@@ -1,6 +1,7 @@
 """What tests share: the hypothesis profile, one torch thread, and a tiny random checkpoint."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from hypothesis import settings
 
 settings.register_profile("spade", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("spade")
+
+# Supervised processes do not look for modules where they are started; those of the tests live below the root.
+os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = """\
