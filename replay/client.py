@@ -1,0 +1,110 @@
+"""What designers, agents and the learner ask of the replay service, typed. Needs no store."""
+
+from typing import TypeVar
+
+from spade.errors import BusError
+from spade.protocol import (
+    Batch,
+    Checkpointed,
+    DesignJob,
+    Designs,
+    Done,
+    GetProgram,
+    GetStatus,
+    LeaseDesigns,
+    LeasePlays,
+    NotYet,
+    PlayLease,
+    Plays,
+    Process,
+    Program,
+    Publish,
+    Published,
+    RejectCandidate,
+    ReleaseDesign,
+    ReleasePlay,
+    ReportProcesses,
+    Request,
+    Response,
+    Status,
+    StepMetrics,
+    SubmitEnvironment,
+    SubmitPlay,
+    TakeBatch,
+    Weights,
+)
+from spade.transport import Client
+
+Answer = TypeVar("Answer", bound=Response)
+
+
+class ReplayClient:
+    """The replay service over one connection. When a call returns, the service has committed what it says.
+
+    Every call raises BusError where the service refuses, or does not answer within the bus's deadline (which counts
+    from the end of the wait, where a call may wait).
+    """
+
+    def __init__(self, client: Client, call_deadline_s: float) -> None:
+        self.client = client
+        self._call_deadline_s = call_deadline_s
+
+    async def lease_designs(self, count: int, wait_s: float) -> tuple[DesignJob, ...]:
+        """Up to `count` design jobs; none where there is none within `wait_s`."""
+        return (await self._call(LeaseDesigns(count, wait_s), Designs, wait_s)).jobs
+
+    async def reject_candidate(self, rejected: RejectCandidate) -> None:
+        """Keep an attempt that failed admission."""
+        await self._call(rejected, Done)
+
+    async def submit_environment(self, environment: SubmitEnvironment) -> None:
+        """Hand in an admitted program."""
+        await self._call(environment, Done)
+
+    async def release_design(self, job: DesignJob) -> None:
+        """Give a design job back undone."""
+        await self._call(ReleaseDesign(job.id, job.lease), Done)
+
+    async def lease_plays(self, count: int, wait_s: float) -> tuple[PlayLease, ...]:
+        """Up to `count` plays; none where there is none within `wait_s`."""
+        return (await self._call(LeasePlays(count, wait_s), Plays, wait_s)).plays
+
+    async def program(self, environment: str) -> Program:
+        """Source and hint of an environment."""
+        return await self._call(GetProgram(environment), Program)
+
+    async def submit_play(self, play: SubmitPlay) -> None:
+        """Hand in the end of an episode."""
+        await self._call(play, Done)
+
+    async def release_play(self, play: PlayLease, reason: str) -> None:
+        """Give a play back: it is leased again, on the same seed."""
+        await self._call(ReleasePlay(play.id, play.lease, reason), Done)
+
+    async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
+        """The batch of learner step `step`; what is waited for where there is none within `wait_s`."""
+        return await self._call(TakeBatch(step, wait_s), (Batch, NotYet), wait_s)
+
+    async def publish(self, step: int, digest: str, path: str, metrics: StepMetrics) -> Weights:
+        """Announce new weights; the same weights after the same step keep their version."""
+        return (await self._call(Publish(step, digest, path, metrics), Published)).weights
+
+    async def checkpointed(self, step: int) -> None:
+        """A checkpoint of `step` is durable."""
+        await self._call(Checkpointed(step), Done)
+
+    async def report_processes(self, supervisor: str, processes: tuple[Process, ...]) -> None:
+        """Tell how a supervisor's children are."""
+        await self._call(ReportProcesses(supervisor, processes), Done)
+
+    async def status(self) -> Status:
+        """The run at a glance."""
+        return await self._call(GetStatus(), Status)
+
+    async def _call(
+        self, request: Request, expected: type[Answer] | tuple[type[Answer], ...], wait_s: float = 0.0
+    ) -> Answer:
+        answer = await self.client.call(request, wait_s + self._call_deadline_s)
+        if not isinstance(answer, expected):
+            raise BusError(f"the replay service answered {type(request).__name__} with {type(answer).__name__}")
+        return answer

@@ -1,0 +1,183 @@
+"""Design jobs and designer groups: opening, leasing, closing."""
+
+from replay.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
+from replay.state import State
+from replay.statistics import SlotFigures
+from replay.training import enqueue
+from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
+
+
+def open_jobs(state: State, count: int, now: float) -> None:
+    """Open `count` new design jobs, in the order of their rounds."""
+    for _ in range(count):
+        _open_job(state, now)
+
+
+def _open_job(state: State, now: float) -> None:
+    """The next job: a round's jobs go skill by skill, so that a designer group's members are of nearly one age."""
+    design, skills, counters = state.config.design, state.config.run.skills, state.counters
+    if counters.round_jobs >= design.round_jobs:
+        counters.round += 1
+        counters.round_jobs = 0
+    each = design.round_jobs // design.active_skills
+    place = counters.round * design.active_skills + counters.round_jobs // each
+    skill = skills[place % len(skills)]
+    job = Job(f"j{counters.jobs:06d}", counters.jobs, counters.round, skill, now)
+    counters.jobs += 1
+    counters.round_jobs += 1
+    state.jobs[job.id] = job
+    state.touch("jobs", job.id, job)
+    key = group_id(job.round, skill)
+    if key not in state.design_groups:
+        group = DesignGroup(key, job.round, skill, each, now + design.round_deadline_s)
+        state.design_groups[key] = group
+        state.touch("design_groups", key, group)
+
+
+def group_id(round_: int, skill: str) -> str:
+    """The designer group of a skill in a round."""
+    return f"r{round_:05d}-{skill.replace(' ', '-')}"
+
+
+def lease(state: State, count: int, holder: str, now: float) -> tuple[DesignJob, ...]:
+    """Up to `count` open jobs, the oldest first."""
+    chosen = [job for job in state.jobs.values() if job.state == "open"][:count]
+    return tuple(_lease(state, job, holder, now) for job in chosen)
+
+
+def _lease(state: State, job: Job, holder: str, now: float) -> DesignJob:
+    job.state, job.holder = "leased", holder
+    job.lease += 1
+    job.deadline = now + state.config.design.lease_s
+    draw = state.seed("memory", job.id, job.lease)
+    seeds = state.memory.seeds(job.skill, state.config.design.memory_seeds, draw)
+    avoid = state.memory.avoid(job.skill, draw)
+    job.seeds = tuple(seed.environment for seed in seeds)
+    state.touch("jobs", job.id, job)
+    return DesignJob(
+        id=job.id,
+        lease=job.lease,
+        round=job.round,
+        skill=job.skill,
+        draw=state.seed("document", job.id),
+        sampler=state.seed("design", job.id, job.lease),
+        seeds=seeds,
+        avoid=avoid,
+    )
+
+
+def release(state: State, job: Job) -> None:
+    """A leased job is open again."""
+    job.state, job.holder = "open", ""
+    state.touch("jobs", job.id, job)
+
+
+def reject(state: State, request: RejectCandidate, now: float) -> None:
+    """Keep a rejected candidate; the last of the present lease fails its job. Idempotent by (job, lease, attempt)."""
+    job = state.jobs.get(request.job)
+    attempt = (request.lease, request.attempt)
+    if job is None or attempt in job.attempts:
+        return
+    key = f"{job.id}/{request.lease:03d}/{request.attempt:03d}"
+    kept = Reject(
+        job=job.id,
+        lease=request.lease,
+        attempt=request.attempt,
+        skill=job.skill,
+        document=request.document,
+        completion=request.completion,
+        stage=request.stage,
+        reason=request.reason,
+        at=now,
+    )
+    state.touch("rejects", key, kept)
+    state.touch("trajectories", key, request.trajectory)
+    state.counters.rejected_candidates += 1
+    state.statistics.add_candidate(valid=False)
+    job.attempts = (*job.attempts, attempt)
+    state.touch("jobs", job.id, job)
+    if request.last and request.lease == job.lease:
+        _fail(state, job, request, key, now)
+
+
+def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
+    job.state = "failed"
+    del state.jobs[job.id]
+    state.counters.failed_jobs += 1
+    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
+    sampled = request.trajectory.versions
+    member = Member(trajectory, 0.0, request.trajectory.oldest_version) if sampled else None
+    close_member(state, job.round, job.skill, member, now)
+
+
+def admit(state: State, request: SubmitEnvironment, now: float) -> Environment | None:
+    """An admitted program becomes an active environment. None where its job is closed already (a repeated message)."""
+    job = state.jobs.pop(request.job, None)
+    if job is None:
+        return None
+    job.state = "admitted"
+    state.touch("jobs", job.id, job)
+    environment = Environment(
+        id=f"e{job.number:06d}",
+        job=job.id,
+        round=job.round,
+        skill=job.skill,
+        name=request.name,
+        document=request.document,
+        attempt=request.attempt,
+        seed_sensitive=request.seed_sensitive,
+        designed_version=request.trajectory.oldest_version if request.trajectory.versions else 0,
+        opened_at=now,
+        deadline=now + state.config.play.window_deadline_s,
+    )
+    source = Source(request.source, request.hint, request.first_observation)
+    state.environments[environment.id] = environment
+    state.sources[environment.id] = source
+    state.touch("environments", environment.id, environment)
+    state.touch("sources", environment.id, source)
+    state.touch("trajectories", job.id, request.trajectory)
+    counters = state.counters
+    counters.environments += 1
+    counters.newest_environment, counters.newest_skill = request.name, job.skill
+    state.statistics.add_candidate(valid=True)
+    return environment
+
+
+def close_member(state: State, round_: int, skill: str, member: Member | None, now: float) -> None:
+    """A job closed: its member joins its group (None: nothing to train), or comes too late and is wasted."""
+    group = state.design_groups[group_id(round_, skill)]
+    group.closed += 1
+    state.touch("design_groups", group.id, group)
+    if member is not None:
+        mean = state.counters.designer_reward.setdefault(skill, RunningMean())
+        if not group.members:
+            group.before = mean.value if mean.count else None
+        mean.add(member.reward)
+        state.counters.trainable += 1
+        if group.formed:
+            state.counters.wasted += 1
+        else:
+            group.members = (*group.members, member)
+    if group.closed == group.jobs:
+        if not group.formed:
+            form(state, group, now)
+        del state.design_groups[group.id]
+
+
+def form(state: State, group: DesignGroup, now: float) -> None:
+    """The group becomes trainable with the members it has."""
+    group.formed = True
+    state.touch("design_groups", group.id, group)
+    if group.members:
+        enqueue(state, group.id, "designer", group.members, now, group.before)
+
+
+def expire(state: State, now: float, live: frozenset[str] | None) -> None:
+    """Open lost leases again and form the groups whose round is over. `live`: holders still here (None: unknown)."""
+    for job in state.jobs.values():
+        if job.state == "leased" and (now >= job.deadline or (live is not None and job.holder not in live)):
+            state.counters.expired_leases += 1
+            release(state, job)
+    for group in state.design_groups.values():
+        if not group.formed and now >= group.deadline:
+            form(state, group, now)

@@ -1,0 +1,41 @@
+"""What the service leaves in the run directory for people and their tools: `metrics.jsonl` and `status.json`."""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from replay.status import metrics_row
+from spade.protocol import Status
+
+
+class Journal:
+    """Rows are appended and flushed one by one, so that a killed run leaves whole rows but for the last."""
+
+    def __init__(self, run: Path) -> None:
+        self._metrics = run / "metrics.jsonl"
+        self._status = run / "status.json"
+        if self._metrics.exists() and not self._metrics.read_bytes().endswith(b"\n"):
+            self._append(b"")  # a killed service left half a row: end it
+
+    def event(self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None) -> None:
+        """An event of the run; `changed`: settings unlike those before, as "section.field": [before, now]."""
+        self._row({"kind": "event", "event": event, "elapsed_s": elapsed_s, "changed": changed or {}})
+
+    def step(self, status: Status, processes: dict[str, dict[str, float]]) -> None:
+        """One learner step; `processes` are the gauges each process sent with its last heartbeat, by its name."""
+        self._row({"kind": "step", **metrics_row(status), "process_gauges": processes})
+        self.status(status)
+
+    def status(self, status: Status) -> None:
+        """The status as `spade status` shows it of a run that is down; replaced whole or not at all."""
+        part = self._status.with_suffix(".json.part")
+        part.write_bytes(msgspec.json.encode(status))
+        part.replace(self._status)
+
+    def _row(self, row: dict[str, object]) -> None:
+        self._append(msgspec.json.encode({"time": time.time(), **row}))
+
+    def _append(self, line: bytes) -> None:
+        with self._metrics.open("ab") as file:
+            file.write(line + b"\n")

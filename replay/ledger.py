@@ -1,0 +1,164 @@
+"""The ledger: every request of designers, agents and the learner as a change of the run's state. No I/O, no clock.
+
+The server calls `apply` for each request, then `advance` once, commits what changed, and only then answers; `tick`
+brings the passing of time. Deadlines are compared with the `now` the caller gives.
+"""
+
+import math
+
+from replay import designs, training, windows
+from replay.admission import Admitted, Load, admit
+from replay.records import BatchRecord
+from replay.state import State
+from replay.training import RefusalError
+from spade.protocol import (
+    Checkpointed,
+    Designs,
+    Done,
+    LeaseDesigns,
+    LeasePlays,
+    Plays,
+    Publish,
+    Published,
+    RejectCandidate,
+    ReleaseDesign,
+    ReleasePlay,
+    Request,
+    Response,
+    SubmitEnvironment,
+    SubmitPlay,
+    TakeBatch,
+)
+
+LONGEST_WAIT_S = 3_600.0
+
+
+class Ledger:
+    """One run's state and what may happen to it."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def apply(self, request: Request, holder: str, now: float) -> Response | BatchRecord | None:
+        """Let a request take effect. None: it has to wait (a lease or a batch, of which there is none yet).
+
+        `holder` names the process that asks; it is what a lease is tied to. Raises RefusalError for what can never be
+        served.
+        """
+        state = self.state
+        if isinstance(request, LeasePlays | LeaseDesigns | TakeBatch):
+            _check_wait(request)
+        match request:
+            case LeasePlays(count=count):
+                plays = windows.lease(state, count, self.admitted().chunks, holder, now)
+                return Plays(plays) if plays else None
+            case LeaseDesigns(count=count):
+                jobs = designs.lease(state, count, holder, now)
+                return Designs(jobs) if jobs else None
+            case TakeBatch(step=step):
+                return training.take(state, step, now)
+            case SubmitPlay():
+                _check_play(request)
+                state.counters.late_plays += not windows.finish(state, request, now)
+            case SubmitEnvironment():
+                environment = designs.admit(state, request, now)
+                if environment is not None:
+                    windows.open_chunk(state, environment, now)
+            case RejectCandidate():
+                designs.reject(state, request, now)
+            case ReleasePlay(id=id, lease=lease):
+                self._release_play(id, lease)
+            case ReleaseDesign(job=id, lease=lease):
+                self._release_design(id, lease)
+            case Publish():
+                return Published(training.publish(state, request))
+            case Checkpointed(step=step):
+                training.checkpointed(state, step)
+            case _:
+                raise RefusalError(f"the replay service does not serve {type(request).__name__}")
+        return Done()
+
+    def advance(self, now: float) -> None:
+        """Open what is due: chunks of active windows, and design jobs for free slots."""
+        windows.open_chunks(self.state, now, self._starving())
+        designs.open_jobs(self.state, self.admitted().designs, now)
+
+    def tick(self, now: float, live: frozenset[str] | None) -> None:
+        """Let time pass. `live` names the holders still connected; None where that is not known yet."""
+        windows.expire(self.state, now, live)
+        designs.expire(self.state, now, live)
+        training.drop_stale(self.state, now)
+        self.advance(now)
+
+    def admitted(self) -> Admitted:
+        """What admission allows now."""
+        return admit(self.load(), self.state.config)
+
+    def load(self) -> Load:
+        """What admission is asked about."""
+        state = self.state
+        next_version = state.version_at(state.counters.taken_step + 1)
+        sequences, oldest = 0, None
+        for environment, chunk in state.chunks():
+            if not chunk.begun or chunk.scored_at is not None:
+                continue
+            plays = [play for play in state.chunk_plays(environment.id, chunk.index) if not play.hinted]
+            version = min(
+                (play.version for play in plays if play.state in ("leased", "finished")), default=state.version
+            )
+            # What is over the bound already will be wasted whatever starts now.
+            if next_version - version <= state.config.learner.agent_lag:
+                sequences += sum(play.state != "void" for play in plays)
+                oldest = version if oldest is None else min(oldest, version)
+        return Load(
+            version=state.version,
+            next_version=next_version,
+            outstanding=training.waiting(state) + sequences,
+            oldest=oldest,
+            active=len(state.environments),
+            designing=len(state.jobs),
+        )
+
+    def _starving(self) -> bool:
+        """Whether nothing under way can bring newer weights: no batch training or in sight, no play, no design job."""
+        state = self.state
+        training_now = state.version_at(state.counters.taken_step + 1) > state.version
+        enough = training.waiting(state) >= state.config.learner.batch_sequences
+        playing = any(chunk.scored_at is None for _, chunk in state.chunks())
+        return not (training_now or enough or playing or state.jobs)
+
+    def give_back(self, leased: Plays | Designs) -> None:
+        """Leases that did not reach the one who asked."""
+        for play in leased.plays if isinstance(leased, Plays) else ():
+            self._release_play(play.id, play.lease)
+        for job in leased.jobs if isinstance(leased, Designs) else ():
+            self._release_design(job.id, job.lease)
+
+    def _release_play(self, id: str, lease: int) -> None:
+        play = self.state.plays.get(id)
+        if play is not None and play.state == "leased" and play.lease == lease:
+            self.state.counters.released_leases += 1
+            windows.release(self.state, play)
+
+    def _release_design(self, id: str, lease: int) -> None:
+        job = self.state.jobs.get(id)
+        if job is not None and job.state == "leased" and job.lease == lease:
+            self.state.counters.released_leases += 1
+            designs.release(self.state, job)
+
+
+def _check_wait(request: LeasePlays | LeaseDesigns | TakeBatch) -> None:
+    if not 0 <= request.wait_s <= LONGEST_WAIT_S:
+        raise RefusalError(f"wait_s must be 0 to {LONGEST_WAIT_S:g} s, is {request.wait_s}")
+    if not isinstance(request, TakeBatch) and request.count < 1:
+        raise RefusalError(f"count must be at least 1, is {request.count}")
+
+
+def _check_play(request: SubmitPlay) -> None:
+    """What a broken or hostile sender may get wrong."""
+    if not all(math.isfinite(value) for value in (request.episode_return, request.seconds, *request.rewards)):
+        raise RefusalError(f"play {request.id}: return, rewards and seconds must be finite")
+    if not -1 <= request.episode_return <= 1:
+        raise RefusalError(f"play {request.id}: the return {request.episode_return} is outside [-1, 1]")
+    if (request.trajectory is None) != (request.outcome == "fault"):
+        raise RefusalError(f"play {request.id}: a trajectory comes with every outcome but a fault")

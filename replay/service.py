@@ -1,0 +1,243 @@
+"""The replay service: one task that takes requests, lets them take effect, commits, and only then answers.
+
+    arrivals (what waits, bounded) ── ledger.apply ── ledger.advance ── one commit ── replies, pushes, journal
+
+Requests that may wait (leases, batches) are kept and tried again after each round, so their peers do not poll.
+"""
+
+import logging
+import secrets
+from pathlib import Path
+
+import trio
+
+from replay.batches import batch, recorded
+from replay.journal import Journal
+from replay.ledger import Ledger
+from replay.loading import Opened
+from replay.records import BatchRecord, Clock, Source
+from replay.state import Change
+from replay.status import build_status
+from replay.store import Store
+from replay.training import RefusalError
+from replay.watch import Watch
+from spade.config import Config
+from spade.protocol import (
+    Designs,
+    Done,
+    GetProgram,
+    GetStatus,
+    Hello,
+    LeaseDesigns,
+    LeasePlays,
+    NotYet,
+    Peer,
+    Plays,
+    Program,
+    Pulse,
+    Ready,
+    Refused,
+    ReportProcesses,
+    Request,
+    Response,
+    Status,
+    TakeBatch,
+    Weights,
+)
+from spade.transport import Incoming, Server
+
+ROUND = 256
+TICK_S = 0.5
+
+log = logging.getLogger(__name__)
+
+Replies = list[tuple[Incoming, Response | BatchRecord]]
+
+
+class Service:
+    """The shell around the ledger: bus, store, journal and clock."""
+
+    def __init__(self, config: Config, run: Path, store: Store, opened: Opened) -> None:
+        self.ledger = Ledger(opened.state)
+        self._config = config
+        self._name = run.name
+        self._store = store
+        self._journal = Journal(run)
+        self._session = secrets.token_hex(8)
+        self._server: Server | None = None
+        self._base_s = opened.elapsed_s
+        self._started = trio.current_time()
+        self._next_tick = self._base_s
+        self._waiting: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
+        self._watch = Watch(self._base_s)
+        self._weights = self._newest()
+        self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
+
+    def now(self) -> float:
+        """The run clock: seconds this run's service has been up, over all its restarts."""
+        return self._base_s + trio.current_time() - self._started
+
+    def greet(self, _: Hello) -> Ready:
+        """What a peer is told when it joins."""
+        pulse = self.pulse()
+        return Ready(self._session, pulse.peers, pulse.weights)
+
+    def pulse(self) -> Pulse:
+        """Who may be called, and the newest weights."""
+        services = {
+            hello.name: Peer(hello.role, hello.name, hello.address)
+            for hello in self._hellos()
+            if hello.address is not None and hello.role in ("engine", "env-runner")
+        }
+        return Pulse(tuple(services.values()), self._weights)
+
+    async def run(self, server: Server) -> None:
+        """Serve until cancelled; what was acknowledged is committed then."""
+        self._server = server
+        try:
+            while True:
+                await self._round(server, await self._arrivals(server))
+        except trio.Cancelled:
+            await self._commit([])
+            self._journal.status(self.status())
+            self._journal.event("stop", self.now())
+            raise
+
+    # ------------------------------------------------------------ a round
+
+    async def _arrivals(self, server: Server) -> list[Incoming]:
+        """What waits to be served, at most a round; nothing where a deadline of ours comes first."""
+        wake = min([self._next_tick, *(deadline for _, deadline in self._waiting.values())])
+        arrived: list[Incoming] = []
+        with trio.move_on_after(max(wake - self.now(), 0.0)):
+            arrived.append(await server.receive())
+        while arrived and len(arrived) < ROUND and (incoming := server.receive_nowait()) is not None:
+            arrived.append(incoming)
+        return arrived
+
+    async def _round(self, server: Server, arrived: list[Incoming]) -> None:
+        now, state = self.now(), self.ledger.state
+        if now >= self._next_tick:
+            self._next_tick = now + TICK_S
+            self.ledger.tick(now, self._holders(now))
+        replies: Replies = []
+        for incoming in arrived:
+            self._serve(incoming, now, replies)
+        self.ledger.advance(now)
+        replies += self._serve_waiting(server, now)
+        if changes := state.changes():
+            await self._commit(changes)
+        # Versions are announced only now that they are committed.
+        newest = self._newest()
+        if newest != self._weights:
+            self._weights = newest
+            await self._announce(server)
+        for incoming, response in replies:
+            await self._reply(server, incoming, response)
+
+    async def _commit(self, changes: list[Change]) -> None:
+        """Write what changed, and the clock; not to be cancelled half-way between taking effect and being durable."""
+        encoded = self._store.encode([*changes, ("meta", "clock", Clock(self.now()))])
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._store.commit, encoded)
+
+    def _serve(self, incoming: Incoming, now: float, replies: Replies) -> None:
+        """Let one request take effect; it is answered after the commit, or waits."""
+        request = incoming.message
+        response = self._answer(request, _holder(incoming.hello), now)
+        if response is not None:
+            replies.append((incoming, response))
+        elif isinstance(request, LeasePlays | LeaseDesigns | TakeBatch):
+            self._waiting[incoming.peer, incoming.id] = (incoming, now + request.wait_s)
+
+    def _answer(self, request: Request, holder: str, now: float) -> Response | BatchRecord | None:
+        match request:
+            case GetStatus():
+                return self.status()
+            case GetProgram(environment=environment):
+                return self._program(environment)
+            case ReportProcesses(supervisor=supervisor, processes=processes):
+                self._watch.report(supervisor, processes)
+                return Done()
+        try:
+            answer = self.ledger.apply(request, holder, now)
+        except RefusalError as refusal:
+            log.warning("refused %s of %s: %s", type(request).__name__, holder, refusal)
+            return Refused(str(refusal))
+        if answer is None and isinstance(request, TakeBatch) and request.step <= self.ledger.state.counters.taken_step:
+            return recorded(self._store, request.step)
+        self._watch.measure(request, now)
+        return answer
+
+    def _serve_waiting(self, server: Server, now: float) -> Replies:
+        """Try again what waits, in the order it came; what waited long enough is told so."""
+        replies: Replies = []
+        for key, (incoming, deadline) in list(self._waiting.items()):
+            if incoming.peer not in server.peers:
+                del self._waiting[key]
+                continue
+            answer = self._answer(incoming.message, _holder(incoming.hello), now)
+            if answer is None and now >= deadline:
+                answer = self._nothing(incoming.message)
+            if answer is not None:
+                del self._waiting[key]
+                replies.append((incoming, answer))
+        return replies
+
+    def _nothing(self, request: Request) -> Response:
+        match request:
+            case LeasePlays():
+                return Plays()
+            case LeaseDesigns():
+                return Designs()
+            case _:
+                return NotYet(self.status().waiting_for)
+
+    async def _reply(self, server: Server, incoming: Incoming, response: Response | BatchRecord) -> None:
+        if isinstance(response, BatchRecord):
+            response = await trio.to_thread.run_sync(batch, self._store, response)
+        delivered = await server.reply(incoming, response)
+        if not delivered and isinstance(response, Plays | Designs):
+            self.ledger.give_back(response)
+
+    async def _announce(self, server: Server) -> None:
+        """New weights: to every engine at once, and their step into the journal."""
+        assert self._weights is not None
+        for peer, hello in list(server.peers.items()):
+            if hello.role == "engine":
+                await server.push(peer, self._weights)
+        if self._weights.step > 0:
+            beats = server.heartbeats
+            gauges = {hello.name: beats[peer].gauges for peer, hello in server.peers.items() if peer in beats}
+            self._journal.step(self.status(), gauges)
+
+    # ------------------------------------------------------------ what is stored and seen
+
+    def _program(self, environment: str) -> Program | Refused:
+        source = self.ledger.state.sources.get(environment) or self._store.get("sources", environment, Source)
+        if source is None:
+            return Refused(f"there is no environment {environment!r}")
+        return Program(environment, source.source, source.hint)
+
+    def status(self) -> Status:
+        """The run at a glance."""
+        dropped = 0 if self._server is None else self._server.dropped
+        return build_status(self.ledger, self._watch.seen(self._name, self.now(), self._hellos(), dropped))
+
+    def _newest(self) -> Weights | None:
+        newest = self.ledger.state.counters.newest
+        return None if newest is None else newest.weights
+
+    def _holders(self, now: float) -> frozenset[str] | None:
+        """Who may hold leases; unknown until every living peer has had time to say hello to a restarted service."""
+        if now - self._base_s < self._config.bus.silence_s:
+            return None
+        return frozenset(_holder(hello) for hello in self._hellos())
+
+    def _hellos(self) -> tuple[Hello, ...]:
+        return () if self._server is None else tuple(self._server.peers.values())
+
+
+def _holder(hello: Hello) -> str:
+    """A process, told apart from the one that had its name before."""
+    return f"{hello.name}/{hello.pid}"

@@ -1,0 +1,135 @@
+"""The run in memory: what is still alive of it, and what of it must be written next.
+
+Only the living is held: open jobs, active environments with their plays, unformed designer groups, the queue, batches
+not yet retired, the env memory and the statistics. Everything else rests in the store. Trajectories are never held:
+they are staged and leave with the next commit.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from replay.memory import Memory
+from replay.records import (
+    BatchRecord,
+    Chunk,
+    Counters,
+    DesignGroup,
+    Environment,
+    Group,
+    Job,
+    Play,
+    Source,
+)
+from replay.statistics import History, Statistics
+from spade.config import Config
+from spade.seeds import derive
+
+Table = Literal[
+    "meta",
+    "jobs",
+    "rejects",
+    "environments",
+    "sources",
+    "plays",
+    "trajectories",
+    "design_groups",
+    "queue",
+    "batches",
+    "memory",
+    "publications",
+]
+
+Change = tuple[Table, str, msgspec.Struct | None]
+
+
+class State:
+    """The tables by id. Whoever changes a record calls `touch`; `changes` hands out what is to be committed."""
+
+    def __init__(self, config: Config, secret: bytes) -> None:
+        self.config = config
+        self.secret = secret
+        self.counters = Counters()
+        self.statistics = Statistics.of(config.replay)
+        self.history = History()
+        self.memory = Memory(config.design.memory_records)
+        self.jobs: dict[str, Job] = {}
+        self.environments: dict[str, Environment] = {}
+        self.sources: dict[str, Source] = {}
+        self.plays: dict[str, Play] = {}
+        self.design_groups: dict[str, DesignGroup] = {}
+        self.queue: dict[int, Group] = {}
+        self.batches: dict[int, BatchRecord] = {}
+        self._chunks: dict[tuple[str, int], list[Play]] = {}
+        self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
+
+    # ------------------------------------------------------------ writing
+
+    def touch(self, table: Table, key: str, record: msgspec.Struct) -> None:
+        """Mark a record to be written as it will be when the changes are taken."""
+        self._changes[table, key] = record
+
+    def delete(self, table: Table, key: str) -> None:
+        """Mark a record to be deleted."""
+        self._changes[table, key] = None
+
+    def changes(self) -> list[Change]:
+        """Take what changed since the last time; counters and statistics go with anything else that did."""
+        if not self._changes:
+            return []
+        self.touch("meta", "counters", self.counters)
+        self.touch("meta", "statistics", self.statistics)
+        taken = [(table, key, record) for (table, key), record in self._changes.items()]
+        self._changes = {}
+        return taken
+
+    # ------------------------------------------------------------ plays by chunk
+
+    def add_play(self, play: Play) -> None:
+        """Take a play in."""
+        self.plays[play.id] = play
+        self._chunks.setdefault((play.environment, play.chunk), []).append(play)
+
+    def chunk_plays(self, environment: str, chunk: int) -> list[Play]:
+        """Both arms of a chunk, the unhinted first, by index."""
+        return self._chunks.get((environment, chunk), [])
+
+    def window_plays(self, environment: Environment) -> list[Play]:
+        """All plays of a window so far."""
+        return [play for chunk in environment.chunks for play in self.chunk_plays(environment.id, chunk.index)]
+
+    def forget_environment(self, environment: Environment) -> None:
+        """A closed environment leaves the memory with its plays; the store keeps them."""
+        for chunk in environment.chunks:
+            for play in self._chunks.pop((environment.id, chunk.index), []):
+                del self.plays[play.id]
+        del self.environments[environment.id]
+        del self.sources[environment.id]
+
+    def chunks(self) -> list[tuple[Environment, Chunk]]:
+        """All chunks of the active environments, in the order they opened."""
+        found = [(environment, chunk) for environment in self.environments.values() for chunk in environment.chunks]
+        return sorted(found, key=lambda pair: (pair[1].opened_at, pair[0].id))
+
+    # ------------------------------------------------------------ versions and seeds
+
+    @property
+    def version(self) -> int:
+        """The newest published policy version; 0 before the first."""
+        newest = self.counters.newest
+        return 0 if newest is None else newest.weights.version
+
+    @property
+    def published_step(self) -> int:
+        """The learner step after which the newest version was published."""
+        newest = self.counters.newest
+        return 0 if newest is None else newest.weights.step
+
+    def version_at(self, step: int) -> int:
+        """The version learner step `step` is trained at: the newest, plus the publications of steps taken since."""
+        every = self.config.learner.publish_every
+        return self.version + max((step - 1) // every - self.published_step // every, 0)
+
+    def seed(self, purpose: str, *parts: str | int) -> int:
+        """A seed of the run."""
+        return derive(self.secret, purpose, *parts)

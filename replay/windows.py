@@ -1,0 +1,242 @@
+"""Windows of active environments: chunks open, plays are leased and end, chunks are scored, the window closes."""
+
+from replay.designs import close_member
+from replay.records import Chunk, Environment, Member, Play, Remembered, Score
+from replay.reward import designer_reward, has_variance, learnable, paired_regret
+from replay.state import State
+from replay.statistics import PlayFigures, SlotFigures
+from replay.training import enqueue
+from spade.protocol import PlayLease, SubmitPlay
+
+LEVELS = 256
+SEED_MASK = 0x7FFF_FFFF
+
+
+def open_chunk(state: State, environment: Environment, now: float) -> None:
+    """Open the next chunk: G unhinted plays, and for chunk 0 their hinted twins."""
+    index = len(environment.chunks)
+    first = sum(not play.hinted for play in state.window_plays(environment))
+    environment.chunks.append(Chunk(index, now, state.version))
+    for hinted in (False, True) if index == 0 else (False,):
+        for i in range(state.config.play.group_size):
+            arm = "h" if hinted else "u"
+            play = Play(f"{environment.id}-{index}{arm}{i:03d}", environment.id, index, first + i, hinted)
+            state.add_play(play)
+            state.touch("plays", play.id, play)
+    state.touch("environments", environment.id, environment)
+
+
+def open_chunks(state: State, now: float, starving: bool) -> None:
+    """Open every chunk that is due: the one before is scored, and newer weights were published or the wait is over.
+
+    `starving`: no weights can come before more plays have been made, so waiting for them serves nothing.
+    """
+    play = state.config.play
+    for environment in state.environments.values():
+        last = environment.chunks[-1]
+        if last.scored_at is None or len(environment.chunks) >= play.window_chunks:
+            continue
+        newer = state.version > last.opened_version
+        if newer or starving or now >= last.scored_at + play.chunk_wait_s:
+            open_chunk(state, environment, now)
+
+
+def lease(state: State, count: int, chunks: int, holder: str, now: float) -> tuple[PlayLease, ...]:
+    """Up to `count` plays: first of chunks begun (unhinted before hinted), then of at most `chunks` new ones."""
+    everything = state.chunks()
+    begun = [pair for pair in everything if pair[1].begun]
+    fresh = [pair for pair in everything if not pair[1].begun][:chunks]
+    order = [
+        (environment, chunk, play)
+        for hinted in (False, True)
+        for environment, chunk in begun
+        for play in state.chunk_plays(environment.id, chunk.index)
+        if play.state == "open" and play.hinted == hinted
+    ]
+    order += [
+        (environment, chunk, play)
+        for environment, chunk in fresh
+        for play in state.chunk_plays(environment.id, chunk.index)
+    ]
+    return tuple(_lease(state, *item, holder, now) for item in order[:count])
+
+
+def _lease(state: State, environment: Environment, chunk: Chunk, play: Play, holder: str, now: float) -> PlayLease:
+    if not chunk.begun:
+        chunk.begun = True
+        state.touch("environments", environment.id, environment)
+    play.state, play.holder, play.version = "leased", holder, state.version
+    play.lease += 1
+    play.deadline = now + state.config.play.lease_s
+    state.touch("plays", play.id, play)
+    return PlayLease(
+        id=play.id,
+        lease=play.lease,
+        environment=play.environment,
+        hinted=play.hinted,
+        seed=state.seed("instance", play.environment, play.index) & SEED_MASK,
+        sampler=state.seed("play", play.id, play.lease),
+    )
+
+
+def release(state: State, play: Play) -> None:
+    """A leased play is open again; it keeps its seed."""
+    play.state, play.holder = "open", ""
+    state.touch("plays", play.id, play)
+
+
+def finish(state: State, request: SubmitPlay, now: float) -> bool:
+    """Take the end of an episode, whoever held the lease last. False where the play is closed already."""
+    play = state.plays.get(request.id)
+    if play is None or play.state not in ("open", "leased"):
+        return False
+    environment = state.environments[play.environment]
+    play.seconds = request.seconds
+    if request.trajectory is None:
+        play.state, play.fault = "void", request.fault
+        state.counters.voids += 1
+    else:
+        play.state = "finished"
+        play.terminated = request.outcome == "terminated"
+        play.episode_return = request.episode_return
+        play.turns, play.sampled = len(request.rewards), request.trajectory.sampled
+        if request.trajectory.versions:
+            play.version = request.trajectory.oldest_version
+        state.touch("trajectories", play.id, request.trajectory)
+        won = play.episode_return >= state.config.play.win_return
+        state.counters.plays += 1
+        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
+    state.touch("plays", play.id, play)
+    _note_levels(state, environment, request.rewards)
+    _settle(state, environment, now)
+    return True
+
+
+def _note_levels(state: State, environment: Environment, rewards: tuple[float, ...]) -> None:
+    seen = set(environment.levels)
+    new = sorted({round(reward, 9) for reward in rewards} - seen)[: LEVELS - len(seen)]
+    if new:
+        environment.levels = [*environment.levels, *new]
+        state.touch("environments", environment.id, environment)
+
+
+def _settle(state: State, environment: Environment, now: float) -> None:
+    """Quarantine, score what is complete, and close the window when all its plays are terminal."""
+    plays = state.window_plays(environment)
+    voids = sum(play.state == "void" for play in plays)
+    if voids > state.config.play.void_share * len(plays):
+        close(state, environment, now, quarantined=True)
+        return
+    chunk = environment.chunks[-1]
+    if chunk.scored_at is None and all(
+        play.hinted or play.state in ("finished", "void") for play in state.chunk_plays(environment.id, chunk.index)
+    ):
+        _score_chunk(state, environment, chunk, now)
+    done = all(play.state in ("finished", "void") for play in plays)
+    if done and len(environment.chunks) >= state.config.play.window_chunks:
+        close(state, environment, now)
+
+
+def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: float) -> None:
+    """The chunk's finished unhinted plays become a group of the queue if their returns differ."""
+    chunk.scored_at = now
+    state.touch("environments", environment.id, environment)
+    plays = [
+        play for play in state.chunk_plays(environment.id, chunk.index) if play.state == "finished" and not play.hinted
+    ]
+    # A play that sampled nothing (its first observation filled the context) has a return but no token to train.
+    members = tuple(Member(play.id, play.episode_return, play.version) for play in plays if play.sampled)
+    if not plays:
+        return
+    variance = has_variance([member.reward for member in members])
+    state.statistics.add_chunk(variance)
+    if variance:
+        state.counters.trainable += len(members)
+        enqueue(state, f"{environment.id}-{chunk.index}", "agent", members, now)
+
+
+def close(state: State, environment: Environment, now: float, quarantined: bool = False) -> None:
+    """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot."""
+    plays = state.window_plays(environment)
+    for play in plays:
+        if play.state in ("open", "leased"):
+            play.state = "cancelled"
+            state.touch("plays", play.id, play)
+    last = environment.chunks[-1]
+    if last.scored_at is None:
+        _score_chunk(state, environment, last, now)
+    score = _score(state, plays, quarantined)
+    environment.score, environment.closed_at = score, now
+    environment.state = "quarantined" if quarantined else "closed"
+    state.touch("environments", environment.id, environment)
+    state.statistics.add_slot(SlotFigures(score.reward, score.learnable, score.regret, len(environment.levels)))
+    if not quarantined:
+        _remember(state, environment, score)
+    # Without a reward, or without a sampled token, there is nothing to learn from the design.
+    trained = score.reward is not None and environment.designed_version > 0
+    member = Member(environment.job, score.reward or 0.0, environment.designed_version) if trained else None
+    close_member(state, environment.round, environment.skill, member, now)
+    state.forget_environment(environment)
+
+
+def _score(state: State, plays: list[Play], quarantined: bool) -> Score:
+    """The window's figures: win rate over all unhinted plays, regret over the pairs of chunk 0 that both finished."""
+    finished = [play for play in plays if play.state == "finished"]
+    arms = {(play.index, play.hinted): play.episode_return for play in finished}
+    pairs = [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
+    regret = paired_regret(pairs)
+    win_rate, win_rate_hinted = (_win_rate(state, finished, hinted) for hinted in (False, True))
+    if quarantined:
+        reward: float | None = 0.0
+    else:
+        reward = None if win_rate is None else designer_reward(regret, win_rate, state.config.reward)
+    return Score(
+        reward=reward,
+        regret=None if regret is None else regret.mean,
+        regret_error=None if regret is None else regret.error,
+        win_rate=win_rate,
+        win_rate_hinted=win_rate_hinted,
+        learnable=not quarantined and win_rate is not None and learnable(win_rate),
+        plays=len(finished),
+        voids=sum(play.state == "void" for play in plays),
+    )
+
+
+def _win_rate(state: State, finished: list[Play], hinted: bool) -> float | None:
+    wins = [play.episode_return >= state.config.play.win_return for play in finished if play.hinted == hinted]
+    return sum(wins) / len(wins) if wins else None
+
+
+def _remember(state: State, environment: Environment, score: Score) -> None:
+    if score.win_rate is None:
+        return
+    counters = state.counters
+    record = Remembered(
+        number=counters.remembered,
+        environment=environment.id,
+        skill=environment.skill,
+        source=state.sources[environment.id].source,
+        regret=score.regret,
+        win_rate=score.win_rate,
+        win_rate_hinted=score.win_rate_hinted,
+    )
+    counters.remembered += 1
+    state.touch("memory", memory_key(record), record)
+    for forgotten in state.memory.add(record):
+        state.delete("memory", memory_key(forgotten))
+
+
+def memory_key(record: Remembered) -> str:
+    """Sorts by age."""
+    return f"{record.number:09d}"
+
+
+def expire(state: State, now: float, live: frozenset[str] | None) -> None:
+    """Close the windows past their deadline, open lost leases again. `live`: holders still here (None: unknown)."""
+    for environment in list(state.environments.values()):
+        if now >= environment.deadline:
+            close(state, environment, now)
+    for play in state.plays.values():
+        if play.state == "leased" and (now >= play.deadline or (live is not None and play.holder not in live)):
+            state.counters.expired_leases += 1
+            release(state, play)

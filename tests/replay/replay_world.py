@@ -1,0 +1,222 @@
+"""A run in simulated time: designers, agents and a learner of random speed drive a real ledger, with accidents."""
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from replay.ledger import Ledger
+from replay.records import BatchRecord
+from replay.state import State
+from spade.codec import pack_floats, pack_ids, pack_mask
+from spade.config import Config, load
+from spade.protocol import (
+    Checkpointed,
+    DesignJob,
+    Designs,
+    LeaseDesigns,
+    LeasePlays,
+    PlayLease,
+    Plays,
+    Publish,
+    RejectCandidate,
+    ReleasePlay,
+    StepMetrics,
+    SubmitEnvironment,
+    SubmitPlay,
+    TakeBatch,
+    Trajectory,
+)
+
+SECRET = b"a secret of the tests"
+
+
+def config(*overrides: str) -> Config:
+    """The nano recipe with overrides."""
+    return load("nano", overrides)
+
+
+def trajectory(version: int, read: int = 3, sampled: int = 2) -> Trajectory:
+    """A short trajectory sampled by one version."""
+    return Trajectory(
+        ids=pack_ids(list(range(read + sampled))),
+        mask=pack_mask([False] * read + [True] * sampled),
+        logprobs=pack_floats([0.0] * read + [-1.0] * sampled),
+        versions=((version, sampled),) if sampled else (),
+        temperature=1.0,
+    )
+
+
+def environment(job: DesignJob, version: int, name: str = "LampEnv") -> SubmitEnvironment:
+    """What a designer hands in."""
+    return SubmitEnvironment(
+        job=job.id,
+        lease=job.lease,
+        attempt=1,
+        document="tides",
+        name=name,
+        source=f"class {name}: ...",
+        hint="pull the second lever",
+        seed_sensitive=True,
+        first_observation="Three levers.",
+        trajectory=trajectory(version),
+    )
+
+
+def rejected(job: DesignJob, version: int, attempt: int = 1, last: bool = False) -> RejectCandidate:
+    """An attempt that failed admission."""
+    return RejectCandidate(job.id, job.lease, attempt, "tides", "class", "parse", "no class", trajectory(version), last)
+
+
+def played(play: PlayLease, value: float, version: int) -> SubmitPlay:
+    """A finished play with return `value`."""
+    return SubmitPlay(play.id, play.lease, "terminated", value, (0.0, value), 0.5, trajectory(version))
+
+
+def void(play: PlayLease) -> SubmitPlay:
+    """A play that the environment's fault ended."""
+    return SubmitPlay(play.id, play.lease, "fault", 0.0, (), 0.5, None, "exception: boom")
+
+
+def weights(step: int, digest: str | None = None) -> Publish:
+    """New weights after a step."""
+    return Publish(step, digest or f"digest-{step}", f"/weights/{step}", StepMetrics())
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """Mean seconds of the parts, how much runs at once, and the shares of accidents."""
+
+    play_s: float = 4.0
+    spread: float = 1.0
+    design_s: float = 6.0
+    step_s: float = 3.0
+    episodes: int = 48
+    designs: int = 4
+    lost: float = 0.0
+    faults: float = 0.0
+    released: float = 0.0
+    failed_designs: float = 0.05
+
+
+class World:
+    """Events in order of time.
+
+    batches        what the learner was given
+    leases         every play handed out, in order
+    double_leases  plays handed out while somebody else still had them
+    """
+
+    def __init__(self, settings: Config, seed: int, pace: Pace) -> None:
+        self.ledger = Ledger(State(settings, SECRET))
+        self.pace = pace
+        self.batches: list[BatchRecord] = []
+        self.leases: list[PlayLease] = []
+        self.double_leases: list[PlayLease] = []
+        self.now = 0.0
+        self.idle_s = 0.0
+        self._random = Random(seed)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._held: dict[str, tuple[int, float]] = {}
+        self._episodes = 0
+        self._designs = 0
+        self._asked_at = 0.0
+        self._learning = False
+        self.ledger.apply(weights(0), "learner/1", 0.0)
+        self._after(0.5, self._tick)
+
+    def run(self, until: float, watch: Callable[["World"], None] | None = None) -> None:
+        """Simulate on; `watch` sees the world after every event."""
+        while self._events and self._events[0][0] <= until:
+            self.now, _, event = heapq.heappop(self._events)
+            event()
+            self._ask()
+            if watch is not None:
+                watch(self)
+
+    def _after(self, delay: float, event: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.now + delay, next(self._order), event))
+
+    def _chance(self, share: float) -> bool:
+        return self._random.random() < share
+
+    def _lasts(self, mean: float) -> float:
+        """A log-normal time of this mean."""
+        spread = self.pace.spread
+        return mean * self._random.lognormvariate(-spread * spread / 2, spread)
+
+    def _tick(self) -> None:
+        self.ledger.tick(self.now, None)
+        self._after(0.5, self._tick)
+
+    def _ask(self) -> None:
+        """Everybody idle asks for work, as it would wait at the service."""
+        ledger, now = self.ledger, self.now
+        ledger.advance(now)
+        if self._designs < self.pace.designs:
+            answer = ledger.apply(LeaseDesigns(self.pace.designs - self._designs, 0.0), "designer/1", now)
+            for job in answer.jobs if isinstance(answer, Designs) else ():
+                self._designs += 1
+                self._after(self._lasts(self.pace.design_s), lambda job=job: self._design(job))
+        if self._episodes < self.pace.episodes:
+            answer = ledger.apply(LeasePlays(self.pace.episodes - self._episodes, 0.0), "agent/1", now)
+            for play in answer.plays if isinstance(answer, Plays) else ():
+                self._episodes += 1
+                self._hold(play)
+                version = ledger.state.version
+                self._after(self._lasts(self.pace.play_s), lambda play=play, version=version: self._play(play, version))
+        if not self._learning:
+            batch = ledger.apply(TakeBatch(ledger.state.counters.taken_step + 1, 0.0), "learner/1", now)
+            if isinstance(batch, BatchRecord):
+                self._learning = True
+                self.idle_s += now - self._asked_at
+                self.batches.append(batch)
+                self._after(self._lasts(self.pace.step_s), lambda: self._learn(batch))
+
+    def _design(self, job: DesignJob) -> None:
+        self._designs -= 1
+        if self._chance(self.pace.lost):
+            return
+        version = self.ledger.state.version
+        if self._chance(self.pace.failed_designs):
+            self.ledger.apply(rejected(job, version, last=True), "designer/1", self.now)
+        else:
+            self.ledger.apply(environment(job, version), "designer/1", self.now)
+
+    def _hold(self, play: PlayLease) -> None:
+        self.leases.append(play)
+        if play.id in self._held and self.now < self._held[play.id][1]:
+            self.double_leases.append(play)
+        self._held[play.id] = (play.lease, self.now + self.ledger.state.config.play.lease_s)
+
+    def _play(self, play: PlayLease, version: int) -> None:
+        self._episodes -= 1
+        if self._chance(self.pace.lost):
+            return
+        if play.id in self._held and self._held[play.id][0] == play.lease:
+            del self._held[play.id]
+        if self._chance(self.pace.released):
+            self.ledger.apply(ReleasePlay(play.id, play.lease, "engine lost"), "agent/1", self.now)
+            return
+        if self._chance(self.pace.faults):
+            self.ledger.apply(void(play), "agent/1", self.now)
+            return
+        skill = Random(play.environment).random()
+        won = self._chance(min(skill + 0.2 * play.hinted, 1.0))
+        self.ledger.apply(played(play, float(won), version), "agent/1", self.now)
+
+    def _learn(self, batch: BatchRecord) -> None:
+        self.ledger.apply(weights(batch.step), "learner/1", self.now)
+        if batch.step % 10 == 0:
+            self.ledger.apply(Checkpointed(batch.step), "learner/1", self.now)
+        self._learning = False
+        self._asked_at = self.now
+
+
+def mean_lag(world: World) -> float:
+    """Over all agent trajectories trained."""
+    lags = [b.version - m.version for b in world.batches for g in b.groups if g.role == "agent" for m in g.members]
+    return sum(lags) / len(lags) if lags else math.nan

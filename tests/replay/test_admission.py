@@ -1,0 +1,91 @@
+"""How much may start."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from replay_world import config
+
+from replay.admission import Admitted, Load, admit, check
+from spade.errors import ConfigError
+
+# 12 slots of groups of 8, batches of 96, lag bound 4
+NANO = config("learner.batch_sequences=96", "learner.agent_lag=4")
+IDLE = Load(version=3, next_version=3, outstanding=0, oldest=None, active=12, designing=0)
+
+
+def load(**fields):
+    return msgspec.structs.replace(IDLE, **fields)
+
+
+def synchronous(outstanding=0, next_version=3):
+    settings = config("learner.batch_sequences=96", "learner.agent_lag=0")
+    return admit(load(outstanding=outstanding, next_version=next_version), settings).chunks
+
+
+def test_nothing_starts_before_the_first_weights():
+    assert admit(load(version=0, next_version=0, active=0), NANO) == Admitted(0, 0)
+
+
+def test_at_most_one_batch_waits_beyond_what_all_slots_play():
+    assert admit(IDLE, NANO).chunks == 24  # (96 + 12 * 8) / 8
+    assert admit(load(outstanding=96), NANO).chunks == 12
+    assert admit(load(outstanding=192), NANO).chunks == 0
+
+
+def test_the_oldest_chunk_in_flight_sets_the_pace():
+    """It has to be in one of the next oldest + 4 - next + 1 batches, so they bound what may start before it ends."""
+    assert admit(load(outstanding=90, oldest=3, next_version=7, version=7), NANO).chunks == 1
+    assert admit(load(outstanding=96, oldest=3, next_version=7, version=7), NANO).chunks == 0
+    assert admit(load(outstanding=96, oldest=4, next_version=7, version=7), NANO).chunks == 12
+
+
+def test_lag_zero_is_synchronous():
+    assert synchronous() == 12
+    assert synchronous(outstanding=95) == 1
+    assert synchronous(outstanding=96) == 0
+    # While the learner trains, what started now would be of yesterday's policy.
+    assert synchronous(next_version=4) == 0
+
+
+def test_design_jobs_fill_the_free_slots():
+    assert admit(load(active=5, designing=3), NANO).designs == 4
+    assert admit(load(active=11, designing=1), NANO).designs == 0
+    # More than the slots, after a resume with fewer of them.
+    assert admit(load(active=20, designing=1), NANO).designs == 0
+
+
+@given(
+    version=st.integers(1, 50),
+    training=st.integers(0, 2),
+    lag=st.integers(0, 8),
+    age=st.integers(0, 8),
+    outstanding=st.integers(0, 2_000),
+    batch=st.integers(8, 400),
+)
+def test_what_is_outstanding_fits_into_the_batches_within_the_bound(version, training, lag, age, outstanding, batch):
+    settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
+    oldest, next_version = max(version - age, 1), version + training
+    chunks = admit(
+        load(version=version, next_version=next_version, oldest=oldest, outstanding=outstanding), settings
+    ).chunks
+    if chunks:
+        batches = oldest + lag - next_version + 1
+        assert outstanding + (chunks - 1) * settings.play.group_size < batches * batch
+
+
+@given(version=st.integers(1, 50), lag=st.integers(0, 8), batch=st.integers(8, 400))
+def test_an_empty_loop_never_locks(version, lag, batch):
+    settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
+    assert admit(load(version=version, next_version=version), settings).chunks * settings.play.group_size >= batch
+
+
+def test_impossible_loads_are_refused_at_once():
+    with pytest.raises(ValueError, match="impossible"):
+        load(version=4, next_version=3)
+
+
+def test_a_designer_bound_under_the_window_is_refused():
+    check(config("learner.designer_lag=3", "play.window_chunks=4"))
+    with pytest.raises(ConfigError, match=r"learner\.designer_lag"):
+        check(config("learner.designer_lag=2", "play.window_chunks=4"))

@@ -1,0 +1,358 @@
+"""The service over real sockets and a real store."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+from replay_world import config, environment, played, rejected, trajectory, weights
+
+from replay import reader, server
+from replay.client import ReplayClient
+from replay.records import BatchRecord, Play
+from replay.store import open_reader
+from spade.config import digest, dump
+from spade.errors import RefusedError, RunError
+from spade.process import Launch
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    Batch,
+    Generate,
+    Hello,
+    NotYet,
+    Peer,
+    Process,
+    Status,
+    StepMetrics,
+    Weights,
+)
+from spade.supervise import supervise
+from spade.transport import connect
+
+# Two slots; windows of one chunk of 4 plays; batches of 4.
+SETTINGS = config(
+    "design.active_environments=2", "design.round_jobs=2", "design.active_skills=1", "play.window_chunks=1",
+    "play.group_size=4", "learner.batch_sequences=4", "bus.heartbeat_s=0.1", "bus.silence_s=0.5",
+    "bus.call_deadline_s=20", "replay.durability=sync",
+)  # fmt: skip
+
+
+def address(run):
+    return f"ipc://{run}/replay.sock"
+
+
+@asynccontextmanager
+async def serving(run, settings=SETTINGS):
+    """The service in this process."""
+    launch = Launch("replay", "replay", "", str(run), address(run), bind=address(run))
+    ready = trio.Event()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.run, launch, settings, ready.set)
+            await ready.wait()
+            yield
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def joined(run, role="agent", name=None, serves=None, settings=SETTINGS):
+    hello = Hello(PROTOCOL_VERSION, digest(settings), role, name or f"{role}-0", os.getpid(), serves)
+    async with connect(address(run), hello, bus=settings.bus) as client:
+        yield ReplayClient(client, settings.bus.call_deadline_s)
+
+
+async def publish(replay, step=0):
+    return await replay.publish(step, f"digest-{step}", f"/weights/{step}", StepMetrics(loss=0.5, step_s=2.0))
+
+
+async def design(replay, count=1):
+    """Hand in so many environments."""
+    while count:
+        for job in await replay.lease_designs(count, 5.0):
+            await replay.submit_environment(environment(job, 1))
+            count -= 1
+
+
+async def play(replay, count, value=lambda index: float(index % 2)):
+    """Play so many plays; their ids."""
+    ids = []
+    while len(ids) < count:
+        for lease in await replay.lease_plays(count - len(ids), 5.0):
+            await replay.submit_play(played(lease, value(len(ids)), 1))
+            ids.append(lease.id)
+    return ids
+
+
+async def test_one_step_of_the_loop(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        assert (await publish(replay)) == Weights(1, 0, "digest-0", "/weights/0")
+        await design(replay)
+        program = await replay.program("e000000")
+        assert (program.source, program.hint) == ("class LampEnv: ...", "pull the second lever")
+        ids = await play(replay, 8)
+        batch = await replay.take_batch(1, 5.0)
+        assert isinstance(batch, Batch)
+        (group,) = batch.groups
+        assert (group.id, group.rewards, batch.version) == ("e000000-0", (0.0, 1.0, 0.0, 1.0), 1)
+        assert group.trajectories == (trajectory(1),) * 4
+        assert sorted(ids) == [f"e000000-0{arm}{i:03d}" for arm in "hu" for i in range(4)]
+        assert (await publish(replay, 1)).version == 2
+        await replay.checkpointed(1)
+
+
+async def test_who_asks_for_work_waits_until_there_is_some(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay, joined(tmp_path, "designer") as other:
+        assert await replay.lease_plays(1, 0.0) == ()
+        leased = []
+
+        async def wait_for_plays():
+            leased.extend(await replay.lease_plays(3, 15.0))
+
+        async def wait_for_batch():
+            answer = await replay.take_batch(1, 0.2)
+            assert isinstance(answer, NotYet)
+            assert answer.reason
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait_for_plays)
+            nursery.start_soon(wait_for_batch)
+            await publish(other)
+            await design(other)
+        assert [lease.id for lease in leased] == ["e000000-0u000", "e000000-0u001", "e000000-0u002"]
+
+
+async def test_a_step_is_answered_again_with_its_batch_also_after_it_retired(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        await publish(replay)
+        await design(replay)
+        await play(replay, 8)
+        first = await replay.take_batch(1, 5.0)
+        assert await replay.take_batch(1, 5.0) == first
+        await publish(replay, 1)
+        await replay.checkpointed(1)
+        assert await replay.take_batch(1, 5.0) == first
+        with pytest.raises(RefusedError, match="the next is 2"):
+            await replay.take_batch(3, 5.0)
+
+
+async def test_weights_and_services_are_announced(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        async with joined(tmp_path, "engine", serves="ipc:///engine") as engine:
+            announced = await publish(replay)
+            assert await engine.client.pushes.receive() == announced
+            pulse = await replay.client.wait_pulse()
+            while pulse.weights is None:
+                pulse = await replay.client.wait_pulse()
+            assert pulse.weights == announced
+            assert pulse.peers == (Peer("engine", "engine-0", "ipc:///engine"),)
+        async with joined(tmp_path, "env-runner", serves="ipc:///runner") as late:
+            assert late.client.pulse.weights == announced
+        while replay.client.pulse.peers:
+            await replay.client.wait_pulse()
+
+
+async def test_leases_of_who_left_are_leased_again(tmp_path):
+    async with serving(tmp_path), joined(tmp_path, "designer") as replay:
+        await publish(replay)
+        await design(replay)
+        async with joined(tmp_path, "agent", name="agent-7") as leaving:
+            assert len(await leaving.lease_plays(8, 5.0)) == 8
+            assert await replay.lease_plays(8, 0.0) == ()
+        assert len(await replay.lease_plays(8, 10.0)) == 8
+        assert (await replay.status()).expired_leases == 8
+
+
+async def test_what_cannot_be_served_is_refused_and_hurts_nobody(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        await publish(replay)
+        await design(replay)
+        (lease,) = await replay.lease_plays(1, 5.0)
+        for request in (
+            Generate(b"", 1, 1.0, 0),
+            msgspec.structs.replace(played(lease, 1.0, 1), episode_return=7.0),
+            weights(5),
+        ):
+            with pytest.raises(RefusedError):
+                await replay.client.call(request)
+        with pytest.raises(RefusedError, match="no environment 'e9'"):
+            await replay.program("e9")
+        assert (await replay.status()).plays == 0
+
+
+async def test_a_restart_goes_on_where_it_was(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        await publish(replay)
+        await design(replay)
+        await play(replay, 8)
+        batch = await replay.take_batch(1, 5.0)
+        await publish(replay, 1)
+        before = await replay.status()
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        after = await replay.status()
+        assert await replay.take_batch(1, 5.0) == batch
+    unchanged = [
+        "learner_step", "policy_version", "plays", "environments", "active_environments", "memory", "win_rate_unhinted",
+        "regret", "learnable_share", "validity", "regret_history", "step_metrics", "newest_environment",
+    ]  # fmt: skip
+    assert [getattr(after, name) for name in unchanged] == [getattr(before, name) for name in unchanged]
+    assert after.elapsed_s >= before.elapsed_s > 0
+
+
+async def test_another_meaning_and_a_second_service_are_refused(tmp_path):
+    other = config("run.seed=5", "bus.heartbeat_s=0.1", "bus.silence_s=0.5")
+    async with serving(tmp_path):
+        with pytest.raises(RunError, match="another replay service has this store"):
+            await server.run(Launch("replay", "replay", "", str(tmp_path), address(tmp_path)), SETTINGS, lambda: None)
+    with pytest.raises(RunError, match=r"run\.seed \(unset -> 5\)"):
+        await server.run(Launch("replay", "replay", "", str(tmp_path), address(tmp_path)), other, lambda: None)
+
+
+def rows(run):
+    return [msgspec.json.decode(line) for line in (run / "metrics.jsonl").read_bytes().splitlines()]
+
+
+async def test_the_status_and_what_is_left_in_the_run_directory(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        async with joined(tmp_path, "supervisor", name="up") as supervisor:
+            child = Process("agent-0", "agent", 4711, "ready", 2)
+            await supervisor.report_processes("up", (child,))
+            assert (await replay.status()).processes == (child,)
+        await publish(replay)
+        (first, second) = await replay.lease_designs(2, 5.0)
+        await replay.reject_candidate(rejected(first, 1, attempt=1))
+        await replay.reject_candidate(rejected(first, 1, attempt=2, last=True))
+        await replay.submit_environment(environment(second, 1))
+        await play(replay, 8)
+        replay.client.gauges["episodes"] = 3.0
+        while not (await replay.status()).elapsed_s > 0.3:
+            await replay.client.wait_pulse()
+        await replay.take_batch(1, 5.0)
+        await publish(replay, 1)
+        status = await replay.status()
+    assert status.run == tmp_path.name
+    assert (status.learner_step, status.policy_version, status.plays, status.environments) == (1, 2, 8, 1)
+    assert (status.rejected_candidates, status.failed_jobs, status.validity) == (2, 1, pytest.approx(1 / 3))
+    assert (status.win_rate_unhinted, status.win_rate_hinted, status.win_rate_error) == (0.5, 0.5, None)
+    assert (status.regret, status.learnable_share, status.reward_levels) == (0.0, 0.5, 2.0)
+    assert (status.response_tokens, status.lag_mean, status.wasted_share) == (1.0, 0.0, 0.0)
+    assert status.step_metrics == StepMetrics(loss=0.5, step_s=2.0)
+    assert status.waiting_for == "waiting for a learner, an engine, a designer, an env-runner to connect"
+    assert status.processes[0].state == "silent"  # its supervisor is gone
+    assert status.plays_per_s > 0
+    left = msgspec.json.decode((tmp_path / "status.json").read_bytes(), type=Status)
+    assert msgspec.structs.replace(left, elapsed_s=0.0, plays_per_s=0.0, sampled_tokens_per_s=0.0, waiting_for="") == (
+        msgspec.structs.replace(status, elapsed_s=0.0, plays_per_s=0.0, sampled_tokens_per_s=0.0, waiting_for="")
+    )
+    start, step, stop = rows(tmp_path)
+    assert [row.get("event", row["kind"]) for row in (start, step, stop)] == ["start", "step", "stop"]
+    assert (step["learner_step"], step["loss"], step["regret"]) == (1, 0.5, 0.0)
+    assert step["process_gauges"]["agent-0"] == {"episodes": 3.0}
+
+
+async def test_settings_that_changed_are_an_event(tmp_path):
+    async with serving(tmp_path):
+        pass
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"half a row')
+    more = msgspec.structs.replace(SETTINGS.actors, agents=3)
+    async with serving(tmp_path, msgspec.structs.replace(SETTINGS, actors=more)):
+        pass
+    lines = (tmp_path / "metrics.jsonl").read_bytes().splitlines()
+    assert lines.count(b'{"half a row') == 1
+    resume = msgspec.json.decode(lines[3])
+    assert (resume["event"], resume["changed"]) == ("resume", {"actors.agents": ["1", "3"]})
+
+
+async def test_every_metric_is_documented():
+    page = (Path(server.__file__).parents[1] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    for kind in (Status, StepMetrics):
+        missing = [name for name in kind.__struct_fields__ if f"`{name}`" not in page]
+        assert not missing
+
+
+async def test_environments_are_read_beside_the_service_and_without_it(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from replay.reader import *; run = Path(sys.argv[1])\n"
+        "print([(e.id, e.state) for e in read_environments(run)], newest_weights(run).version)"
+    )
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        await publish(replay)
+        (first, second) = await replay.lease_designs(2, 5.0)
+        await replay.reject_candidate(rejected(first, 1))
+        await replay.submit_environment(environment(second, 1))
+        beside = await trio.run_process([sys.executable, "-c", code, str(tmp_path)], capture_stdout=True)
+        assert beside.stdout == b"[('e000001', 'active')] 1\n"
+        await play(replay, 8)
+    (listed,) = reader.read_environments(tmp_path)
+    assert (listed.state, listed.win_rate_unhinted, listed.regret, listed.document) == ("closed", 0.5, 0.0, "tides")
+    shown = reader.read_environment(tmp_path, "e000001")
+    assert shown is not None
+    assert (shown.source, shown.hint, shown.reward) == ("class LampEnv: ...", "pull the second lever", listed.reward)
+    assert reader.read_environment(tmp_path, "e7") is None
+    (reject,) = reader.read_rejected(tmp_path)
+    assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
+
+
+async def test_kill_9_loses_nothing_acknowledged(tmp_path):
+    """Killed in mid-traffic twice: what it acknowledged is there, nothing counts twice, the loop goes on by itself."""
+    settings = msgspec.structs.replace(SETTINGS, replay=msgspec.structs.replace(SETTINGS.replay, durability="nosync"))
+    path = tmp_path / "config.toml"
+    path.write_text(dump(settings))
+    launch = Launch("replay", "replay", str(path), str(tmp_path), address(tmp_path), bind=address(tmp_path))
+    send, acknowledged = trio.open_memory_channel(1_000)
+    plays, versions, trained = [], [], []
+
+    async def agent(replay):
+        while True:
+            for number, lease in enumerate(await replay.lease_plays(4, 5.0)):
+                await replay.submit_play(played(lease, float(number % 2), versions[-1]))
+                await send.send(lease.id)
+
+    async def designer(replay):
+        while True:
+            for job in await replay.lease_designs(1, 5.0):
+                await replay.submit_environment(environment(job, versions[-1]))
+
+    async def learner(replay):
+        step = 1
+        while True:
+            batch = await replay.take_batch(step, 5.0)
+            if isinstance(batch, Batch):
+                trained.append((step, [group.id for group in batch.groups]))
+                versions.append((await publish(replay, step)).version)
+                step += 1
+
+    with trio.fail_after(60):
+        async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
+            await supervisor.add(launch)
+            async with joined(tmp_path, settings=settings) as replay, trio.open_nursery() as nursery:
+                versions.append((await publish(replay)).version)
+                for role in (agent, designer, learner):
+                    nursery.start_soon(role, replay)
+                for _ in range(3):
+                    plays += [await acknowledged.receive() for _ in range(50)]
+                    os.kill(supervisor.processes()[0].pid, signal.SIGKILL)
+                plays += [await acknowledged.receive() for _ in range(50)]
+                nursery.cancel_scope.cancel()
+            async with joined(tmp_path, settings=settings) as replay:
+                status = await replay.status()
+    with open_reader(tmp_path / "store") as store:
+        finished = {play.id for play in store.scan("plays", Play) if play.state == "finished"}
+        recorded = [(batch.step, [group.id for group in batch.groups]) for batch in store.scan("batches", BatchRecord)]
+    assert len(set(plays)) == len(plays) == 200
+    assert set(plays) <= finished
+    assert status.plays == len(finished)
+    assert versions == list(range(1, len(versions) + 1))
+    assert recorded[: len(trained)] == trained
+    groups = [group for _, groups in recorded for group in groups]
+    assert len(set(groups)) == len(groups)
+
+
+def test_who_asks_replay_needs_no_store():
+    code = "import sys, replay.client; print(sorted({'lmdb', 'torch', 'transformers'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

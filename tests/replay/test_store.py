@@ -1,0 +1,201 @@
+"""The store: commits, growth, formats, locks; and a ledger that comes back from it as it was."""
+
+import os
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from replay_world import SECRET, Pace, World, config, trajectory
+
+from replay.batches import batch, recorded
+from replay.ledger import Ledger
+from replay.loading import load, open_run
+from replay.records import Counters, Job, Reject
+from replay.store import FORMAT, Format, open_reader, open_store
+from spade.errors import RunError
+from spade.protocol import Trajectory
+
+
+def put(store, *changes):
+    store.commit(store.encode(changes))
+
+
+def reject(completion):
+    return Reject("j000000", 1, 1, "optimization", "tides", completion, "parse", "no class", 0.0)
+
+
+def test_a_commit_is_there_after_reopening(tmp_path):
+    with open_store(tmp_path, "sync") as store:
+        put(
+            store, ("rejects", "b", reject("2")), ("rejects", "a", reject("1")), ("jobs", "x", Job("x", 0, 0, "s", 0.0))
+        )
+        put(store, ("jobs", "x", None))
+    with open_store(tmp_path, "sync") as store:
+        assert [record.completion for record in store.scan("rejects", Reject)] == ["1", "2"]
+        assert store.get("jobs", "x", Job) is None
+        assert store.scan("rejects", Reject, start="b")[0].completion == "2"
+        assert store.scan("rejects", Reject, prefix="c") == []
+
+
+def test_a_trajectory_comes_back_byte_for_byte(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        put(store, ("trajectories", "p", trajectory(3)))
+        assert store.get_many("trajectories", ["p"], Trajectory) == [trajectory(3)]
+        with pytest.raises(RunError, match="missing"):
+            store.get_many("trajectories", ["p", "q"], Trajectory)
+
+
+def test_the_map_grows_on_demand(tmp_path, monkeypatch):
+    monkeypatch.setattr("replay.store.FIRST_MAP_BYTES", 1 << 20)
+    with open_store(tmp_path, "nosync") as store:
+        for number in range(4):
+            put(store, *(("rejects", f"{number}-{i}", reject("x" * 100_000)) for i in range(20)))
+        assert len(store.scan("rejects", Reject)) == 80
+    assert (tmp_path / "data.mdb").stat().st_size > 8_000_000
+
+
+def test_one_writer_at_a_time(tmp_path):
+    with open_store(tmp_path, "nosync"), pytest.raises(RunError, match=f"pid {os.getpid()}"):
+        open_store(tmp_path, "nosync").__enter__()
+    with open_store(tmp_path, "nosync"):
+        pass
+
+
+def test_a_format_that_is_not_ours_is_refused(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        put(store, ("meta", "format", Format(FORMAT + 1)))
+    with pytest.raises(RunError, match=f"format {FORMAT + 1}, this version of spade reads {FORMAT}"):
+        open_store(tmp_path, "nosync").__enter__()
+    with pytest.raises(RunError, match="no store can be read here"):
+        open_reader(tmp_path / "nowhere").__enter__()
+
+
+def test_a_reader_in_another_process_sees_commits_while_the_writer_has_it(tmp_path):
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from replay.store import open_reader; from replay.records import Reject\n"
+        "with open_reader(Path(sys.argv[1])) as store:\n"
+        "    print([r.completion for r in store.scan('rejects', Reject)], flush=True)\n"
+        "    input()\n"
+        "    print(len(store.scan('rejects', Reject)))\n"
+    )
+    with open_store(tmp_path, "nosync") as store:
+        put(store, ("rejects", "a", reject("1")))
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "['1']\n"
+            # The map grows under the reader's feet.
+            put(store, *(("rejects", f"b{i}", reject("x" * 1_000_000)) for i in range(100)))
+            assert reader.communicate("\n", timeout=20)[0] == "101\n"
+
+
+def snapshot(state):
+    """All of a state as bytes."""
+    tables = (
+        state.jobs,
+        state.environments,
+        state.sources,
+        state.plays,
+        state.design_groups,
+        state.queue,
+        state.batches,
+    )
+    return msgspec.msgpack.encode(
+        [sorted(table.items()) for table in tables]
+        + [state.counters, state.statistics, state.history, list(state.memory)]
+    )
+
+
+def keep(store):
+    """Commit whatever changed, as the service does after each round."""
+
+    def watch(world):
+        changes = store.encode(world.ledger.state.changes())
+        if changes:
+            store.commit(changes)
+
+    return watch
+
+
+ACCIDENTS = Pace(lost=0.05, faults=0.05, released=0.05, failed_designs=0.2, step_s=2.0, play_s=2.0)
+SETTINGS = config("learner.batch_sequences=24", "play.lease_s=10", "design.lease_s=20", "design.memory_records=5")
+
+
+def test_a_restart_at_any_moment_loses_nothing_and_goes_on_as_if_nothing_had_been(tmp_path):
+    """Two worlds of one seed; the ledger of one is thrown away every few seconds and loaded again from its store."""
+    calm = World(SETTINGS, 5, ACCIDENTS)
+    calm.run(60.0, lambda world: world.ledger.state.changes())
+    with open_store(tmp_path, "nosync") as store:
+        shaken = World(SETTINGS, 5, ACCIDENTS)
+        for until in range(4, 61, 4):
+            shaken.run(float(until), keep(store))
+            before = snapshot(shaken.ledger.state)
+            shaken.ledger = Ledger(load(store, SETTINGS, SECRET))
+            assert snapshot(shaken.ledger.state) == before
+    assert shaken.ledger.state.counters.taken_step > 5
+    assert shaken.leases == calm.leases
+    assert snapshot(shaken.ledger.state) == snapshot(calm.ledger.state)
+
+
+def test_any_past_batch_can_be_rebuilt(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        world = World(SETTINGS, 6, ACCIDENTS)
+        world.run(100.0, keep(store))
+        assert world.ledger.state.counters.retired_step > 0
+        for taken in world.batches:
+            record = recorded(store, taken.step)
+            assert record is not None
+            rebuilt = batch(store, record)
+            assert (rebuilt.step, rebuilt.version) == (taken.step, taken.version)
+            assert [group.rewards for group in rebuilt.groups] == [
+                tuple(member.reward for member in group.members) for group in taken.groups
+            ]
+            assert all(trajectory.sampled == 2 for group in rebuilt.groups for trajectory in group.trajectories)
+
+
+def test_a_run_keeps_its_secret_and_a_seed_derives_it(tmp_path):
+    secrets = []
+    for name, overrides in (("a", ()), ("a", ()), ("b", ()), ("c", ("run.seed=7",)), ("d", ("run.seed=7",))):
+        with open_store(tmp_path / name, "nosync") as store:
+            opened = open_run(store, config(*overrides))
+            secrets.append(opened.state.secret)
+    assert secrets[0] == secrets[1] != secrets[2]
+    assert secrets[3] == secrets[4] != secrets[0]
+
+
+def test_a_resume_tells_what_changed_and_refuses_another_meaning(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        assert not open_run(store, config()).resumed
+        opened = open_run(store, config("learner.lr=0.5", "actors.agents=2"))
+        assert opened.resumed
+        assert opened.changed == {"actors.agents": ("1", "2"), "learner.lr": ("0.0003", "0.5")}
+        put(store, *opened.state.changes())
+        assert open_run(store, config("learner.lr=0.5", "actors.agents=2")).changed == {}
+        with pytest.raises(RunError, match=r"reward\.anchor_low \(0\.4 -> 0\.2\)"):
+            open_run(store, config("reward.anchor_low=0.2"))
+
+
+def test_lengths_of_the_statistics_may_change_at_a_resume(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        world = World(SETTINGS, 7, ACCIDENTS)
+        world.run(30.0, keep(store))
+        shorter = config("replay.learnable_slots=3", "replay.statistics_plays=10")
+        statistics = load(store, shorter, SECRET).statistics
+        assert (statistics.keep_slots, statistics.keep_plays) == (3, 10)
+
+
+def test_a_damaged_store_is_a_clear_line(tmp_path):
+    (tmp_path / "data.mdb").write_bytes(b"not a database" * 1_000)
+    with pytest.raises(RunError, match="cannot be opened"):
+        open_store(tmp_path, "nosync").__enter__()
+
+
+def test_counters_of_an_older_service_still_load(tmp_path):
+    """A record that lacks the newest fields: they take their defaults."""
+    with open_store(tmp_path, "nosync") as store:
+        store.commit([("meta", b"counters", msgspec.msgpack.encode([12, 3]))])
+        counters = store.get("meta", "counters", Counters)
+    assert counters is not None
+    assert (counters.jobs, counters.round, counters.trained) == (12, 3, 0)
