@@ -7,7 +7,6 @@ import trio
 from rich.console import Console
 from rich.markup import escape
 from rich.syntax import Syntax
-from rich.table import Table
 
 from spade.app.rundir import RunDir
 from spade.config import Config, Sandbox, load
@@ -17,24 +16,20 @@ from spade.seeds import derive, new_secret
 
 
 def list_environments(path: Path, rejected: bool) -> None:
-    """`spade env ls`: newest last."""
+    """`spade env ls`: newest last, a line each."""
     from replay.reader import read_environments, read_rejected
 
     run = RunDir(path).require()
-    console = Console()
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     if rejected:
-        for column in ("job", "attempt", "stage", "reason"):
-            table.add_column(column, no_wrap=column != "reason")
+        print(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
         for reject in read_rejected(run.path):
-            table.add_row(reject.job, str(reject.attempt), reject.stage, escape(reject.reason))
-    else:
-        for column in ("id", "name", "skill", "state", "unhinted", "hinted", "regret", "reward"):
-            table.add_column(column, no_wrap=True)
-        for env in read_environments(run.path):
-            numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
-            table.add_row(env.id, env.name, env.skill, env.state, *("–" if n is None else f"{n:.2f}" for n in numbers))
-    console.print(table)
+            print(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {' '.join(reject.reason.split())}")
+        return
+    print(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
+    for env in read_environments(run.path):
+        numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
+        row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
+        print(f"{env.id:<8} {env.name:<34} {env.skill:<22} {env.state:<11}   {row}")
 
 
 def show_environment(path: Path, environment: str) -> None:
