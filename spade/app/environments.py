@@ -73,9 +73,8 @@ def check_files(files: list[Path], as_json: bool) -> bool:
 
 
 async def _check(files: list[tuple[Path, str]], limits: Sandbox) -> list[tuple[Path, Verdict]]:
-    from actors.validation import validate
-
     from actors.sandbox import open_sandbox
+    from actors.validation import validate
 
     # Secret seeds: a program must not recognise admission.
     secret = new_secret()
