@@ -20,7 +20,7 @@ from replay.state import Change
 from replay.status import build_status
 from replay.store import Store
 from replay.training import RefusalError
-from replay.watch import Watch
+from replay.watch import Gauges, Watch
 from spade.config import Config
 from spade.protocol import (
     Designs,
@@ -207,9 +207,7 @@ class Service:
             if hello.role == "engine":
                 await server.push(peer, self._weights)
         if self._weights.step > 0:
-            beats = server.heartbeats
-            gauges = {hello.name: beats[peer].gauges for peer, hello in server.peers.items() if peer in beats}
-            self._journal.step(self.status(), gauges)
+            self._journal.step(self.status(), self._gauges())
 
     # ------------------------------------------------------------ what is stored and seen
 
@@ -222,7 +220,8 @@ class Service:
     def status(self) -> Status:
         """The run at a glance."""
         dropped = 0 if self._server is None else self._server.dropped
-        return build_status(self.ledger, self._watch.seen(self._name, self.now(), self._hellos(), dropped))
+        seen = self._watch.seen(self._name, self.now(), self._hellos(), self._gauges(), dropped)
+        return build_status(self.ledger, seen)
 
     def _newest(self) -> Weights | None:
         newest = self.ledger.state.counters.newest
@@ -233,6 +232,12 @@ class Service:
         if now - self._base_s < self._config.bus.silence_s:
             return None
         return frozenset(_holder(hello) for hello in self._hellos())
+
+    def _gauges(self) -> Gauges:
+        if self._server is None:
+            return {}
+        beats = self._server.heartbeats
+        return {hello.name: beats[peer].gauges for peer, hello in self._server.peers.items() if peer in beats}
 
     def _hellos(self) -> tuple[Hello, ...]:
         return () if self._server is None else tuple(self._server.peers.values())

@@ -16,6 +16,9 @@ from spade.protocol import (
     Trajectory,
 )
 
+Gauges = dict[str, dict[str, float]]
+"""What each process said of itself with its last heartbeat, by its name."""
+
 
 class Watch:
     """Begins anew with each restart of the service."""
@@ -38,10 +41,14 @@ class Watch:
         """A supervisor says how its children are."""
         self._processes[supervisor] = processes
 
-    def seen(self, run: str, now: float, hellos: Collection[Hello], dropped: int) -> Seen:
-        """All of it at `now`, with who is connected."""
+    def seen(self, run: str, now: float, hellos: Collection[Hello], gauges: Gauges, dropped: int) -> Seen:
+        """All of it at `now`, with who is connected and what each said of itself."""
         here = {hello.name for hello in hellos}
-        processes = [_as_seen(p, name in here) for name, reported in self._processes.items() for p in reported]
+        processes = [
+            _as_seen(process, supervisor in here, gauges.get(process.name, {}))
+            for supervisor, reported in self._processes.items()
+            for process in reported
+        ]
         return Seen(
             run=run,
             now=now,
@@ -53,8 +60,8 @@ class Watch:
         )
 
 
-def _as_seen(process: Process, supervised: bool) -> Process:
+def _as_seen(process: Process, supervised: bool, gauges: dict[str, float]) -> Process:
     """A process whose supervisor is gone itself was last heard of alive: it is silent."""
     if supervised or process.state not in ("starting", "ready", "restarting"):
-        return process
-    return msgspec.structs.replace(process, state="silent")
+        return msgspec.structs.replace(process, gauges=gauges)
+    return msgspec.structs.replace(process, state="silent", gauges=gauges)

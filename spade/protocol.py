@@ -148,7 +148,7 @@ class Weights(Wire, frozen=True):
 
 
 class Process(Wire, frozen=True):
-    """A process as its supervisor sees it."""
+    """A process as its supervisor sees it; `gauges` are those of its last heartbeat to the replay service."""
 
     name: str
     role: Role
@@ -156,6 +156,7 @@ class Process(Wire, frozen=True):
     state: ProcessState
     restarts: int
     detail: str = ""
+    gauges: dict[str, float] = {}
 
 
 class StepMetrics(Wire, frozen=True):

@@ -124,9 +124,10 @@ async def _supervise(
             nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
             if launches[0].role == "replay":
                 await supervisor.add(launches.pop(0))
-            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", f"supervisor-{os.getpid()}", os.getpid())
+            name = f"supervisor-{socket.gethostname()}-{os.getpid()}"
+            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid())
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
-                nursery.start_soon(_report, supervisor, client)
+                nursery.start_soon(_report, name, supervisor, client)
                 nursery.start_soon(body, client)
                 # All at once: an engine is ready only when the learner has published.
                 async with trio.open_nursery() as starting:
@@ -141,9 +142,8 @@ async def _leave_on_signal(scope: trio.CancelScope) -> None:
             scope.cancel()
 
 
-async def _report(supervisor: Supervisor, client: Client) -> None:
+async def _report(name: str, supervisor: Supervisor, client: Client) -> None:
     """Tell the replay service how our children are, for status and view."""
-    name = f"{socket.gethostname()}-{os.getpid()}"
     while True:
         # A replay service that restarts misses a report; the next one says the same.
         with suppress(BusError):

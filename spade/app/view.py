@@ -112,11 +112,18 @@ def _processes(processes: tuple[Process, ...], room: int) -> Panel:
             str(process.pid),
             Text(process.state, _STATES.get(process.state, "dim")),
             Text(str(process.restarts), "yellow" if process.restarts else "dim"),
-            Text(process.detail, "dim"),
+            Text(_doing(process), "dim"),
         )
     if len(processes) > room:
         table.add_row(Text(f"and {len(processes) - room + 1} more", "dim"))
     return _panel(table, "processes", "white")
+
+
+def _doing(process: Process) -> str:
+    """What went wrong last, or what the process says of itself."""
+    if process.state != "ready" and process.detail:
+        return process.detail
+    return "  ".join(f"{name.replace('_', ' ')} {value:,.4g}" for name, value in process.gauges.items())
 
 
 def _footer(status: Status, note: str) -> Text:

@@ -5,7 +5,6 @@ import msgspec
 import pytest
 import trio
 import trio.testing
-from small_services import VERSION, SmallReplay, byte_tokenizer, process, says, service, small_replay
 
 from actors import agent, env_runner
 from actors.prompts import load_profile
@@ -24,6 +23,7 @@ from spade.protocol import (
     SubmitPlay,
 )
 from spade.seeds import derive
+from tests.actors.small_services import VERSION, SmallReplay, byte_tokenizer, process, says, service, small_replay
 
 HIGHER = """\
 class HigherEnv:

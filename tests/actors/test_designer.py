@@ -2,7 +2,6 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from small_services import VERSION, SmallReplay, byte_tokenizer, process, says, service, small_replay
 
 from actors import corpus, designer, env_runner
 from actors.designer import fit_prompt
@@ -19,6 +18,7 @@ from spade.protocol import (
     SubmitEnvironment,
     Validate,
 )
+from tests.actors.small_services import VERSION, SmallReplay, byte_tokenizer, process, says, service, small_replay
 
 # A code of two digits of which each guess tells how many are in place: sound, and not to be won by chance.
 GOOD = """\

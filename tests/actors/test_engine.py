@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from conftest import write_checkpoint, write_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from spade.errors import ConfigError, RunError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import parameters_digest
 from spade.protocol import Generate, Weights
+from tests.conftest import write_checkpoint, write_tokenizer
 
 VOCABULARY = 256
 

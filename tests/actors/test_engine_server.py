@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 import trio
-from conftest import write_checkpoint
 
 from actors.engines import server as engine_server
 from spade import config as configuration
@@ -14,6 +13,7 @@ from spade.errors import BusError, RefusedError
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Generate, Generated, GetStatus, Hello, Pulse, Ready, Weights
 from spade.transport import connect, serve
+from tests.conftest import write_checkpoint
 
 DEADLINE_S = 20
 

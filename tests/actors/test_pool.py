@@ -1,11 +1,11 @@
 import pytest
 import trio
-from small_services import SmallReplay, service, small_replay
 
 from actors.pool import LostError, open_pool
 from spade import config
 from spade.protocol import PROTOCOL_VERSION, Done, GetStatus, Hello, Peer, Status
 from spade.transport import connect
+from tests.actors.small_services import SmallReplay, service, small_replay
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05", "bus.silence_s=2.0", "bus.call_deadline_s=5.0"))
 HELLO = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "agent", "agent-0", 0)

@@ -5,11 +5,11 @@ import time
 
 import pytest
 import trio
-from odd_programs import DOOR, fault, play, program
 
 from actors.sandbox import open_sandbox
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
+from tests.actors.odd_programs import DOOR, fault, play, program
 
 HASTY = Limits(load_s=0.4, step_s=0.4)
 LIMITS = Limits(load_s=5.0, step_s=5.0)

@@ -11,7 +11,6 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from odd_programs import DOOR, childless, children_of, dead, fault, play, program
 from trio.testing import wait_all_tasks_blocked
 
 from actors.sandbox import open_sandbox
@@ -20,6 +19,7 @@ from actors.sandbox.wire import Step
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed
+from tests.actors.odd_programs import DOOR, childless, children_of, dead, fault, play, program
 
 LIMITS = Limits(load_s=5.0, step_s=5.0)
 

@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-from small_services import SmallReplay, process, small_replay
 
 from actors import agent, corpus, designer, env_runner
 from actors.engines import server as engine_server
@@ -12,6 +11,7 @@ from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.policy.model import parameters_digest
 from spade.protocol import DesignJob, PlayLease, Program, RejectCandidate, SubmitPlay, Weights
 from spade.tokens import Tokenizer
+from tests.actors.small_services import SmallReplay, process, small_replay
 
 ECHO = """\
 class EchoEnv:

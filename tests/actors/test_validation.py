@@ -95,7 +95,7 @@ async def sandbox():
 
 
 async def test_a_good_program_passes_every_stage(sandbox):
-    verdict = await validate(sandbox, SEARCH, 7, LIMITS)
+    verdict = await validate(sandbox, SEARCH, 3, LIMITS)
     assert [(stage.name, stage.passed) for stage in verdict.stages] == [(name, True) for name in STAGES]
     assert (verdict.passed, verdict.name, verdict.seed_sensitive) == (True, "SearchEnv", True)
     assert verdict.first_observation == "Find the number. Actions: 1..30"
@@ -103,7 +103,7 @@ async def test_a_good_program_passes_every_stage(sandbox):
 
 async def test_every_stage_can_fail(sandbox):
     for name, words, source in FAILURES:
-        verdict = await validate(sandbox, source, 7, LIMITS)
+        verdict = await validate(sandbox, source, 3, LIMITS)
         told = [(stage.name, stage.passed, stage.reason) for stage in verdict.stages]
         assert not verdict.passed, (name, words)
         assert [stage.name for stage in verdict.stages] == STAGES[: STAGES.index(name) + 1], (name, words, told)
@@ -113,21 +113,21 @@ async def test_every_stage_can_fail(sandbox):
 
 
 async def test_a_described_solution_passes_without_a_replay(sandbox):
-    verdict = await validate(sandbox, changed(("[str(self.goal)]", "'halve the range'")), 7, LIMITS)
+    verdict = await validate(sandbox, changed(("[str(self.goal)]", "'halve the range'")), 3, LIMITS)
     assert verdict.passed
     assert next(stage.reason for stage in verdict.stages if stage.name == "solution") == "described, not replayed"
 
 
 async def test_a_program_without_chance_passes_and_is_known_for_it(sandbox):
-    verdict = await validate(sandbox, changed(("self.rng.randrange(1, 31)", "17")), 7, LIMITS)
+    verdict = await validate(sandbox, changed(("self.rng.randrange(1, 31)", "17")), 3, LIMITS)
     assert (verdict.passed, verdict.seed_sensitive) == (True, False)
 
 
 async def test_the_plays_follow_the_runs_rules(sandbox):
     # Within two turns the solution of three actions cannot win.
     slow = changed(("[str(self.goal)]", "['0', '0', str(self.goal)]"))
-    assert (await validate(sandbox, slow, 7, LIMITS)).passed
-    assert (await validate(sandbox, slow, 7, LIMITS, Play(max_turns=2))).stages[-1].name == "solution"
+    assert (await validate(sandbox, slow, 3, LIMITS)).passed
+    assert (await validate(sandbox, slow, 3, LIMITS, Play(max_turns=2))).stages[-1].name == "solution"
 
 
 async def test_the_whole_admission_has_a_deadline(sandbox):
@@ -142,4 +142,4 @@ async def test_the_whole_admission_has_a_deadline(sandbox):
 async def test_a_failing_sandbox_is_no_verdict(sandbox, monkeypatch):
     monkeypatch.setattr("sys.executable", "/bin/false")  # no second zygote starts
     with pytest.raises(RunError, match="the sandbox failed: the zygote did not start"):
-        await validate(sandbox, SEARCH, 7, LIMITS)
+        await validate(sandbox, SEARCH, 3, LIMITS)

@@ -64,6 +64,11 @@ class Up:
         assert "Traceback" not in output
         return output
 
+    def kill(self):
+        """For a test that failed; the children see their supervisor gone."""
+        self.process.kill()
+        self.process.communicate()
+
 
 def alive(pid: int) -> bool:
     try:
@@ -99,7 +104,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
         assert role(status, "replay").restarts == 0
         output = up.stop(signal.SIGINT)
     finally:
-        up.process.kill()
+        up.kill()
     assert "step" in output
     assert not any(alive(process.pid) for process in status.processes)
 
@@ -110,7 +115,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
         status = again.until(lambda s: s.learner_step > down.learner_step, within_s=60)
         again.stop(signal.SIGTERM)
     finally:
-        again.process.kill()
+        again.kill()
     # Every counter goes on from where it was.
     assert status.policy_version > down.policy_version
     assert status.plays >= down.plays

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from replay_world import config
 
 from replay.admission import Admitted, Load, admit, check
 from spade.errors import ConfigError
+from tests.replay.replay_world import config
 
 # 12 slots of groups of 8, batches of 96, lag bound 4
 NANO = config("learner.batch_sequences=96", "learner.agent_lag=4")

@@ -2,12 +2,12 @@
 
 import msgspec
 import pytest
-from replay_world import SECRET, config, environment, played, rejected, trajectory, weights
 
 from replay.ledger import Ledger
 from replay.state import State
 from spade.config import SKILLS
 from spade.protocol import LeaseDesigns, LeasePlays, ReleaseDesign, TakeBatch
+from tests.replay.replay_world import SECRET, config, environment, played, rejected, trajectory, weights
 
 # 4 slots, rounds of 4 jobs over 2 skills, windows of one chunk of 2 plays
 SMALL = (

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_world import Pace, World, config, mean_lag
 
 from replay.training import waiting
+from tests.replay.replay_world import Pace, World, config, mean_lag
 
 ACCIDENTS = st.builds(
     Pace,

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
-from replay_world import config, environment, played, rejected, trajectory, weights
 
 from replay import reader, server
 from replay.client import ReplayClient
@@ -33,6 +32,7 @@ from spade.protocol import (
 )
 from spade.supervise import supervise
 from spade.transport import connect
+from tests.replay.replay_world import config, environment, played, rejected, trajectory, weights
 
 # Two slots; windows of one chunk of 4 plays; batches of 4.
 SETTINGS = config(

@@ -6,7 +6,6 @@ import sys
 
 import msgspec
 import pytest
-from replay_world import SECRET, Pace, World, config, trajectory
 
 from replay.batches import batch, recorded
 from replay.ledger import Ledger
@@ -15,6 +14,7 @@ from replay.records import Counters, Job, Reject
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade.errors import RunError
 from spade.protocol import Trajectory
+from tests.replay.replay_world import SECRET, Pace, World, config, trajectory
 
 
 def put(store, *changes):

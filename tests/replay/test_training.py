@@ -1,13 +1,13 @@
 """The queue, batches, lag bounds, versions, and retirement."""
 
 import pytest
-from replay_world import SECRET, config, weights
 
 from replay.ledger import Ledger
 from replay.records import Member
 from replay.state import State
 from replay.training import RefusalError, enqueue, waiting
 from spade.protocol import Checkpointed, Published, TakeBatch
+from tests.replay.replay_world import SECRET, config, weights
 
 BASE = ("learner.batch_sequences=8", "learner.agent_lag=2", "learner.designer_lag=4", "learner.group_deadline_s=100")
 

@@ -4,7 +4,6 @@ import math
 
 import msgspec
 import pytest
-from replay_world import SECRET, config, environment, played, trajectory, void, weights
 
 from replay.ledger import Ledger
 from replay.records import Member
@@ -12,6 +11,7 @@ from replay.state import State
 from replay.training import RefusalError
 from spade.protocol import LeaseDesigns, LeasePlays, ReleasePlay, SubmitPlay, TakeBatch
 from spade.seeds import derive
+from tests.replay.replay_world import SECRET, config, environment, played, trajectory, void, weights
 
 # One slot; windows of 2 chunks of 4 plays; at most a quarter of the plays may be void.
 ONE = (

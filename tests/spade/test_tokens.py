@@ -6,12 +6,12 @@ import sys
 from typing import NamedTuple
 
 import pytest
-from conftest import TEMPLATE, write_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spade.errors import RunError
 from spade.tokens import Tokenizer
+from tests.conftest import TEMPLATE, write_tokenizer
 
 
 class Said(NamedTuple):
