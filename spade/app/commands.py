@@ -105,6 +105,7 @@ def print_nano_report(model: str, seed: int, as_json: bool) -> None:
     from spade.app.nano.report import report
     from spade.checkpoints import resolve
 
-    folder = newest_weights(RunDir(Path(model))) if RunDir(Path(model)).exists else resolve(model)
-    result = report(folder, seed)
+    run = RunDir(Path(model))
+    origin = resolve(run.config().model.path if run.exists else model)
+    result = report(newest_weights(run) if run.exists else origin, origin, seed)
     print(msgspec.json.encode(result).decode() if as_json else str(result))
