@@ -1,5 +1,6 @@
 """The nano checkpoint from nothing: a tokenizer and a warm start, reproducible from a seed."""
 
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from actors.corpus import load
 from actors.nano.demonstrations import Demonstration, demonstrate
 from actors.prompts import Document
 from actors.prompts.nano import NanoProfile
-from spade.app.nano.tokens import END, PAD, Row, encode, save_tokenizer, train_tokenizer
+from spade.app.nano.tokens import ASSISTANT, END, PAD, SPECIAL, USER, Row, encode, save_tokenizer, train_tokenizer
+from spade.seeds import derive
 
 STEPS_PER_MINUTE = 60
 """What one core does in a minute, fixed so that a build is the same wherever it is made."""
@@ -22,12 +24,16 @@ STEPS_PER_MINUTE = 60
 DEMONSTRATIONS_PER_STEP = 6
 MICRO_BATCH_TOKENS = 800
 TOKENIZER_DEMONSTRATIONS = 4000
-HINT_ONE_IN = 4
+HINT_ONE_IN = 2
 """A hint is short and easily learned beside a long program, so it is shown of few environments."""
 
-MUON_RATE, ADAM_RATE = 0.01, 3e-3
-WARM_UP, COOL_DOWN = 0.02, 0.6
+MUON_RATE, ADAM_RATE = 0.01, 6e-3
+WARM_UP, COOL_DOWN = 0.02, 0.8
 """Shares of the steps in which the learning rate rises and falls."""
+
+ECHO_STEPS, ECHO_ROWS = 300, 32
+ECHO_TOKENS = (8, 20)
+"""Before all else the model repeats random tokens; copying is learned in a minute so, and late from programs alone."""
 
 RECORD = "build.json"
 
@@ -51,6 +57,8 @@ def build(out: Path, seed: int, minutes: float) -> Build:
     tokenizer = train_tokenizer(texts(seed, corpus))
     save_tokenizer(tokenizer, out)
     model = initial(tokenizer, seed)
+    model.train()
+    teach_copying(model, tokenizer, seed)
     warm_start(model, tokenizer, record, corpus)
     model.save_pretrained(out)
     (out / RECORD).write_bytes(msgspec.json.encode(record) + b"\n")
@@ -96,22 +104,46 @@ def initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
     return model
 
 
+def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> None:
+    """Imitate an assistant that says again what the user said, so that attention finds what followed a token before."""
+    optimizers = make_optimizers(model)
+    rng = random.Random(derive(b"", "nano echoes", seed))
+    words = range(len(SPECIAL), tokenizer.get_vocab_size())
+    for step in range(ECHO_STEPS):
+        said = [rng.choices(words, k=rng.randint(*ECHO_TOKENS)) for _ in range(ECHO_ROWS)]
+        rows = [echo(tokenizer, ids) for ids in said]
+        loss = accumulate(model, [rows])
+        descend(optimizers, min((step + 1) / (WARM_UP * ECHO_STEPS), 1.0))
+    print(f"copying: loss {loss:.3f}", flush=True)
+
+
+def echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
+    """The user says something, the assistant the same."""
+    end = tokenizer.encode(END).ids
+    heard = tokenizer.encode(USER).ids + ids + end + tokenizer.encode(ASSISTANT).ids
+    return heard + ids + end, [False] * len(heard) + [True] * len(ids + end)
+
+
 def warm_start(model: PreTrainedModel, tokenizer: Tokenizer, record: Build, corpus: Sequence[Document]) -> None:
     """Imitate demonstrations, each seen once."""
     optimizers = make_optimizers(model)
     profile = NanoProfile()
-    model.train()
     for step in range(record.steps):
         first = step * DEMONSTRATIONS_PER_STEP
         shown = [demonstrate(record.seed, first + n, corpus, profile) for n in range(DEMONSTRATIONS_PER_STEP)]
         loss = accumulate(model, micro_batches(tokenizer, shown))
-        for optimizer, rate in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate * schedule((step + 1) / record.steps)
-            optimizer.step()
-            optimizer.zero_grad()
+        descend(optimizers, schedule((step + 1) / record.steps))
         if step % 100 == 0:
             print(f"step {step} of {record.steps}, loss {loss:.3f}", flush=True)
+
+
+def descend(optimizers: Sequence[tuple[torch.optim.Optimizer, float]], share: float) -> None:
+    """One step at a share of the peak rates."""
+    for optimizer, rate in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * share
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 def make_optimizers(model: PreTrainedModel) -> list[tuple[torch.optim.Optimizer, float]]:

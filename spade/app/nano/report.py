@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import torch
 import trio
 
 from actors.corpus import load
@@ -18,6 +19,7 @@ from actors.validation import validate
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.measure import Checkpoint, Play
 from spade.config import Sandbox
+from spade.errors import RunError
 from spade.protocol import Verdict
 from spade.seeds import derive
 
@@ -63,13 +65,19 @@ class Report(msgspec.Struct, frozen=True):
         return "\n".join(lines + [f"  not valid: {stage} ({count})" for stage, count in self.faults.items()])
 
 
-def report(model: Path, seed: int) -> Report:
-    """Measure the checkpoint at `model`."""
+def report(model: Path, origin: Path, seed: int) -> Report:
+    """Measure the checkpoint at `model`; `origin` is the one that was built: itself, or what a run began with.
+
+    Raises RunError where `origin` is no checkpoint that was built here.
+    """
+    # A second thread gains nothing at this size, and costs much where the cores are busy.
+    torch.set_num_threads(1)
     documents = load("builtin")
+    record = read_record(origin)
     checkpoint = Checkpoint(model, seed)
     programs = checkpoint.designs(PROGRAMS, documents)
     verdicts = trio.run(judge, programs, seed)
-    known = training_programs(msgspec.json.decode((model / RECORD).read_bytes(), type=Build), documents)
+    known = training_programs(record, documents)
     environments = held_out_environments(seed, documents)
     hints = checkpoint.hints([environment.source for environment in environments])
     unhinted = win_rates(checkpoint, environments, [None] * len(environments))
@@ -84,6 +92,14 @@ def report(model: Path, seed: int) -> Report:
         faults=dict(Counter(verdict.stages[-1].name for verdict in verdicts if not verdict.passed)),
         by_family=by_family(environments, unhinted, hinted),
     )
+
+
+def read_record(origin: Path) -> Build:
+    """How the checkpoint at `origin` was built."""
+    try:
+        return msgspec.json.decode((origin / RECORD).read_bytes(), type=Build)
+    except FileNotFoundError:
+        raise RunError(f"{origin}: no {RECORD} here; only what `spade nano build` made can be measured") from None
 
 
 async def judge(programs: Sequence[str], seed: int) -> list[Verdict]:

@@ -21,8 +21,8 @@ PIECES = "|".join(
         r" ?\\boxed\{",
         r" ?\d",
         r" ?[A-Z]?[a-z]+",
+        r" ?[^\s\dA-Za-z\\]+",
         r"\n+",
-        r"[^\n\dA-Za-z\\]+",
         r"[\s\S]",
     )
 )

@@ -1,0 +1,75 @@
+"""What a family of environments is: knobs, a program, a hint, and a skilled player."""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.nano.program import Body
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """The parameters of a program; each family gives them its meaning."""
+
+    turns: int
+    size: int
+    need: int
+    rule: str
+    printed: bool
+
+    def told(self, sentence: str) -> str:
+        """The sentence that states the rule, if the environment prints it."""
+        return f" {sentence}" if self.printed else ""
+
+
+class Player(Protocol):
+    """Plays one episode: from each observation to the agent's whole message."""
+
+    def act(self, observation: str) -> str: ...
+
+
+class Family(Protocol):
+    """A kind of environment."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def skills(self) -> tuple[str, ...]: ...
+
+    def knobs(self, rng: random.Random) -> Knobs:
+        """Draw the parameters of a program."""
+        ...
+
+    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+        """The program's own lines."""
+        ...
+
+    def hint(self, knobs: Knobs) -> str:
+        """One short line that states the rule and the strategy, not the answer."""
+        ...
+
+    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+        """Somebody who plays well; `informed` of the rule by a hint or the first observation."""
+        ...
+
+
+def offered(observation: str) -> list[str]:
+    """The actions an observation names; none once the episode is over."""
+    match = re.search(r"Actions: (.*)", observation)
+    if match is None:
+        return []
+    span = re.fullmatch(r"(\d+)\.\.(\d+)", match[1])
+    return match[1].split() if span is None else [str(n) for n in range(int(span[1]), int(span[2]) + 1)]
+
+
+def say(action: str, thought: str = "") -> str:
+    """The agent's message. The space in the box makes the action the same token there as in an observation."""
+    return f"{thought} \\boxed{{ {action}}}".lstrip()
+
+
+def quoted(words: Sequence[str]) -> str:
+    """A Python list of strings, in double quotes."""
+    return "[" + ", ".join(f'"{word}"' for word in words) + "]"

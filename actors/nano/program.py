@@ -1,0 +1,72 @@
+"""The text of an environment: one frame for every family, so that a small model spends its tokens on what differs."""
+
+from dataclasses import dataclass
+from textwrap import indent
+
+FRAME = """\
+import random
+
+
+class {name}Env:
+    def __init__(self, max_turns: int = {turns}) -> None:
+        self.max_turns = max_turns
+        self.reset(0)
+
+    def reset(self, seed: int) -> tuple[str, dict]:
+        self.rng = random.Random(seed)
+        self.turn = 0
+{reset}
+        return self.view({opening}), {{}}
+
+    def view(self, text: str) -> str:
+        return f"{{text}} Actions: {actions}"
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
+        self.turn += 1
+        over = self.turn >= self.max_turns
+        if action not in self.actions:
+            return self.view("Unknown action."), 0.0, over, False, {{}}
+{step}
+        if {won}:
+            return "Well done.", 1.0, True, False, {{}}
+        return self.view({reply}), {reward}, over, False, {{}}
+
+    def solution(self) -> list[str]:
+        return {solution}
+
+    def close(self) -> None:
+        pass
+"""
+
+LISTED = "{' '.join(self.actions)}"
+"""The actions in an observation where each is named."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a family puts into the frame; every field is Python text."""
+
+    reset: str
+    opening: str
+    step: str
+    won: str
+    reply: str
+    reward: str
+    solution: str
+    actions: str = LISTED
+
+
+def render(name: str, turns: int, body: Body) -> str:
+    """The complete program."""
+    return FRAME.format(
+        name=name,
+        turns=turns,
+        reset=indent(body.reset, " " * 8),
+        opening=body.opening,
+        actions=body.actions,
+        step=indent(body.step, " " * 8),
+        won=body.won,
+        reply=body.reply,
+        reward=body.reward,
+        solution=body.solution,
+    )

@@ -1,0 +1,16 @@
+"""What a document lends an environment: the name of its class and the words an agent acts with."""
+
+import re
+
+WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "mathematics": (("circle", "square", "star", "cross", "ring"), ("alpha", "beta", "gamma", "delta", "omega")),
+    "science": (("acid", "salt", "metal", "gas", "water"), ("iron", "gold", "tin", "lead", "zinc")),
+    "everyday": (("red", "green", "blue", "white", "black"), ("bread", "milk", "rice", "tea", "soup")),
+}
+"""By a document's field, the sets of words that environments choose their actions from."""
+
+
+def camel(title: str) -> str:
+    """A title as part of a class name: "Prime numbers" becomes "PrimeNumbers"."""
+    words = re.findall(r"[A-Za-z]+", title)
+    return "".join(word[:1].upper() + word[1:].lower() for word in words) or "Plain"

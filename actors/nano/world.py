@@ -1,0 +1,86 @@
+"""Drawing environments: a skill, a document, a family of the skill, and knobs from one side of the partition."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from actors.nano.families import FAMILIES, Family, Knobs
+from actors.nano.program import render
+from actors.nano.themes import WORDS, camel
+from actors.prompts import Document
+from spade.seeds import derive
+
+SKILLS = (
+    "mathematical reasoning",
+    "logical deduction",
+    "spatial reasoning",
+    "pattern recognition",
+    "optimization",
+    "causal inference",
+)
+
+HELD_OUT_ONE_IN = 4
+CANDIDATES = 8
+"""How many draws a variation is chosen from."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A drawn environment: what was asked for and what came of it."""
+
+    skill: str
+    document: Document
+    family: Family
+    knobs: Knobs
+    source: str
+
+    @property
+    def hint(self) -> str:
+        return self.family.hint(self.knobs)
+
+    @property
+    def name(self) -> str:
+        return camel(self.document.title) + self.family.name
+
+
+def held_out(family: Family, knobs: Knobs) -> bool:
+    """Whether these parameters are kept away from every demonstration: a stable property of theirs."""
+    return derive(b"", "nano held-out", family.name, repr(knobs)) % HELD_OUT_ONE_IN == 0
+
+
+def draw(rng: random.Random, document: Document, skill: str, *, unseen: bool = False) -> Environment:
+    """An environment of `skill`, from the held-out side of the partition if `unseen`."""
+    family = rng.choice([family for family in FAMILIES if skill in family.skills])
+    return make(rng, document, skill, family, draw_knobs(rng, family, unseen))
+
+
+def draw_knobs(rng: random.Random, family: Family, unseen: bool) -> Knobs:
+    """Parameters from the wanted side of the partition."""
+    while held_out(family, knobs := family.knobs(rng)) != unseen:
+        pass
+    return knobs
+
+
+def vary(rng: random.Random, document: Document, seed: Environment) -> Environment:
+    """Another environment of the seed's skill and family, near to it but for the document."""
+    drawn = [draw_knobs(rng, seed.family, False) for _ in range(CANDIDATES)]
+    changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
+    return make(rng, document, seed.skill, seed.family, min(changed, key=lambda knobs: distance(knobs, seed.knobs)))
+
+
+def distance(one: Knobs, other: Knobs) -> int:
+    """In how many knobs two environments of a family differ."""
+    return sum(getattr(one, knob.name) != getattr(other, knob.name) for knob in fields(Knobs))
+
+
+def make(rng: random.Random, document: Document, skill: str, family: Family, knobs: Knobs) -> Environment:
+    """Write the program."""
+    words = theme(rng, document.field)
+    source = render(camel(document.title) + family.name, knobs.turns, family.body(knobs, words))
+    return Environment(skill, document, family, knobs, source)
+
+
+def theme(rng: random.Random, field: str) -> Sequence[str]:
+    """Words to act with, from the document's field."""
+    words = rng.choice(WORDS.get(field, WORDS["everyday"]))
+    return rng.sample(words, len(words))

@@ -1,0 +1,39 @@
+"""The nano model's prompts."""
+
+from actors.prompts import Document, Message, load_profile
+from actors.prompts.nano import NanoProfile, class_name
+from spade.protocol import MemorySeed
+
+SOURCE = "import random\n\n\nclass TidesWalkEnv:\n    pass\n"
+DOCUMENT = Document("m1", "mathematics", "Prime numbers", "A long text about primes.")
+SEED = MemorySeed(environment="e", source=SOURCE, regret=0.5, win_rate=0.5)
+PROFILE = NanoProfile()
+
+
+def test_a_design_request_names_skill_and_document_and_shows_what_to_vary_and_to_avoid() -> None:
+    (plain,) = PROFILE.design("optimization", DOCUMENT, [], None)
+    assert plain == Message("user", "Design optimization on mathematics/PrimeNumbers.")
+    (full,) = PROFILE.design("optimization", DOCUMENT, [SEED, SEED], SEED)
+    assert full.content == f"{plain.content}\nAvoid TidesWalkEnv.\nVary:\n{SOURCE}"
+
+
+def test_a_completion_without_a_class_holds_no_program() -> None:
+    assert PROFILE.program(SOURCE) == SOURCE
+    assert PROFILE.program("Tides are caused by the moon.") is None
+
+
+def test_class_names_are_read_with_and_without_bases() -> None:
+    assert class_name(SOURCE) == "TidesWalkEnv"
+    assert class_name("\nclass A(B):") == "A"
+    assert class_name("no class") == ""
+
+
+def test_the_hint_is_the_only_difference_between_the_arms() -> None:
+    (unhinted,) = PROFILE.play("Which lever? Actions: a b", None)
+    (hinted,) = PROFILE.play("Which lever? Actions: a b", "Pull b first.")
+    assert hinted.content == f"Hint: Pull b first.\n{unhinted.content}"
+    assert PROFILE.turn("No. Actions: a b") == Message("user", "No. Actions: a b")
+
+
+def test_it_is_loaded_by_its_name() -> None:
+    assert isinstance(load_profile("nano"), NanoProfile)
