@@ -1,16 +1,13 @@
 """The families of environments; between them they cover the six skills."""
 
-from actors.nano.families.bandit import Bandit
 from actors.nano.families.base import Family, Knobs, Player, offered, say
 from actors.nano.families.boxes import Boxes
-from actors.nano.families.cycle import Cycle
 from actors.nano.families.levers import Levers
-from actors.nano.families.lock import Lock
 from actors.nano.families.search import Search
 from actors.nano.families.steps import Steps
 from actors.nano.families.valley import Valley
 from actors.nano.families.walk import Walk
 
-FAMILIES: tuple[Family, ...] = (Search(), Steps(), Boxes(), Lock(), Walk(), Cycle(), Bandit(), Valley(), Levers())
+FAMILIES: tuple[Family, ...] = (Search(), Steps(), Boxes(), Walk(), Valley(), Levers())
 
 __all__ = ["FAMILIES", "Family", "Knobs", "Player", "offered", "say"]

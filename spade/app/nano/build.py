@@ -51,6 +51,8 @@ class Build(msgspec.Struct, frozen=True):
 
 def build(out: Path, seed: int, minutes: float) -> Build:
     """Make a checkpoint folder at `out`."""
+    # One thread sums in one order, so that the same seed gives the same weights.
+    torch.set_num_threads(1)
     record = Build(seed, round(minutes * STEPS_PER_MINUTE))
     out.mkdir(parents=True, exist_ok=True)
     corpus = load("builtin")
