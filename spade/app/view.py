@@ -23,7 +23,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
         Layout(_header(status), size=1),
         Layout(name="charts", minimum_size=6),
         Layout(_numbers(status, width), size=numbers_height),
-        Layout(_processes(status.processes, processes_height - 3), size=processes_height),
+        Layout(_processes(status.processes, processes_height - 3, width), size=processes_height),
         Layout(_footer(status, note), size=1),
     )
     charts_height = height - 2 - numbers_height - processes_height
@@ -76,7 +76,7 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
 def _numbers(status: Status, width: int) -> Panel:
     metrics = status.step_metrics
     cells = [
-        ("environments", f"{status.active_environments} live, {status.environments} made"),
+        ("environments", f"{status.active_environments} of {status.environments}"),
         ("designer groups", str(status.designer_groups)),
         ("designer reward", _number(status.designer_reward)),
         ("policy lag", _number(status.lag_mean)),
@@ -99,21 +99,25 @@ def _numbers(status: Status, width: int) -> Panel:
     return _panel(table, "the loop", "white")
 
 
-def _processes(processes: tuple[Process, ...], room: int) -> Panel:
+def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
     table = Table.grid(padding=(0, 2), expand=True)
-    for width in (14, 10, 7, 10, 8):
-        table.add_column(no_wrap=True, overflow="ellipsis", width=width)
+    # A name tells the role; where there is room it is said again.
+    columns = {"process": 14, "role": 10, "pid": 7, "state": 10, "restarts": 8}
+    if width < _SMALL_WIDTH:
+        del columns["role"]
+    for size in columns.values():
+        table.add_column(no_wrap=True, overflow="ellipsis", width=size)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_row(*(Text(name, "dim") for name in ("process", "role", "pid", "state", "restarts", "doing")))
+    table.add_row(*(Text(name, "dim") for name in (*columns, "doing")))
     for process in processes[: room if len(processes) <= room else room - 1]:
-        table.add_row(
-            process.name,
-            process.role,
-            str(process.pid),
-            Text(process.state, _STATES.get(process.state, "dim")),
-            Text(str(process.restarts), "yellow" if process.restarts else "dim"),
-            Text(_doing(process), "dim"),
-        )
+        cells = {
+            "process": Text(process.name),
+            "role": Text(process.role),
+            "pid": Text(str(process.pid), "dim"),
+            "state": Text(process.state, _STATES.get(process.state, "dim")),
+            "restarts": Text(str(process.restarts), "yellow" if process.restarts else "dim"),
+        }
+        table.add_row(*(cells[name] for name in columns), Text(_doing(process), "dim"))
     if len(processes) > room:
         table.add_row(Text(f"and {len(processes) - room + 1} more", "dim"))
     return _panel(table, "processes", "white")
