@@ -127,7 +127,7 @@ def _doing(process: Process) -> str:
     """What went wrong last, or what the process says of itself."""
     if process.state != "ready" and process.detail:
         return process.detail
-    return "  ".join(f"{name.replace('_', ' ')} {value:,.4g}" for name, value in process.gauges.items())
+    return "  ".join(f"{name.replace('_', ' ')} {_figure(value)}" for name, value in process.gauges.items())
 
 
 def _footer(status: Status, note: str) -> Text:
@@ -145,6 +145,10 @@ def _footer(status: Status, note: str) -> Text:
 
 def _panel(body: RenderableType, title: str, style: str) -> Panel:
     return Panel(body, title=title, title_align="left", border_style="dim " + style, padding=(0, 1))
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.2f}"
 
 
 def _number(value: float | None) -> str:

@@ -70,6 +70,11 @@ def test_a_process_that_is_not_well_is_seen():
     assert "died by SIGKILL" in text
 
 
+def test_a_process_says_what_it_does():
+    status = Status(processes=(Process("agent-0", "agent", 7, "ready", 0, "", {"episodes": 48.0, "wait_s": 1.25}),))
+    assert "episodes 48  wait s 1.25" in "\n".join(draw(status, 80, 24))
+
+
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), max_size=200), st.integers(8, 80), st.integers(2, 30))
 def test_a_chart_fills_its_room(points, width, height):
     lines = chart(points, width, height, "green").plain.split("\n")
