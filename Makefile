@@ -6,7 +6,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test check clean
+.PHONY: up test clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
