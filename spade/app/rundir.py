@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 
@@ -21,6 +22,8 @@ from spade.errors import RunError
 # A socket's path holds 107 bytes on Linux; the longest name we append stays under this.
 _LONGEST_SOCKET = 107
 _SOCKET_NAME_BYTES = 40
+_PID_WIDTH = 10
+_LOCK_PATIENCE_S = 0.3
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
 
@@ -93,30 +96,41 @@ class RunDir:
     def lock(self, part: str) -> Iterator[None]:
         """Hold `part` of the run ("replay", "learner") for this process. Raises RunError where another has it."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / f"{part}.lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
+        with os.fdopen(os.open(self.path / f"{part}.lock", os.O_RDWR | os.O_CREAT, 0o644), "r+") as file:
+            if not _acquire(file):
                 raise RunError(
                     f"{self.path}: its {part} is already up (pid {file.read().strip()}); "
                     f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
-                ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+                )
+            # In one write of one length, so that whoever looks sees the number before or this one, never a part.
+            os.pwrite(file.fileno(), f"{os.getpid():<{_PID_WIDTH}}".encode(), 0)
             yield
 
     def holders(self) -> list[int]:
         """The processes that hold a part of this run now."""
-        held = set()
+        held: set[int] = set()
         for part in sorted(self.path.glob("*.lock")):
             with part.open("r+") as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    held.add(int(file.read()))
+                    # Empty for the moment between a first lock and its number.
+                    held.update(int(number) for number in file.read().split())
         return sorted(held)
+
+
+def _acquire(file: TextIO) -> bool:
+    """Lock a file. Who only looks (`holders`) has the lock for an instant, so a refusal has to last to count."""
+    deadline = time.monotonic() + _LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOCK_PATIENCE_S / 10)
+        else:
+            return True
 
 
 def _record(config: Config, run: RunDir) -> RunRecord:

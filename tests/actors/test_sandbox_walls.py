@@ -95,9 +95,9 @@ async def test_a_dead_zygote_is_an_infrastructure_fault_and_another_one_follows(
     (zygote,) = children_of(os.getpid())
     children = set(children_of(zygote))
     os.kill(zygote, signal.SIGKILL)
+    await dead(zygote, *children)  # before that a child may still answer
     ended = await sandbox.step("e", 1, "?")
     assert (ended.kind, ended.environment_fault) == ("infrastructure", False)
-    await dead(zygote, *children)
     assert isinstance(await sandbox.open("e", DOOR, 1, 3), Observed)
 
 

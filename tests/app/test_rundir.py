@@ -47,6 +47,23 @@ def test_the_same_run_twice_is_refused_and_the_lock_dies_with_its_holder(tmp_pat
         assert run.holders() == [os.getpid()]
 
 
+def test_looking_does_not_keep_a_run_from_starting(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from spade.app.rundir import RunDir\n"
+        "print('looking', flush=True)\n"
+        "while True: RunDir(Path(sys.argv[1])).holders()"
+    )
+    run = RunDir(tmp_path)
+    with run.lock("replay"):
+        pass
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as looker:
+        assert looker.stdout.readline() == b"looking\n"
+        for _ in range(200):
+            with run.lock("replay"):
+                pass
+        looker.kill()
+
+
 def test_a_directory_without_a_run_is_refused_with_the_way_to_make_one(tmp_path):
     with pytest.raises(RunError, match="spade up"):
         RunDir(tmp_path).require()

@@ -13,7 +13,12 @@ from spade import codec, config
 from spade.errors import RunError
 from spade.protocol import Batch, Group, Trajectory
 
-QUICK = ("learner.lr=1e-3", "learner.microbatch_tokens=40", "learner.weight_decay=0.1")
+QUICK = (
+    "learner.designer_weight_max=32.0",
+    "learner.lr=1e-3",
+    "learner.microbatch_tokens=40",
+    "learner.weight_decay=0.1",
+)
 
 
 def backend(policy, *overrides):
