@@ -7,9 +7,9 @@ from replay.state import State
 from replay.statistics import PlayFigures, SlotFigures
 from replay.training import enqueue
 from spade.protocol import PlayLease, SubmitPlay
+from spade.seeds import INSTANCE_MASK
 
 LEVELS = 256
-SEED_MASK = 0x7FFF_FFFF
 
 
 def open_chunk(state: State, environment: Environment, now: float) -> None:
@@ -74,7 +74,7 @@ def _lease(state: State, environment: Environment, chunk: Chunk, play: Play, hol
         lease=play.lease,
         environment=play.environment,
         hinted=play.hinted,
-        seed=state.seed("instance", play.environment, play.index) & SEED_MASK,
+        seed=state.seed("instance", play.environment, play.index) & INSTANCE_MASK,
         sampler=state.seed("play", play.id, play.lease),
     )
 
