@@ -59,8 +59,9 @@ class Agent:
         self._gauges.update(episodes=0, plays=0, plays_released=0, turns=0)
 
     async def work(self) -> None:
-        """Play until cancelled; plays in hand are given back then."""
-        await keep_busy(self._config.actors.episodes_in_flight, LEASE_BATCH, self._lease, self._play)
+        """Play until cancelled, when plays in hand are given back, or retired, when they are finished."""
+        slots = self._config.actors.episodes_in_flight
+        await keep_busy(slots, LEASE_BATCH, self._lease, self._play, self._session.retiring)
 
     async def _lease(self, count: int) -> tuple[PlayLease, ...]:
         await self._session.services()

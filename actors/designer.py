@@ -71,8 +71,9 @@ class Designer:
         self._gauges.update(designs=0, drafts=0, rejects=0, admitted=0, designs_released=0)
 
     async def work(self) -> None:
-        """Design until cancelled; jobs in hand are given back then."""
-        await keep_busy(self._config.actors.designs_in_flight, LEASE_BATCH, self._lease, self._design)
+        """Design until cancelled, when jobs in hand are given back, or retired, when they are finished."""
+        slots = self._config.actors.designs_in_flight
+        await keep_busy(slots, LEASE_BATCH, self._lease, self._design, self._session.retiring)
 
     async def _lease(self, count: int) -> tuple[DesignJob, ...]:
         await self._session.services()

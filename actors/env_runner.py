@@ -46,7 +46,7 @@ class Tenant:
 
 
 class Runner:
-    """The service. Gauges: `live_episodes`; since the start `spawns`, `steps`, `faults`, `validations`, `admitted`."""
+    """The service. Its gauges are those of the sandbox, and since the start `validations` and `admitted`."""
 
     def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
         self._server = server
@@ -156,14 +156,8 @@ class Runner:
             for episode in [name for name, tenant in self._tenants.items() if now - tenant.asked > patience_s]:
                 log.info("episode %s freed: no step for %g s", episode, patience_s)
                 self._evict(episode)
-            self._replay.gauges.update(
-                live_episodes=self._sandbox.live,
-                spawns=self._sandbox.spawns,
-                steps=self._sandbox.steps,
-                faults=self._sandbox.faults,
-                validations=self._validations,
-                admitted=self._admitted,
-            )
+            self._replay.gauges.update(self._sandbox.gauges())
+            self._replay.gauges.update(validations=self._validations, admitted=self._admitted)
             await trio.sleep(self._config.bus.heartbeat_s)
 
 

@@ -1,7 +1,7 @@
 """A bounded number of jobs at once: each slot that is free leases the next one."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import trio
 
@@ -13,10 +13,12 @@ async def keep_busy(
     batch: int,
     lease: Callable[[int], Awaitable[Sequence[T]]],
     work: Callable[[T], Awaitable[None]],
-) -> NoReturn:
+    retiring: trio.Event,
+) -> None:
     """Run `work` on whatever `lease(count)` yields, `slots` at once, asking for at most `batch` at a time.
 
-    `lease` does the waiting and may come back with nothing. What either raises ends all of it.
+    `lease` does the waiting and may come back with nothing. What either raises ends all of it. Once `retiring` is set
+    no more is leased; it returns when what is in hand is done.
     """
     free = trio.Semaphore(slots, max_value=slots)
 
@@ -27,6 +29,8 @@ async def keep_busy(
     async with trio.open_nursery() as nursery:
         while True:
             await free.acquire()
+            if retiring.is_set():
+                return
             count = 1
             while count < batch and free.value:
                 free.acquire_nowait()

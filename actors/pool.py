@@ -14,6 +14,7 @@ from spade.config import Bus
 from spade.errors import BusError
 from spade.protocol import Hello, Peer, Pulse, Request, Response, Role
 from spade.transport import Client, connect
+from spade.waits import Waits
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +26,9 @@ class LostError(BusError):
 class Service:
     """One live service; `users` counts those that hold it now."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, waits: Waits) -> None:
         self.peer = peer
+        self._waits = waits
         self.users = 0
         self.scope = trio.CancelScope()
         self._client: Client | None = None
@@ -48,7 +50,8 @@ class Service:
             with trio.CancelScope() as scope:
                 self._calls.add(scope)
                 try:
-                    return await self._client.call(request, deadline_s)
+                    with self._waits.on(self.peer.name, type(request).__name__):
+                        return await self._client.call(request, deadline_s)
                 finally:
                     self._calls.discard(scope)
         raise LostError(f"{self.peer.name} is gone")
@@ -106,7 +109,7 @@ class Pool:
 
     async def available(self, within_s: float) -> bool:
         """Wait until there is a live service; False where there is none after `within_s`."""
-        with trio.move_on_after(max(within_s, 0.0)):
+        with trio.move_on_after(max(within_s, 0.0)), self._replay.waits.on(self._role, "to connect"):
             while not any(service.connected for service in self._services.values()):
                 await self._changed.wait()
             return True
@@ -126,7 +129,10 @@ class Pool:
         named = {peer for peer in pulse.peers if peer.role == self._role}
         for peer in self._services.keys() - named:
             self._services.pop(peer).scope.cancel()
-        new = [Service(peer) for peer in sorted(named - self._services.keys(), key=lambda each: each.name)]
+        new = [
+            Service(peer, self._replay.waits)
+            for peer in sorted(named - self._services.keys(), key=lambda each: each.name)
+        ]
         self._services.update({service.peer: service for service in new})
         return new
 

@@ -1,7 +1,7 @@
 """What a designer and an agent share: the run's words and tokens, and connections that outlive their work.
 
-An order to leave cancels the work alone. What it has to say to the replay service goes through an outbox, which is
-emptied over connections that close last.
+An order to leave cancels the work alone, an order to retire lets it run out. What it has to say to the replay service
+goes through an outbox, which is emptied over connections that close last.
 """
 
 import logging
@@ -17,7 +17,7 @@ from replay.client import ReplayClient
 from spade import checkpoints
 from spade.config import Config, digest
 from spade.errors import BusError, RefusedError
-from spade.process import Launch
+from spade.process import RETIRE, Launch
 from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello
 from spade.tokens import Tokenizer
 from spade.transport import connect
@@ -36,6 +36,7 @@ class Session:
     engines: Pool
     runners: Pool
     outbox: trio.Nursery
+    retiring: trio.Event
 
     @property
     def gauges(self) -> dict[str, float]:
@@ -84,9 +85,10 @@ async def attend(
     tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path), thinking=config.model.thinking)
     profile = load_profile(config.model.profile)
     hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid())
-    working = trio.CancelScope()
+    working, retiring = trio.CancelScope(), trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_pass_on, working)
+        await nursery.start(_retire_on_signal, retiring)
         with trio.CancelScope() as connections:
             async with (
                 connect(launch.replay, hello, bus=config.bus) as client,
@@ -96,7 +98,7 @@ async def attend(
                 connections.shield = True
                 replay = ReplayClient(client, lease_s)
                 async with trio.open_nursery() as outbox:
-                    session = Session(config, tokenizer, profile, replay, engines, runners, outbox)
+                    session = Session(config, tokenizer, profile, replay, engines, runners, outbox, retiring)
                     ready()
                     with working:
                         await work(session)
@@ -111,6 +113,14 @@ async def _post(deliver: Callable[[], Awaitable[None]], arrived: trio.Event) -> 
         # The replay service has it otherwise by now; nothing that we could do again would change that.
         log.warning("%s", error)
     arrived.set()
+
+
+async def _retire_on_signal(retiring: trio.Event, task_status: trio.TaskStatus[None]) -> None:
+    with trio.open_signal_receiver(RETIRE) as signals:
+        task_status.started()
+        async for _ in signals:
+            log.info("retiring: nothing more is leased")
+            retiring.set()
 
 
 async def _pass_on(working: trio.CancelScope) -> None:

@@ -8,6 +8,7 @@
     random       random actions, taken from what the observation offers, seldom win
     constant     nor does one action, always
     garbage      nonsense for an action neither raises nor wins
+    budget       no call so far took more than half of the time it may take, nor the process half of its memory
     repeatable   a fresh process with another hash seed plays the same actions to the same transcript
     solution     where `solution()` lists actions, they win
     effect       what happens depends on the actions
@@ -69,7 +70,7 @@ class Admission:
         self.limits = limits
         self.rules = play
         self.loading = Load(source, play.max_turns, limits.observation_bytes)
-        key = seed.to_bytes(8, "little", signed=True)
+        key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
         count = max(limits.random_plays, SOLVED_PLAYS)
         self.seeds = [derive(key, "instance", index) & INSTANCE_MASK for index in range(count)]
         self.rng = random.Random(derive(key, "probe"))
@@ -77,6 +78,8 @@ class Admission:
         self.transcripts: list[Transcript] = []
         self.name = self.first_observation = ""
         self.seed_sensitive = False
+        self.slowest_s = 0.0
+        self.peak_bytes = 0
         self.stage, self.began = LOADING[0], time.monotonic()
 
     def close(self, reason: str, passed: bool) -> None:
@@ -91,7 +94,8 @@ class Admission:
 
     async def run(self) -> None:
         """All stages; raises RejectedError from the one that fails."""
-        later = (self.episode, self.random, self.constant, self.garbage, self.repeatable, self.solution, self.effect)
+        probes = (self.episode, self.random, self.constant, self.garbage, self.budget)
+        later = (*probes, self.repeatable, self.solution, self.effect)
         async with self.process(PLAY_HASH_SEED) as process:
             await self.load(process)
             for stage in later:
@@ -112,8 +116,11 @@ class Admission:
 
     async def ask(self, process: Process, request: Request) -> Answer:
         """The program's answer; its fault is a RejectedError, ours a RunError."""
-        answer = await process.request(request, self.limits.load_s if isinstance(request, Load) else self.limits.step_s)
+        loading, began = isinstance(request, Load), time.monotonic()
+        answer = await process.request(request, self.limits.load_s if loading else self.limits.step_s)
         if not isinstance(answer, Faulted):
+            self.slowest_s = max(self.slowest_s, 0.0 if loading else time.monotonic() - began)
+            self.peak_bytes = max(self.peak_bytes, process.grown())
             return answer
         if not answer.environment_fault:
             raise RunError(f"the sandbox failed: {answer.detail}")
@@ -192,6 +199,15 @@ class Admission:
                 if play.won(self.rules.win_return) and not may_win:
                     raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""
+
+    async def budget(self, process: Process) -> str:
+        """A program at the edge of its limits would fall over it beside others."""
+        time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
+        if self.slowest_s > time_s:
+            raise RejectedError(f"a call took {self.slowest_s:.2f} s, more than {time_s:g} s")
+        if self.peak_bytes > memory:
+            raise RejectedError(f"it takes {self.peak_bytes >> 20} MiB of memory, more than {memory >> 20} MiB")
+        return f"at most {1000 * self.slowest_s:.1f} ms a call, {self.peak_bytes / 2**20:.1f} MiB"
 
     async def repeatable(self, process: Process) -> str:
         """The same seed and actions give the same transcript: here, and in a fresh process with other hashes."""

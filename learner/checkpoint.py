@@ -6,6 +6,7 @@ ROOT/.draft-…/           one being written, or what a crash left of one; never
 
 import hashlib
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from spade.disk import sync
 from spade.protocol import StepMetrics
 
 MANIFEST = "manifest.json"
@@ -36,24 +38,26 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], No
     root.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
     save(draft)
-    manifest = Manifest(step, metrics, {path.name: _checksum(path) for path in sorted(draft.iterdir())})
+    manifest = Manifest(step, metrics, {path.name: file_digest(path) for path in sorted(draft.iterdir())})
     (draft / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     for path in (*draft.iterdir(), draft):
-        _sync(path)
+        sync(path)
     draft.chmod(0o755)  # mkdtemp's folders are private
     folder = root / f"{PREFIX}{step}"
     if folder.exists():  # one that was not chosen at the start: damaged, or it would be ours
         os.replace(folder, Path(tempfile.mkdtemp(prefix=DRAFT, dir=root)))
     os.replace(draft, folder)
-    _sync(root)
+    sync(root)
     return folder
 
 
-def newest(root: Path) -> tuple[Path, Manifest] | None:
-    """The checkpoint of the highest step that is whole, every byte checked; None where there is none."""
-    for _, folder in reversed(_steps(root)):
+def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
+    """The checkpoint of the highest step up to `until` that is whole, every byte checked; None where there is none."""
+    for step, folder in reversed(kept(root)):
+        if step > until:
+            continue
         try:
-            return folder, _verified(folder)
+            return folder, verified(folder)
         except (OSError, ValueError) as error:
             log.warning("%s: passed over: %s", folder, error)
     return None
@@ -61,33 +65,27 @@ def newest(root: Path) -> tuple[Path, Manifest] | None:
 
 def prune(root: Path, step: int, keep: int) -> None:
     """Delete drafts and all but the newest `keep` up to `step`; one beyond is damaged, or `newest` had chosen it."""
-    kept = [folder for found, folder in _steps(root) if found <= step][-keep:]
+    stay = [folder for found, folder in kept(root) if found <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *root.glob(f"{PREFIX}*")]:
-        if folder not in kept:
+        if folder not in stay:
             shutil.rmtree(folder)
 
 
-def _steps(root: Path) -> list[tuple[int, Path]]:
+def kept(root: Path) -> list[tuple[int, Path]]:
     """All under a final name, by rising step."""
     return sorted((int(path.name.removeprefix(PREFIX)), path) for path in root.glob(f"{PREFIX}[0-9]*"))
 
 
-def _verified(folder: Path) -> Manifest:
+def verified(folder: Path) -> Manifest:
+    """The manifest, after every file was checked. Raises OSError or ValueError where the checkpoint is damaged."""
     manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     for name, checksum in manifest.checksums.items():
-        if _checksum(folder / name) != checksum:
+        if file_digest(folder / name) != checksum:
             raise ValueError(f"{name} is damaged")
     return manifest
 
 
-def _checksum(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """blake2b-128 in hex: of a checkpoint's file, and what published weights are named by."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

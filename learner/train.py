@@ -60,7 +60,8 @@ class Learner:
         before = trio.current_time()
         batch = await self._take(self._backend.step + 1)
         started = trio.current_time()
-        metrics = await trio.to_thread.run_sync(self._backend.train, batch, trio.from_thread.check_cancelled)
+        with self._replay.client.waits.on("its backend", f"step {batch.step}"):
+            metrics = await trio.to_thread.run_sync(self._backend.train, batch, trio.from_thread.check_cancelled)
         ended = trio.current_time()
         self._metrics = msgspec.structs.replace(metrics, wait_s=started - before, step_s=ended - started)
         self._report()
@@ -115,13 +116,12 @@ class Learner:
         )  # fmt: skip
 
 
-def open_backend(config: Config, checkpoints: Path) -> tuple[Backend, StepMetrics]:
-    """The policy as the newest checkpoint left it, or as model.path gives it; and the metrics of its last step."""
+def open_backend(config: Config, found: tuple[Path, checkpoint.Manifest] | None) -> tuple[Backend, StepMetrics]:
+    """The policy as a checkpoint left it (None: as model.path gives it), and the metrics of its last step."""
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
     model = load(resolve(config.model.path), dtype="float32", device=pick_device(config.learner.device))
     backend = TorchBackend(model, config)
-    found = checkpoint.newest(checkpoints)
     if found is None:
         return backend, StepMetrics()
     folder, manifest = found
@@ -136,7 +136,9 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     folder = Path(launch.run)
     async with connect(launch.replay, hello, bus=config.bus) as client:
         replay = ReplayClient(client, config.bus.call_deadline_s)
-        backend, metrics = await trio.to_thread.run_sync(open_backend, config, folder / "checkpoints")
+        with client.waits.on("its backend", "the model"):
+            found = await trio.to_thread.run_sync(checkpoint.newest, folder / "checkpoints")
+            backend, metrics = await trio.to_thread.run_sync(open_backend, config, found)
         ready()
         await Learner(backend, metrics, replay, config, folder).live()
 

@@ -17,7 +17,6 @@ learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
 import msgspec
 
 from spade.config import Config
-from spade.errors import ConfigError
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -59,13 +58,3 @@ def admit(load: Load, config: Config) -> Admitted:
     batches = max(oldest + config.learner.agent_lag - load.next_version + 1, 0)
     room = min(batches * batch, batch + slots * group) - load.outstanding
     return Admitted(chunks=max(-(-room // group), 0), designs=max(slots - load.active - load.designing, 0))
-
-
-def check(config: Config) -> None:
-    """Refuse settings under which admission would let work start that can never be used. Raises ConfigError."""
-    least = config.play.window_chunks - 1
-    if config.learner.designer_lag < least:
-        raise ConfigError(
-            f"learner.designer_lag: {config.learner.designer_lag} is under play.window_chunks - 1 = {least}, "
-            "the versions a window sees at least, so no design could ever be trained on"
-        )

@@ -2,6 +2,8 @@
 
 from typing import TypeVar
 
+import trio
+
 from spade.errors import BusError
 from spade.protocol import (
     Batch,
@@ -14,6 +16,7 @@ from spade.protocol import (
     LeaseDesigns,
     LeasePlays,
     NotYet,
+    Orders,
     PlayLease,
     Plays,
     Process,
@@ -26,6 +29,7 @@ from spade.protocol import (
     ReportProcesses,
     Request,
     Response,
+    Role,
     Status,
     StepMetrics,
     SubmitEnvironment,
@@ -48,6 +52,7 @@ class ReplayClient:
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
+        self._unserved: dict[type[Request], float] = {}  # since when what we ask for again and again is not there
 
     async def lease_designs(self, count: int, wait_s: float) -> tuple[DesignJob, ...]:
         """Up to `count` design jobs; none where there is none within `wait_s`."""
@@ -93,9 +98,15 @@ class ReplayClient:
         """A checkpoint of `step` is durable."""
         await self._call(Checkpointed(step), Done)
 
-    async def report_processes(self, supervisor: str, processes: tuple[Process, ...]) -> None:
-        """Tell how a supervisor's children are."""
-        await self._call(ReportProcesses(supervisor, processes), Done)
+    async def report_processes(
+        self, supervisor: str, processes: tuple[Process, ...], wanted: dict[Role, int] | None = None
+    ) -> Orders:
+        """Tell how a supervisor's children are and how many actors it keeps up; what it is to change."""
+        return await self._call(ReportProcesses(supervisor, processes, wanted), Orders)
+
+    async def order(self, orders: Orders) -> None:
+        """Have a supervisor change what it keeps up."""
+        await self._call(orders, Done)
 
     async def status(self) -> Status:
         """The run at a glance."""
@@ -104,7 +115,12 @@ class ReplayClient:
     async def _call(
         self, request: Request, expected: type[Answer] | tuple[type[Answer], ...], wait_s: float = 0.0
     ) -> Answer:
-        answer = await self.client.call(request, wait_s + self._call_deadline_s)
+        # Asked again after no answer but "none yet", it is the same wait that goes on.
+        since = self._unserved.pop(type(request), trio.current_time())
+        with self.client.waits.on("replay", type(request).__name__, since):
+            answer = await self.client.call(request, wait_s + self._call_deadline_s)
+        if answer in (Plays(), Designs()) or isinstance(answer, NotYet):
+            self._unserved[type(request)] = since
         if not isinstance(answer, expected):
             raise BusError(f"the replay service answered {type(request).__name__} with {type(answer).__name__}")
         return answer

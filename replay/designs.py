@@ -39,16 +39,36 @@ def group_id(round_: int, skill: str) -> str:
     return f"r{round_:05d}-{skill.replace(' ', '-')}"
 
 
-def lease(state: State, count: int, holder: str, now: float) -> tuple[DesignJob, ...]:
+def reject_key(job: str, lease: int, attempt: int) -> str:
+    """Under which a rejected attempt is kept, and its trajectory."""
+    return f"{job}/{lease:03d}/{attempt:03d}"
+
+
+def environment_id(job: Job) -> str:
+    """The id that the environment of a job has or would have."""
+    return f"e{job.number:06d}"
+
+
+def lease(state: State, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
     """Up to `count` open jobs, the oldest first."""
+    leased = (job for job in state.jobs.values() if job.state == "leased")
+    if request and (held := [job for job in leased if (job.holder, job.request) == (holder, request)]):
+        return tuple(_as_leased(state, job) for job in held)
     chosen = [job for job in state.jobs.values() if job.state == "open"][:count]
-    return tuple(_lease(state, job, holder, now) for job in chosen)
+    return tuple(_lease(state, job, holder, request, now) for job in chosen)
 
 
-def _lease(state: State, job: Job, holder: str, now: float) -> DesignJob:
-    job.state, job.holder = "leased", holder
+def _lease(state: State, job: Job, holder: str, request: int, now: float) -> DesignJob:
+    if job.lease:
+        job.earlier = (*job.earlier, job.seeds)
+    job.state, job.holder, job.request = "leased", holder, request
     job.lease += 1
     job.deadline = now + state.config.design.lease_s
+    return _as_leased(state, job)
+
+
+def _as_leased(state: State, job: Job) -> DesignJob:
+    """The job as its holder is told of it; drawn from the memory as it is now."""
     draw = state.seed("memory", job.id, job.lease)
     seeds = state.memory.seeds(job.skill, state.config.design.memory_seeds, draw)
     avoid = state.memory.avoid(job.skill, draw)
@@ -78,7 +98,7 @@ def reject(state: State, request: RejectCandidate, now: float) -> None:
     attempt = (request.lease, request.attempt)
     if job is None or attempt in job.attempts:
         return
-    key = f"{job.id}/{request.lease:03d}/{request.attempt:03d}"
+    key = reject_key(job.id, request.lease, request.attempt)
     kept = Reject(
         job=job.id,
         lease=request.lease,
@@ -118,7 +138,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
     job.state = "admitted"
     state.touch("jobs", job.id, job)
     environment = Environment(
-        id=f"e{job.number:06d}",
+        id=environment_id(job),
         job=job.id,
         round=job.round,
         skill=job.skill,
@@ -129,6 +149,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
         designed_version=request.trajectory.oldest_version if request.trajectory.versions else 0,
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
+        parents=job.shown(request.lease),
     )
     source = Source(request.source, request.hint, request.first_observation)
     state.environments[environment.id] = environment
@@ -178,6 +199,7 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> None:
         if job.state == "leased" and (now >= job.deadline or (live is not None and job.holder not in live)):
             state.counters.expired_leases += 1
             release(state, job)
-    for group in state.design_groups.values():
+    # In an order of its own: that of a dict is not the same after a restart.
+    for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
         if not group.formed and now >= group.deadline:
             form(state, group, now)

@@ -11,6 +11,7 @@ from replay.admission import Admitted, Load, admit
 from replay.records import BatchRecord
 from replay.state import State
 from replay.training import RefusalError
+from spade.config import LONGEST_WAIT_S
 from spade.protocol import (
     Checkpointed,
     Designs,
@@ -30,8 +31,6 @@ from spade.protocol import (
     TakeBatch,
 )
 
-LONGEST_WAIT_S = 3_600.0
-
 
 class Ledger:
     """One run's state and what may happen to it."""
@@ -39,27 +38,30 @@ class Ledger:
     def __init__(self, state: State) -> None:
         self.state = state
 
-    def apply(self, request: Request, holder: str, now: float) -> Response | BatchRecord | None:
+    def apply(self, request: Request, holder: str, now: float, number: int = 0) -> Response | BatchRecord | None:
         """Let a request take effect. None: it has to wait (a lease or a batch, of which there is none yet).
 
-        `holder` names the process that asks; it is what a lease is tied to. Raises RefusalError for what can never be
-        served.
+        `holder` names the process that asks; it is what a lease is tied to. `number` is its number of the request, by
+        which one that is sent again, because the answer was lost, is given the leases it has (0: is never sent again).
+        Raises RefusalError for what can never be served.
         """
         state = self.state
         if isinstance(request, LeasePlays | LeaseDesigns | TakeBatch):
             _check_wait(request)
         match request:
             case LeasePlays(count=count):
-                plays = windows.lease(state, count, self.admitted().chunks, holder, now)
+                plays = windows.lease(state, count, self.admitted().chunks, holder, number, now)
                 return Plays(plays) if plays else None
             case LeaseDesigns(count=count):
-                jobs = designs.lease(state, count, holder, now)
+                jobs = designs.lease(state, count, holder, number, now)
                 return Designs(jobs) if jobs else None
             case TakeBatch(step=step):
                 return training.take(state, step, now)
             case SubmitPlay():
                 _check_play(request)
-                state.counters.late_plays += not windows.finish(state, request, now)
+                if not windows.finish(state, request, now):
+                    state.counters.late_plays += 1
+                    state.touch("meta", "counters", state.counters)
             case SubmitEnvironment():
                 environment = designs.admit(state, request, now)
                 if environment is not None:
@@ -108,7 +110,7 @@ class Ledger:
             )
             # What is over the bound already will be wasted whatever starts now.
             if next_version - version <= state.config.learner.agent_lag:
-                sequences += sum(play.state != "void" for play in plays)
+                sequences += len(plays)
                 oldest = version if oldest is None else min(oldest, version)
         return Load(
             version=state.version,
@@ -126,13 +128,6 @@ class Ledger:
         enough = training.waiting(state) >= state.config.learner.batch_sequences
         playing = any(chunk.scored_at is None for _, chunk in state.chunks())
         return not (training_now or enough or playing or state.jobs)
-
-    def give_back(self, leased: Plays | Designs) -> None:
-        """Leases that did not reach the one who asked."""
-        for play in leased.plays if isinstance(leased, Plays) else ():
-            self._release_play(play.id, play.lease)
-        for job in leased.jobs if isinstance(leased, Designs) else ():
-            self._release_design(job.id, job.lease)
 
     def _release_play(self, id: str, lease: int) -> None:
         play = self.state.plays.get(id)

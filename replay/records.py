@@ -21,7 +21,11 @@ class Record(msgspec.Struct, array_like=True):
 
 
 class Job(Record):
-    """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far."""
+    """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far.
+
+    `seeds` are the environments of the memory its newest lease was shown to vary, `earlier` those of the leases before.
+    `holder` and `request` are who leased it, and with which of its requests.
+    """
 
     id: str
     number: int
@@ -34,6 +38,14 @@ class Job(Record):
     deadline: float = 0.0
     seeds: tuple[str, ...] = ()
     attempts: tuple[tuple[int, int], ...] = ()
+    request: int = 0
+    earlier: tuple[tuple[str, ...], ...] = ()
+
+    def shown(self, lease: int) -> tuple[str, ...]:
+        """What lease number `lease` was shown to vary; nothing where there was no such lease."""
+        shown = (*self.earlier, self.seeds)
+        ago = self.lease - lease
+        return shown[-1 - ago] if 0 <= ago < len(shown) else ()
 
 
 class Reject(Record):
@@ -82,7 +94,10 @@ class Score(Record):
 
 
 class Environment(Record):
-    """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256)."""
+    """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
+
+    `parents` are the environments of the memory its designer was shown to vary.
+    """
 
     id: str
     job: str
@@ -100,10 +115,14 @@ class Environment(Record):
     levels: list[float] = []
     closed_at: float | None = None
     score: Score | None = None
+    parents: tuple[str, ...] = ()
 
 
 class Play(Record):
-    """One play. `version` is the newest policy when it was leased, then the oldest that sampled one of its tokens."""
+    """One play. `version` is the newest policy when it was leased, then the oldest that sampled one of its tokens.
+
+    `holder` and `request` are who leased it, and with which of its requests.
+    """
 
     id: str
     environment: str
@@ -121,6 +140,7 @@ class Play(Record):
     sampled: int = 0
     seconds: float = 0.0
     fault: str = ""
+    request: int = 0
 
 
 class Member(Record):
@@ -214,7 +234,7 @@ class Counters(Record):
     """Everything of a run that counts up, and the few values that go with it.
 
     `round` is the round being filled and `round_jobs` its jobs so far; `recent` are the publications since the last
-    checkpoint.
+    checkpoint; trajectories of the steps up to `dropped_step` have been deleted by retention.
     """
 
     jobs: int = 0
@@ -242,3 +262,4 @@ class Counters(Record):
     designer_reward: dict[str, RunningMean] = {}
     newest: Publication | None = None
     recent: list[Weights] = []
+    dropped_step: int = 0

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from replay.admission import check
 from replay.loading import open_run
 from replay.service import Service
 from replay.store import open_store
@@ -15,10 +14,9 @@ from spade.transport import serve
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve the run in `launch.run` until cancelled.
 
-    Raises ConfigError for settings that cannot progress, RunError where the store is another run's, in use or of a
+    Raises RunError where the store is another run's, in use or of a
     format that is not ours, BusError where the address cannot be served.
     """
-    check(config)
     folder = Path(launch.run)
     with open_store(folder / "store", config.replay.durability) as store:
         service = Service(config, folder, store, open_run(store, config))

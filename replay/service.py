@@ -9,18 +9,21 @@ import logging
 import secrets
 from pathlib import Path
 
+import msgspec
 import trio
 
-from replay.batches import batch, recorded
+from replay.batches import batch, dropped, recorded
 from replay.journal import Journal
 from replay.ledger import Ledger
 from replay.loading import Opened
 from replay.records import BatchRecord, Clock, Source
+from replay.retention import Retention
 from replay.state import Change
 from replay.status import build_status
 from replay.store import Store
 from replay.training import RefusalError
-from replay.watch import Gauges, Watch
+from replay.watch import Beats, Watch
+from replay.withheld import explained, own
 from spade.config import Config
 from spade.protocol import (
     Designs,
@@ -31,6 +34,7 @@ from spade.protocol import (
     LeaseDesigns,
     LeasePlays,
     NotYet,
+    Orders,
     Peer,
     Plays,
     Program,
@@ -45,9 +49,12 @@ from spade.protocol import (
     Weights,
 )
 from spade.transport import Incoming, Server
+from spade.waits import picture
 
 ROUND = 256
 TICK_S = 0.5
+CLOCK_S = 5.0  # at most so much of the run clock is lost with the process
+PATIENCE = 2  # requests of one peer that may wait, in windows
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +74,10 @@ class Service:
         self._server: Server | None = None
         self._base_s = opened.elapsed_s
         self._started = trio.current_time()
-        self._next_tick = self._base_s
+        self._next_tick = self._committed = self._base_s
         self._waiting: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
-        self._watch = Watch(self._base_s)
+        self._watch = Watch(self._base_s, config.replay.stall_s)
+        self._retention = Retention(opened.state, store)
         self._weights = self._newest()
         self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
 
@@ -98,7 +106,7 @@ class Service:
             while True:
                 await self._round(server, await self._arrivals(server))
         except trio.Cancelled:
-            await self._commit([])
+            await self._commit(self.ledger.state.changes())
             self._journal.status(self.status())
             self._journal.event("stop", self.now())
             raise
@@ -106,13 +114,15 @@ class Service:
     # ------------------------------------------------------------ a round
 
     async def _arrivals(self, server: Server) -> list[Incoming]:
-        """What waits to be served, at most a round; nothing where a deadline of ours comes first."""
+        """What is served and committed together, at most a round; nothing where a deadline of ours comes first."""
         wake = min([self._next_tick, *(deadline for _, deadline in self._waiting.values())])
         arrived: list[Incoming] = []
         with trio.move_on_after(max(wake - self.now(), 0.0)):
             arrived.append(await server.receive())
-        while arrived and len(arrived) < ROUND and (incoming := server.receive_nowait()) is not None:
-            arrived.append(incoming)
+        if arrived:
+            with trio.move_on_after(self._config.replay.commit_delay_ms / 1_000):
+                while len(arrived) < ROUND:
+                    arrived.append(server.receive_nowait() or await server.receive())
         return arrived
 
     async def _round(self, server: Server, arrived: list[Incoming]) -> None:
@@ -120,12 +130,16 @@ class Service:
         if now >= self._next_tick:
             self._next_tick = now + TICK_S
             self.ledger.tick(now, self._holders(now))
+            if self._watch.stalls(state.published_step, state.counters.plays, now):
+                self._tell_stall()
         replies: Replies = []
         for incoming in arrived:
             self._serve(incoming, now, replies)
         self.ledger.advance(now)
+        self._retention.stage(now)
         replies += self._serve_waiting(server, now)
-        if changes := state.changes():
+        # The clock moves on while nothing else does, so that a lease is not held for ever by one kill after another.
+        if (changes := state.changes()) or now >= self._committed + CLOCK_S:
             await self._commit(changes)
         # Versions are announced only now that they are committed.
         newest = self._newest()
@@ -137,35 +151,47 @@ class Service:
 
     async def _commit(self, changes: list[Change]) -> None:
         """Write what changed, and the clock; not to be cancelled half-way between taking effect and being durable."""
-        encoded = self._store.encode([*changes, ("meta", "clock", Clock(self.now()))])
+        self._committed = self.now()
+        encoded = self._store.encode([*changes, ("meta", "clock", Clock(self._committed))])
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._store.commit, encoded)
 
     def _serve(self, incoming: Incoming, now: float, replies: Replies) -> None:
         """Let one request take effect; it is answered after the commit, or waits."""
         request = incoming.message
-        response = self._answer(request, _holder(incoming.hello), now)
+        response = self._answer(incoming, now)
+        if response is None and self._patience_of(incoming.peer) <= 0:
+            response = Refused(f"{PATIENCE * self._config.bus.window} of your requests wait already (bus.window)")
         if response is not None:
             replies.append((incoming, response))
         elif isinstance(request, LeasePlays | LeaseDesigns | TakeBatch):
             self._waiting[incoming.peer, incoming.id] = (incoming, now + request.wait_s)
 
-    def _answer(self, request: Request, holder: str, now: float) -> Response | BatchRecord | None:
+    def _patience_of(self, peer: bytes) -> int:
+        """How many more requests of a peer may wait: those in its window, and those it has given up meanwhile."""
+        return PATIENCE * self._config.bus.window - sum(waiting == peer for waiting, _ in self._waiting)
+
+    def _answer(self, incoming: Incoming, now: float) -> Response | BatchRecord | None:
+        request, holder = incoming.message, _holder(incoming.hello)
         match request:
             case GetStatus():
                 return self.status()
             case GetProgram(environment=environment):
                 return self._program(environment)
-            case ReportProcesses(supervisor=supervisor, processes=processes):
-                self._watch.report(supervisor, processes)
-                return Done()
+            case ReportProcesses():
+                return self._watch.report(request)
+            case Orders():
+                refusal = self._watch.order(request, self._hellos())
+                return Refused(refusal) if refusal else Done()
         try:
-            answer = self.ledger.apply(request, holder, now)
+            answer = self.ledger.apply(request, holder, now, incoming.id)
         except RefusalError as refusal:
             log.warning("refused %s of %s: %s", type(request).__name__, holder, refusal)
             return Refused(str(refusal))
-        if answer is None and isinstance(request, TakeBatch) and request.step <= self.ledger.state.counters.taken_step:
-            return recorded(self._store, request.step)
+        counters = self.ledger.state.counters
+        if answer is None and isinstance(request, TakeBatch) and request.step <= counters.taken_step:
+            past = recorded(self._store, request.step)
+            return Refused(dropped(request.step)) if request.step <= counters.dropped_step else past
         self._watch.measure(request, now)
         return answer
 
@@ -176,7 +202,7 @@ class Service:
             if incoming.peer not in server.peers:
                 del self._waiting[key]
                 continue
-            answer = self._answer(incoming.message, _holder(incoming.hello), now)
+            answer = self._answer(incoming, now)
             if answer is None and now >= deadline:
                 answer = self._nothing(incoming.message)
             if answer is not None:
@@ -196,9 +222,8 @@ class Service:
     async def _reply(self, server: Server, incoming: Incoming, response: Response | BatchRecord) -> None:
         if isinstance(response, BatchRecord):
             response = await trio.to_thread.run_sync(batch, self._store, response)
-        delivered = await server.reply(incoming, response)
-        if not delivered and isinstance(response, Plays | Designs):
-            self.ledger.give_back(response)
+        # Leases that do not arrive are handed out again when they are asked for again, or expire with their holder.
+        await server.reply(incoming, response)
 
     async def _announce(self, server: Server) -> None:
         """New weights: to every engine at once, and their step into the journal."""
@@ -207,7 +232,14 @@ class Service:
             if hello.role == "engine":
                 await server.push(peer, self._weights)
         if self._weights.step > 0:
-            self._journal.step(self.status(), self._gauges())
+            gauges = {name: beat.gauges for name, beat in self._beats().items()}
+            self._journal.step(self.status(), gauges)
+
+    def _tell_stall(self) -> None:
+        """Once for each stall: who waits for whom."""
+        status = self.status()
+        lines = "\n".join(["", status.waiting_for, *picture(status.waits, status.processes)])
+        log.warning("no learner step and no play for %.0f s (replay.stall_s):%s", status.stalled_s, lines)
 
     # ------------------------------------------------------------ what is stored and seen
 
@@ -219,9 +251,11 @@ class Service:
 
     def status(self) -> Status:
         """The run at a glance."""
-        dropped = 0 if self._server is None else self._server.dropped
-        seen = self._watch.seen(self._name, self.now(), self._hellos(), self._gauges(), dropped)
-        return build_status(self.ledger, seen)
+        dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
+        now = self.now()
+        seen = self._watch.seen(self._name, now, self._hellos(), self._beats(), dropped)
+        waits = (*explained(seen.waits, self.ledger), *own(self.ledger.state, now))
+        return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits, strangers=strangers))
 
     def _newest(self) -> Weights | None:
         newest = self.ledger.state.counters.newest
@@ -233,11 +267,11 @@ class Service:
             return None
         return frozenset(_holder(hello) for hello in self._hellos())
 
-    def _gauges(self) -> Gauges:
+    def _beats(self) -> Beats:
         if self._server is None:
             return {}
         beats = self._server.heartbeats
-        return {hello.name: beats[peer].gauges for peer, hello in self._server.peers.items() if peer in beats}
+        return {hello.name: beats[peer] for peer, hello in self._server.peers.items() if peer in beats}
 
     def _hellos(self) -> tuple[Hello, ...]:
         return () if self._server is None else tuple(self._server.peers.values())

@@ -5,9 +5,9 @@ import msgspec
 from replay import training
 from replay.ledger import Ledger
 from replay.state import State
-from spade.protocol import Process, Role, Status
+from spade.protocol import Process, Role, Status, Wait
 
-NOT_IN_ROWS = ("step_metrics", "processes", "regret_history", "win_rate_history")
+NOT_IN_ROWS = ("step_metrics", "processes", "regret_history", "win_rate_history", "wanted", "waits")
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -20,6 +20,10 @@ class Seen(msgspec.Struct, frozen=True):
     dropped: int
     roles: frozenset[Role]
     processes: tuple[Process, ...]
+    wanted: dict[str, dict[Role, int]]
+    waits: tuple[Wait, ...]
+    stalled_s: float
+    strangers: int = 0
 
 
 def build_status(ledger: Ledger, seen: Seen) -> Status:
@@ -61,10 +65,15 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         released_leases=counters.released_leases,
         late_plays=counters.late_plays,
         dropped_messages=seen.dropped,
+        strangers=seen.strangers,
         newest_environment=counters.newest_environment,
         newest_skill=counters.newest_skill,
         step_metrics=None if counters.newest is None else counters.newest.metrics,
         processes=seen.processes,
+        backlog=training.waiting(state),
+        wanted=seen.wanted,
+        waits=seen.waits,
+        stalled_s=seen.stalled_s,
         regret_history=tuple(state.history.regret),
         win_rate_history=tuple(state.history.win_rates),
     )

@@ -6,8 +6,10 @@ An acknowledgement means that `commit` returned. With durability "sync" that sur
 
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -19,6 +21,7 @@ from spade.errors import RunError
 
 FORMAT = 1
 FIRST_MAP_BYTES = 64 * 1024 * 1024
+PAGE = 256  # records of one read while a table is walked
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")
@@ -30,6 +33,13 @@ class Format(msgspec.Struct):
     format: int
 
 
+class Extent(msgspec.Struct, frozen=True):
+    """A table's records, and the bytes of the pages they fill."""
+
+    records: int
+    bytes: int
+
+
 class Store:
     """An open store. `open_store` and `open_reader` make one."""
 
@@ -37,6 +47,7 @@ class Store:
         self._environment = environment
         self._tables = {table: environment.open_db(table.encode(), create=create) for table in get_args(Table)}
         self._encoder = msgspec.msgpack.Encoder()
+        self._pinned: lmdb.Transaction | None = None
 
     @property
     def path(self) -> str:
@@ -51,7 +62,10 @@ class Store:
         ]
 
     def commit(self, encoded: Sequence[tuple[Table, bytes, bytes | None]]) -> None:
-        """Write everything, or nothing and raise; the map grows where it is too small."""
+        """Write everything, or nothing; the map grows where it is too small.
+
+        Raises RunError where the disk is full or fails; what was committed before is untouched.
+        """
         while True:
             try:
                 with self._environment.begin(write=True) as transaction:
@@ -63,9 +77,20 @@ class Store:
                 return
             except lmdb.MapFullError:
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+            except lmdb.Error as error:
+                raise _unwritable(self.path, error) from None
+
+    def table_bytes(self, table: Table) -> int:
+        """What a table takes, in whole pages."""
+        with self._environment.begin() as transaction:
+            stat = transaction.stat(self._tables[table])
+        pages: int = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        return pages * int(stat["psize"])
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
-        """One record, None where there is none."""
+        """One record, None where there is none; also for a key that no record can have."""
+        if not 0 < len(key.encode()) <= self._environment.max_key_size():
+            return None
         data = self._read(lambda transaction: transaction.get(key.encode(), db=self._tables[table]))
         return None if data is None else msgspec.msgpack.decode(data, type=kind)
 
@@ -96,12 +121,58 @@ class Store:
 
         return self._read(read)
 
+    def each(self, table: Table) -> Iterator[tuple[str, bytes]]:
+        """All keys of a table with their encoded records, in order, however many; read a page at a time."""
+        start = b""
+        while page := self._read(lambda transaction, start=start: self._page(transaction, table, start)):  # type: ignore[misc]
+            yield from ((key.decode(), data) for key, data in page)
+            start = page[-1][0] + b"\0"
+
+    def _page(self, transaction: lmdb.Transaction, table: Table, start: bytes) -> list[tuple[bytes, bytes]]:
+        with transaction.cursor(db=self._tables[table]) as cursor:
+            found = islice(cursor, PAGE) if cursor.set_range(start) else ()
+            return [(bytes(key), bytes(data)) for key, data in found]
+
+    def extents(self) -> dict[Table, Extent]:
+        """The size of every table."""
+
+        def read(transaction: lmdb.Transaction) -> dict[Table, Extent]:
+            found = {}
+            for table, handle in self._tables.items():
+                stat = transaction.stat(handle)
+                pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+                found[table] = Extent(stat["entries"], pages * stat["psize"])
+            return found
+
+        return self._read(read)
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Within, every read sees the commit that was the last one at the beginning, whatever is written meanwhile."""
+        with self._begin() as self._pinned:
+            try:
+                yield
+            finally:
+                self._pinned = None
+
+    def copy(self, folder: Path) -> None:
+        """A compact copy of the last commit into an empty folder. Raises RunError where it cannot be written."""
+        try:
+            self._environment.copy(str(folder), compact=True)
+        except lmdb.Error as error:
+            raise RunError(f"{folder}: the store cannot be copied here ({error})") from None
+
     def _read(self, read: Callable[[lmdb.Transaction], Result]) -> Result:
         """One read transaction; values are copied out before it ends."""
+        if self._pinned is not None:
+            return read(self._pinned)
+        with self._begin() as transaction:
+            return read(transaction)
+
+    def _begin(self) -> lmdb.Transaction:
         while True:
             try:
-                with self._environment.begin() as transaction:
-                    return read(transaction)
+                return self._environment.begin()
             except lmdb.MapResizedError:
                 # The writer, in its own process, grew the map after we opened it.
                 self._environment.set_mapsize(0)
@@ -111,24 +182,39 @@ class Store:
 def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[Store]:
     """The store at `path` for its one writer, made if it is not there.
 
-    Raises RunError where another service has it, or its format is not ours.
+    Raises RunError where another service has it, its format is not ours, or the disk is full.
     """
     path.mkdir(parents=True, exist_ok=True)
-    with _lock(path / "writer.lock"):
+    with lock(path / "writer.lock"):
         tables = len(get_args(Table))
         try:
             environment = lmdb.open(str(path), map_size=_map_size(path), max_dbs=tables, sync=durability == "sync")
         except lmdb.Error as error:
             raise RunError(f"{path}: the store cannot be opened ({error})") from None
         try:
-            store = Store(environment, create=True)
-            if store.get("meta", "format", Format) is None:
-                store.commit(store.encode([("meta", "format", Format(FORMAT))]))
-            _check_format(store)
-            yield store
+            yield _prepared(environment)
             environment.sync(True)
+        except lmdb.Error as error:
+            raise _unwritable(str(path), error) from None
         finally:
             environment.close()
+
+
+def _prepared(environment: lmdb.Environment) -> Store:
+    """The store in an environment, begun if it is empty."""
+    fresh = _format(environment) is None  # asked before tables are made: another format's are not ours
+    store = Store(environment, create=True)
+    if fresh:
+        store.commit(store.encode([("meta", "format", Format(FORMAT))]))
+    return store
+
+
+def _unwritable(path: str, error: lmdb.Error) -> RunError:
+    """LMDB calls a write of which the disk took a part an input/output error, so the space that is left is said too."""
+    return RunError(
+        f"{path}: the store cannot be written ({error}; {shutil.disk_usage(path).free / 1e6:,.1f} MB are free there). "
+        "Nothing acknowledged is lost: free space, then the same command goes on"
+    )
 
 
 @contextmanager
@@ -139,15 +225,15 @@ def open_reader(path: Path) -> Iterator[Store]:
     except lmdb.Error as error:
         raise RunError(f"{path}: no store can be read here ({error})") from None
     try:
-        store = Store(environment, create=False)
-        _check_format(store)
-        yield store
+        if _format(environment) is None:
+            raise RunError(f"{path}: no store can be read here (nothing was ever committed)")
+        yield Store(environment, create=False)
     finally:
         environment.close()
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Hold the writer's lock; the kernel frees it when the process ends, however it ends."""
     with path.open("a+") as file:
         try:
@@ -172,11 +258,20 @@ def _map_size(path: Path) -> int:
     return size
 
 
-def _check_format(store: Store) -> None:
-    found = store.get("meta", "format", Format)
-    if found is None or found.format != FORMAT:
-        has = "none" if found is None else found.format
+def _format(environment: lmdb.Environment) -> int | None:
+    """The store's format, None before its first commit. Raises RunError where it is not ours (none is older)."""
+    try:
+        meta = environment.open_db(b"meta", create=False)
+    except lmdb.NotFoundError:
+        return None
+    with environment.begin() as transaction:
+        data = transaction.get(b"format", db=meta)
+    if data is None:
+        return None
+    found = msgspec.msgpack.decode(data, type=Format).format
+    if found != FORMAT:
         raise RunError(
-            f"{store.path}: the store has format {has}, this version of spade reads {FORMAT}; "
+            f"{environment.path()}: the store has format {found}, this version of spade reads {FORMAT}; "
             "use the version that wrote it, or start a new run"
         )
+    return found

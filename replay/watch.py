@@ -1,32 +1,44 @@
 """What the service sees go by and does not store: rates, who is connected, and how the supervisors' children are."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from replay.statistics import Meter
 from replay.status import Seen
+from replay.withheld import Progress
 from spade.protocol import (
+    MOST_ACTORS,
+    Heartbeat,
     Hello,
+    Orders,
     Process,
     RejectCandidate,
+    ReportProcesses,
     Request,
+    Role,
     SubmitEnvironment,
     SubmitPlay,
     Trajectory,
 )
+from spade.waits import signed
 
-Gauges = dict[str, dict[str, float]]
+SUPERVISORS = 64
+
+Beats = Mapping[str, Heartbeat]
 """What each process said of itself with its last heartbeat, by its name."""
 
 
 class Watch:
     """Begins anew with each restart of the service."""
 
-    def __init__(self, start: float) -> None:
+    def __init__(self, start: float, stall_s: float) -> None:
+        self._progress = Progress(stall_s, start)
         self._plays = Meter(start)
         self._tokens = Meter(start)
         self._processes: dict[str, tuple[Process, ...]] = {}
+        self._wanted: dict[str, dict[Role, int]] = {}
+        self._orders: dict[str, Orders] = {}
 
     def measure(self, request: Request, now: float) -> None:
         """A request took effect."""
@@ -37,15 +49,39 @@ class Watch:
             case SubmitEnvironment(trajectory=trajectory) | RejectCandidate(trajectory=trajectory):
                 self._tokens.add(now, trajectory.sampled)
 
-    def report(self, supervisor: str, processes: tuple[Process, ...]) -> None:
-        """A supervisor says how its children are."""
-        self._processes[supervisor] = processes
+    def stalls(self, step: int, plays: int, now: float) -> bool:
+        """Whether the run, this far, has just stalled; True once each time."""
+        return self._progress.look(step, plays, now)
 
-    def seen(self, run: str, now: float, hellos: Collection[Hello], gauges: Gauges, dropped: int) -> Seen:
+    def report(self, report: ReportProcesses) -> Orders:
+        """A supervisor says how its children are; what it is to change, said once. Those heard last are kept."""
+        self._processes.pop(report.supervisor, None)
+        self._processes[report.supervisor] = report.processes
+        if report.wanted is not None:
+            self._wanted[report.supervisor] = report.wanted
+        while len(self._processes) > SUPERVISORS:
+            oldest = next(iter(self._processes))
+            del self._processes[oldest]
+            self._wanted.pop(oldest, None)
+        return self._orders.pop(report.supervisor, Orders(report.supervisor))
+
+    def order(self, orders: Orders, hellos: Collection[Hello]) -> str:
+        """Keep orders until the supervisor reports; where that cannot be, why ("": it can)."""
+        here = sorted({hello.name for hello in hellos} & self._wanted.keys())
+        if orders.supervisor not in here:
+            return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(here) or 'none'}"
+        if not all(0 <= count <= MOST_ACTORS for count in orders.counts.values()) or len(orders.drain) > MOST_ACTORS:
+            return f"a supervisor keeps 0 to {MOST_ACTORS} actors of a role"
+        before = self._orders.get(orders.supervisor, Orders(orders.supervisor))
+        drain = tuple(dict.fromkeys((*before.drain, *orders.drain)))[-MOST_ACTORS:]
+        self._orders[orders.supervisor] = Orders(orders.supervisor, {**before.counts, **orders.counts}, drain)
+        return ""
+
+    def seen(self, run: str, now: float, hellos: Collection[Hello], beats: Beats, dropped: int) -> Seen:
         """All of it at `now`, with who is connected and what each said of itself."""
         here = {hello.name for hello in hellos}
         processes = [
-            _as_seen(process, supervisor in here, gauges.get(process.name, {}))
+            _as_seen(process, supervisor, supervisor in here, beats.get(process.name, Heartbeat()).gauges)
             for supervisor, reported in self._processes.items()
             for process in reported
         ]
@@ -57,11 +93,14 @@ class Watch:
             dropped=dropped,
             roles=frozenset(hello.role for hello in hellos),
             processes=tuple(processes),
+            wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in here},
+            waits=tuple(wait for name, beat in beats.items() for wait in signed(beat.waits, name)),
+            stalled_s=self._progress.stalled_s(now),
         )
 
 
-def _as_seen(process: Process, supervised: bool, gauges: dict[str, float]) -> Process:
+def _as_seen(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:
     """A process whose supervisor is gone itself was last heard of alive: it is silent."""
-    if supervised or process.state not in ("starting", "ready", "restarting"):
-        return msgspec.structs.replace(process, gauges=gauges)
-    return msgspec.structs.replace(process, state="silent", gauges=gauges)
+    alive = process.state in ("starting", "ready", "restarting", "draining")
+    state = "silent" if alive and not supervised else process.state
+    return msgspec.structs.replace(process, state=state, gauges=gauges, supervisor=supervisor)

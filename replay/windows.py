@@ -41,8 +41,11 @@ def open_chunks(state: State, now: float, starving: bool) -> None:
             open_chunk(state, environment, now)
 
 
-def lease(state: State, count: int, chunks: int, holder: str, now: float) -> tuple[PlayLease, ...]:
+def lease(state: State, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
     """Up to `count` plays: first of chunks begun (unhinted before hinted), then of at most `chunks` new ones."""
+    leased = (play for play in state.plays.values() if play.state == "leased")
+    if request and (held := [play for play in leased if (play.holder, play.request) == (holder, request)]):
+        return tuple(_as_leased(state, play) for play in sorted(held, key=lambda play: play.id))
     everything = state.chunks()
     begun = [pair for pair in everything if pair[1].begun]
     fresh = [pair for pair in everything if not pair[1].begun][:chunks]
@@ -58,17 +61,23 @@ def lease(state: State, count: int, chunks: int, holder: str, now: float) -> tup
         for environment, chunk in fresh
         for play in state.chunk_plays(environment.id, chunk.index)
     ]
-    return tuple(_lease(state, *item, holder, now) for item in order[:count])
+    return tuple(_lease(state, *item, holder, request, now) for item in order[:count])
 
 
-def _lease(state: State, environment: Environment, chunk: Chunk, play: Play, holder: str, now: float) -> PlayLease:
+def _lease(
+    state: State, environment: Environment, chunk: Chunk, play: Play, holder: str, request: int, now: float
+) -> PlayLease:
     if not chunk.begun:
         chunk.begun = True
         state.touch("environments", environment.id, environment)
-    play.state, play.holder, play.version = "leased", holder, state.version
+    play.state, play.holder, play.request, play.version = "leased", holder, request, state.version
     play.lease += 1
     play.deadline = now + state.config.play.lease_s
     state.touch("plays", play.id, play)
+    return _as_leased(state, play)
+
+
+def _as_leased(state: State, play: Play) -> PlayLease:
     return PlayLease(
         id=play.id,
         lease=play.lease,
@@ -233,7 +242,8 @@ def memory_key(record: Remembered) -> str:
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:
     """Close the windows past their deadline, open lost leases again. `live`: holders still here (None: unknown)."""
-    for environment in list(state.environments.values()):
+    # In an order of its own: that of a dict is not the same after a restart.
+    for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
         if now >= environment.deadline:
             close(state, environment, now)
     for play in state.plays.values():

@@ -33,7 +33,8 @@ class Life:
     """A process that runs `module` with its orders.
 
     `run` starts it, calls `started(pid)` and `ready()` when it comes to that, and returns its end. Cancelled, it drains
-    the process first: SIGTERM, supervise.drain_s, SIGKILL. Either way nothing of its process group is left.
+    the process first: SIGTERM, supervise.drain_s, SIGKILL; `left` says how it went. Either way nothing of its process
+    group is left.
     """
 
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
@@ -42,6 +43,7 @@ class Life:
         self._logfile = logfile
         self._settings = settings
         self._said = b""
+        self.left = "left before it was started"
 
     async def run(self, started: Callable[[int], None], ready: Callable[[], None]) -> End:
         """One life. Raises OSError where the log cannot be written or the process not be started."""
@@ -60,6 +62,7 @@ class Life:
             finally:
                 with trio.CancelScope(shield=True):
                     code = await self._end(process)
+                    self.left = _why(code, b"") if code else "left in order"
         return End(code, _why(code, self._said), _tail(self._logfile, start))
 
     async def _open(self, pipe: int, output: int) -> trio.Process:

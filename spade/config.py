@@ -5,6 +5,8 @@ file, then overrides, then the checks that look across fields.
 """
 
 import hashlib
+import ipaddress
+import math
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +15,9 @@ import msgspec
 import tomli_w
 
 from spade.errors import ConfigError
+
+BYTES_PER_TOKEN = 9  # of a trajectory: id, mask, log-probability
+LONGEST_WAIT_S = 3_600.0  # of a request for work
 
 SKILLS = (
     "mathematical reasoning",
@@ -124,14 +129,19 @@ class Learner(Section, frozen=True):
 
 
 class Actors(Section, frozen=True):
-    """How many processes of each role `spade up` starts, and how much each does at once."""
+    """How many processes of each role `spade up` starts, and how much each does at once.
+
+    `agents` "auto" grows and shrinks them by starvation and load, from `agents_min` to `agents_max`.
+    """
 
     designers: int = 1
-    agents: int = 2
+    agents: int | Literal["auto"] = 2
     runners: int = 1
     engines: int = 1
     designs_in_flight: int = 8
     episodes_in_flight: int = 64
+    agents_min: int = 1
+    agents_max: int = 8
 
 
 class Engine(Section, frozen=True):
@@ -145,34 +155,60 @@ class Engine(Section, frozen=True):
     request_deadline_s: float = 1_800.0
 
 
-class Sandbox(Section, frozen=True):
-    """Limits of one episode's process, and of the env-runner as a whole."""
+Tier = Literal["namespaces", "landlock", "seccomp", "none"]
 
+
+class Sandbox(Section, frozen=True):
+    """The walls, the limits of one episode's process, and those of the env-runner as a whole.
+
+    `tier` "auto" takes the strongest that holds here and refuses to run without any; "none" is for one's own programs.
+    A program that faults `quarantine_faults` times in a row is run no more.
+    """
+
+    tier: Literal["auto"] | Tier = "auto"
     load_s: float = 10.0
     step_s: float = 5.0
     memory_bytes: int = 268_435_456
+    runner_bytes: int = 4_294_967_296
     observation_bytes: int = 262_144
     episodes: int = 256
+    quarantine_faults: int = 8
     random_plays: int = 8
     random_win_share: float = 0.5
 
 
 class Replay(Section, frozen=True):
-    """`sync` fsyncs every commit; `nosync` survives the death of the process, not of the machine."""
+    """`sync` fsyncs every commit; `nosync` survives the death of the process, not of the machine.
+
+    A run without a learner step or a finished play for `stall_s` has stalled: the log says once who waits for whom.
+    A commit waits up to `commit_delay_ms` after the first request of its group for more to share it. Trajectories that
+    were trained and that no resume of the learner needs are deleted once they are `retain_s` old, or while all take
+    more than `retain_bytes`; 0 keeps them.
+    """
 
     durability: Literal["sync", "nosync"] = "sync"
     learnable_slots: int = 24
     statistics_plays: int = 512
+    stall_s: float = 600.0
+    commit_delay_ms: float = 2.0
+    retain_s: float = 0.0
+    retain_bytes: int = 0
 
 
 class Bus(Section, frozen=True):
-    """Beats, silences and sizes. A peer silent for `silence_s` is given up."""
+    """Beats, silences and sizes. A peer silent for `silence_s` is given up.
+
+    `bind` "tcp://HOST:PORT" is where the replay service listens, its engines and env-runners at free ports of the same
+    host; "" is ipc in the run directory. `keys` is a key folder (`spade keys new`), needed beyond loopback.
+    """
 
     heartbeat_s: float = 1.0
     silence_s: float = 10.0
     call_deadline_s: float = 60.0
     max_message_bytes: int = 67_108_864
     window: int = 256
+    bind: str = ""
+    keys: str = ""
 
 
 class Supervise(Section, frozen=True):
@@ -231,6 +267,9 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         config = msgspec.convert(tree, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{name}: {error}") from None
+    if config.bus.keys:  # a run's processes and its observers stand in different folders
+        keys = str(Path(config.bus.keys).expanduser().absolute())
+        config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
     check(config)
     return config
 
@@ -257,13 +296,14 @@ def check(config: Config) -> None:
         _check_positive(section, getattr(config, section))
     _check_ranges(config)
     _check_progress(config)
+    _check_bind(config.bus)
 
 
 _MAY_BE_ZERO = {
     "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag", "learner.designer_lag",
     "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
     "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
-    "run.seed",
+    "run.seed", "replay.commit_delay_ms", "replay.retain_s", "replay.retain_bytes",
 }  # fmt: skip
 
 
@@ -273,6 +313,8 @@ def _check_positive(name: str, section: Section) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
         path = f"{name}.{field}"
+        if not math.isfinite(value):
+            raise ConfigError(f"{path}: must be a finite number, is {value}")
         if value < 0 or (value == 0 and path not in _MAY_BE_ZERO):
             raise ConfigError(f"{path}: must be {'at least' if path in _MAY_BE_ZERO else 'more than'} 0, is {value}")
 
@@ -297,6 +339,8 @@ def _check_ranges(config: Config) -> None:
         raise ConfigError("learner.adam_beta1, learner.adam_beta2: must be under 1")
     if config.loss.clip_low >= 1:
         raise ConfigError(f"loss.clip_low: must be under 1, is {config.loss.clip_low}")
+    if config.actors.agents_min > config.actors.agents_max:
+        raise ConfigError("actors.agents_min: must be at most actors.agents_max")
     if play.group_size < 2:
         raise ConfigError("play.group_size: a group of fewer than 2 plays has no baseline; use 2 or more")
 
@@ -319,6 +363,54 @@ def _check_progress(config: Config) -> None:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
         raise ConfigError("bus.silence_s: must be more than two heartbeats (bus.heartbeat_s)")
+    if config.bus.call_deadline_s > LONGEST_WAIT_S:
+        raise ConfigError(f"bus.call_deadline_s: must be at most {LONGEST_WAIT_S:g}, the longest a request may wait")
+    _check_training(config)
+
+
+def _check_training(config: Config) -> None:
+    """Settings under which something would never be trained, or a batch never arrive."""
+    design, play, learner = config.design, config.play, config.learner
+    least = play.window_chunks - 1
+    if learner.designer_lag < least:
+        raise ConfigError(
+            f"learner.designer_lag: {learner.designer_lag} is under play.window_chunks - 1 = {least}, "
+            "the versions a window sees at least, so no design could ever be trained on"
+        )
+    if play.win_return > 1:
+        raise ConfigError(f"play.win_return: {play.win_return} is over 1, the highest return, so no play could win")
+    # A batch is whole groups until it is full, so its last group may be over.
+    sequences = learner.batch_sequences - 1 + max(play.group_size, design.round_jobs // design.active_skills)
+    longest = max(play.context_tokens, config.engine.context_tokens)
+    if sequences * longest * BYTES_PER_TOKEN > config.bus.max_message_bytes:
+        raise ConfigError(
+            f"bus.max_message_bytes: {config.bus.max_message_bytes} do not hold a batch of {sequences} sequences of "
+            f"{longest} tokens ({sequences * longest * BYTES_PER_TOKEN}), so the learner could wait for it for ever"
+        )
+
+
+def is_local(address: str) -> bool:
+    """Whether a bus address can be reached from this machine alone."""
+    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        return address.startswith("ipc://") or host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_bind(bus: Bus) -> None:
+    if not bus.bind:
+        return
+    host, _, port = bus.bind.removeprefix("tcp://").rpartition(":")
+    if not (bus.bind.startswith("tcp://") and host and port.isdecimal() and 0 < int(port) < 65_536):
+        raise ConfigError(f"bus.bind: write tcp://HOST:PORT, is {bus.bind!r}")
+    if host in ("*", "0.0.0.0", "[::]"):
+        raise ConfigError(f"bus.bind: {bus.bind} says nothing to others; give the address of this host they reach")
+    if not (bus.keys or is_local(bus.bind)):
+        raise ConfigError(
+            f"bus.bind: {bus.bind} can be reached by other machines and needs keys: "
+            "`spade keys new DIR`, then --set bus.keys=DIR"
+        )
 
 
 def dump(config: Config) -> str:

@@ -5,6 +5,7 @@ turns readable when the supervisor is gone, however it died. The process writes 
 more when it fails, so that the reason reaches a person without reading a log.
 """
 
+import errno
 import logging
 import os
 import signal
@@ -24,6 +25,8 @@ from spade.errors import ConfigError, RunError, SpadeError
 from spade.protocol import Role
 
 READY = b"ready\n"
+RETIRE = signal.SIGUSR1  # to a designer or agent that is ready: take no more work, finish what is in hand, leave
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FINAL = 78  # exit code of what a restart cannot mend (EX_CONFIG of sysexits.h)
 
 log = logging.getLogger(__name__)
@@ -55,7 +58,7 @@ def main(body: Body) -> NoReturn:
     """Run `body(launch, config, ready)` as a supervised process; `ready()` tells the supervisor that it serves.
 
     SIGTERM, SIGINT or the supervisor's death cancel the body, which has supervise.drain_s to clean up. Exit codes: 0 in
-    order, FINAL for a ConfigError or RunError (no restart helps), 1 for anything else.
+    order, FINAL for a ConfigError, a RunError or a full disk (no restart helps), 1 for anything else.
     """
     launch = msgspec.json.decode(sys.argv[1], type=Launch)
     pipe = socket.socket(fileno=int(sys.argv[2]))
@@ -118,12 +121,19 @@ def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: flo
 def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
     """Exit code, one line, and what deserves a traceback, for what ended the body."""
     leaves = _leaves(error)
+    if full := [leaf for leaf in leaves if _disk_full(leaf)]:
+        return FINAL, f"{full[0]}; free space, then the same command goes on from here", None
     bugs = [leaf for leaf in leaves if not isinstance(leaf, SpadeError)]
     if bugs:
         line = " ".join(f"{type(bugs[0]).__name__}: {bugs[0]}".split())
         return 1, line, bugs[0] if len(leaves) == 1 else error
     final = any(isinstance(leaf, ConfigError | RunError) for leaf in leaves)
     return (FINAL if final else 1), " ".join("; ".join(dict.fromkeys(map(str, leaves))).split()), None
+
+
+def _disk_full(error: BaseException) -> bool:
+    """Whether a write failed for want of space; safetensors says so in words alone."""
+    return getattr(error, "errno", None) in _NO_SPACE or "No space left on device" in str(error)
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

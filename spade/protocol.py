@@ -4,16 +4,24 @@ Frozen, tagged, array-like msgspec structs: new information is a new field with 
 checked where a message is made, so also where it is decoded. Each request names its reply in its docstring.
 """
 
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 PROTOCOL_VERSION = 1
 
 Role = Literal["replay", "learner", "engine", "env-runner", "designer", "agent", "observer", "supervisor"]
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
-ProcessState = Literal["starting", "ready", "silent", "restarting", "stopped", "failed"]
+ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
+# A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
+MOST_ITEMS, MOST_GAUGES, MOST_NAME = 65_536, 256, 256
+MOST_ACTORS = 256  # of one role that a supervisor may be ordered to keep up
+_T = TypeVar("_T")
+Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
+Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
+Name = Annotated[str, Meta(max_length=MOST_NAME)]
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -35,7 +43,7 @@ class Trajectory(Wire, frozen=True):
     ids: bytes
     mask: bytes
     logprobs: bytes
-    versions: tuple[tuple[int, int], ...]
+    versions: Many[tuple[int, int]]
     temperature: float
 
     def __post_init__(self) -> None:
@@ -156,7 +164,22 @@ class Process(Wire, frozen=True):
     state: ProcessState
     restarts: int
     detail: str = ""
-    gauges: dict[str, float] = {}
+    gauges: Gauges = {}
+    supervisor: str = ""
+
+
+class Wait(Wire, frozen=True):
+    """`who` waits for `holder` to bring `what`: `count` times at once, the longest for `for_s` seconds.
+
+    `why` says what the holder lacks, where the replay service knows it. A process leaves `who` to its heartbeat.
+    """
+
+    holder: str
+    what: str
+    count: int = 1
+    for_s: float = 0.0
+    who: str = ""
+    why: str = ""
 
 
 class StepMetrics(Wire, frozen=True):
@@ -187,11 +210,11 @@ class Hello(Wire, frozen=True):
     """First message on every connection. Reply: Ready or Refused. `address` is where this process serves others."""
 
     protocol: int
-    digest: str
+    digest: Name
     role: Role
-    name: str
+    name: Name
     pid: int
-    address: str | None = None
+    address: Name | None = None
 
 
 class Ready(Wire, frozen=True):
@@ -215,7 +238,8 @@ class Rehello(Wire, frozen=True):
 class Heartbeat(Wire, frozen=True):
     """I am alive. `gauges` are this process's own figures (names in `docs/metrics.md`). Reply: Pulse."""
 
-    gauges: dict[str, float] = {}
+    gauges: Gauges = {}
+    waits: Many[Wait] = ()
 
 
 class Pulse(Wire, frozen=True):
@@ -254,7 +278,7 @@ class Generated(Wire, frozen=True):
 
     ids: bytes
     logprobs: bytes
-    versions: tuple[tuple[int, int], ...]
+    versions: Many[tuple[int, int]]
     finish: Finish
 
     def __post_init__(self) -> None:
@@ -423,7 +447,7 @@ class SubmitPlay(Wire, frozen=True):
     lease: int
     outcome: Outcome
     episode_return: float
-    rewards: tuple[float, ...]
+    rewards: Many[float]
     seconds: float
     trajectory: Trajectory | None = None
     fault: str = ""
@@ -490,10 +514,24 @@ class Checkpointed(Wire, frozen=True):
 
 
 class ReportProcesses(Wire, frozen=True):
-    """A supervisor's children. Reply: Done."""
+    """A supervisor's children, and how many actors of each role it keeps up (None: none at all). Reply: Orders."""
+
+    supervisor: Name
+    processes: Many[Process]
+    wanted: dict[Role, int] | None = None
+
+
+class Orders(Wire, frozen=True):
+    """What a supervisor is to change: how many actors of a role to keep up, and which to drain by name.
+
+    Sent to the replay service (reply: Done, or Refused where no such supervisor keeps actors), which hands it to the
+    supervisor with the answer to its next report. Kept in memory alone: who orders looks at the status for its effect,
+    and orders again where there is none.
+    """
 
     supervisor: str
-    processes: tuple[Process, ...]
+    counts: dict[Role, int] = {}
+    drain: tuple[str, ...] = ()
 
 
 class GetStatus(Wire, frozen=True):
@@ -541,6 +579,11 @@ class Status(Wire, frozen=True):
     win_rate_history: tuple[tuple[float, float], ...] = ()
     released_leases: int = 0
     late_plays: int = 0
+    backlog: int = 0
+    wanted: dict[str, dict[Role, int]] = {}
+    waits: tuple[Wait, ...] = ()
+    stalled_s: float = 0.0
+    strangers: int = 0
 
 
 Request = (
@@ -550,7 +593,7 @@ Request = (
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
     | LeasePlays | GetProgram | SubmitPlay | ReleasePlay
     | TakeBatch | Publish | Checkpointed
-    | ReportProcesses | GetStatus
+    | ReportProcesses | Orders | GetStatus
 )  # fmt: skip
 
 Response = (
@@ -559,5 +602,5 @@ Response = (
     | Observed | Faulted | Verdict
     | Designs | Plays | Program
     | Batch | NotYet | Published | Weights
-    | Status
+    | Orders | Status
 )  # fmt: skip

@@ -6,9 +6,10 @@ within its budget; beyond it the whole supervisor stops with the reason, since a
 """
 
 import logging
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import trio
@@ -16,7 +17,7 @@ import trio
 from spade import config
 from spade.child import End, Life
 from spade.errors import RunError
-from spade.process import FINAL, Launch
+from spade.process import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
 MODULES: Mapping[Role, str] = {
@@ -27,6 +28,7 @@ MODULES: Mapping[Role, str] = {
     "designer": "actors.designer",
     "agent": "actors.agent",
 }
+RETIRING: frozenset[Role] = frozenset({"designer", "agent"})  # these finish what they have in hand
 _FIRST_TRIES = 3  # what was never ready is not worth the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
@@ -37,9 +39,10 @@ log = logging.getLogger(__name__)
 class _Child:
     """One process through all its lives. Its scope is shielded: it ends by `Supervisor.stop` alone."""
 
-    def __init__(self, launch: Launch, logfile: Path) -> None:
+    def __init__(self, launch: Launch, logfile: Path, vital: bool) -> None:
         self.launch = launch
         self.logfile = logfile
+        self.vital = vital
         self.pid = 0
         self.state: ProcessState = "starting"
         self.detail = ""
@@ -81,20 +84,22 @@ class Supervisor:
             for child in self._children.values()
         )
 
-    async def add(self, launch: Launch) -> None:
+    async def add(self, launch: Launch, *, vital: bool = True) -> None:
         """Start a process and wait until it is ready. A name that stopped may be added again.
 
-        A process that cannot be made ready stops the supervisor (see `supervise`), as one that dies too often does.
-        Raises RunError where the name is taken or the process is stopped meanwhile.
+        A process that cannot be made ready stops the supervisor (see `supervise`), as one that dies too often does; one
+        that is not `vital` has to be ready once to do so. Raises RunError where the name is taken, the process is
+        stopped meanwhile, or cannot be made ready and is not vital.
         """
         known = self._children.get(launch.name)
         if known is not None and not known.done.is_set():
             raise RunError(f"{launch.name}: runs already")
-        child = self._children[launch.name] = _Child(launch, self._logs / f"{launch.name}.log")
+        child = self._children[launch.name] = _Child(launch, self._logs / f"{launch.name}.log", vital)
         self._nursery.start_soon(self._keep, child)
         await child.settled.wait()
         if not child.was_ready:
-            raise RunError(f"{launch.name}: stopped before it was ready")
+            why = child.detail if child.state == "failed" else "stopped before it was ready"
+            raise RunError(f"{launch.name}: {why}")
 
     async def stop(self, name: str) -> None:
         """Drain a process: SIGTERM, supervise.drain_s, SIGKILL. Returns when nothing of its group is left."""
@@ -103,6 +108,17 @@ class Supervisor:
             raise RunError(f"no process {name!r} here; there are {', '.join(self._children) or 'none'}")
         child.scope.cancel()
         await child.done.wait()
+
+    async def retire(self, name: str, within_s: float) -> None:
+        """Let a designer or agent finish what it has in hand, for at most `within_s`; then stop it, as all others."""
+        child = self._children.get(name)
+        if child is not None and child.state == "ready" and child.launch.role in RETIRING:
+            child.state = "draining"
+            with suppress(ProcessLookupError):  # it has just died, and `_keep` has yet to see it
+                os.kill(child.pid, RETIRE)
+            with trio.move_on_after(within_s):
+                await child.done.wait()
+        await self.stop(name)
 
     async def _drain(self) -> None:
         """Stop all, role by role against the order of `modules`: whoever is served leaves before its service."""
@@ -119,9 +135,14 @@ class Supervisor:
         module = self._modules[child.launch.role]
         try:
             with child.scope:
-                while not self._leaving:
+                while not self._leaving and child.state != "failed":
                     life = Life(module, child.launch, child.logfile, self._settings)
-                    end = await life.run(child.on_start, child.on_ready)
+                    try:
+                        end = await life.run(child.on_start, child.on_ready)
+                    finally:
+                        child.detail = life.left
+                    if child.state == "draining":
+                        break
                     await trio.sleep(self._after(child, end))
         finally:
             if child.state != "failed":
@@ -151,6 +172,9 @@ class Supervisor:
 
     def _fail(self, child: _Child, reason: str) -> None:
         child.state = "failed"
+        if not (child.vital or child.was_ready):
+            log.error("%s", reason)
+            return
         self._failure = self._failure or RunError(reason)
         self._leaving = True
         self._body.cancel()

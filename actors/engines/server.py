@@ -60,7 +60,7 @@ async def _first_weights(replay: Client, deadline_s: float) -> Weights:
     """The newest published weights, waiting for the learner's first."""
     if replay.pulse.weights is None:
         log.info("waiting for the first published weights")
-    with trio.move_on_after(deadline_s):
+    with trio.move_on_after(deadline_s), replay.waits.on("learner", "the first weights"):
         while replay.pulse.weights is None:
             await replay.wait_pulse()
     if replay.pulse.weights is None:

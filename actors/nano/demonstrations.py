@@ -14,7 +14,7 @@ from actors.prompts import Document, Message, Profile
 from spade.protocol import MemorySeed
 from spade.seeds import derive
 
-SKILLED_UNHINTED = 0.5
+SKILLED_UNHINTED = 0.55
 SKILLED_HINTED = 0.85
 PLAYS = 8
 """Plays that are shown of one environment, half of them hinted."""

@@ -3,40 +3,34 @@
 Deadlines, turn counts and the bounds of rewards live here, out of a program's reach.
 """
 
-import os
 import re
-import resource
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections import Counter
 
 import trio
 
 from actors.sandbox.process import Answer, Process
+from actors.sandbox.quarantine import Quarantine
+from actors.sandbox.tiers import ATTACKS, LADDER, LIMITED, TIERS, Layers, attacker
 from actors.sandbox.wire import Answered, Load, Reset, Step
 from actors.sandbox.zygote import Zygote, run_zygote
 from spade.config import Sandbox as Limits
-from spade.errors import RunError
 from spade.protocol import Faulted, Observed
 
 REWARD_BOUND = 10.0
+WATCH_S = 0.25
+RECENT = 0.05
+"""What the newest one counts in a moving average."""
 PLAY_HASH_SEED = 0
 OTHER_HASH_SEED = 1
-DESCRIPTORS_EACH = 4  # an admission has two children, each a channel and a pidfd
-DESCRIPTORS_BESIDE = 256
-_TRIAL = """
-class TrialEnv:
-    def reset(self, seed):
-        return "", {}
-    step = solution = close = reset
-"""
 _HEAVY = re.compile(r"\b(np|numpy|math_verify|sympy)\b")
 
 
 class Episode:
     """An episode: its child while it goes on, the last turn that was played and what it brought."""
 
-    def __init__(self, max_turns: int) -> None:
+    def __init__(self, source: str, max_turns: int) -> None:
+        self.source = source
         self.max_turns = max_turns
         self.process: Process | None = None
         self.over = False
@@ -54,10 +48,10 @@ class Episode:
         return answer
 
     def free(self) -> None:
-        """Kill the child; the answer stays."""
+        """End the child; the answer stays. A request that still waits is answered that we ended it."""
         self.over = True
         if self.process is not None:
-            self.process.kill()
+            self.process.evict("the episode was closed")
             self.process = None
 
 
@@ -65,38 +59,70 @@ class Sandbox:
     """Episodes by name over a few zygotes, each started when it is first needed and again when it died.
 
     A light zygote serves programs of the standard library, a heavy one those that name numpy or math_verify. Admission
-    replays in zygotes of another hash seed. `spawns`, `steps` and `faults` count since the start.
+    replays in zygotes of another hash seed. `spawns` and `faults` (by kind) count since the start.
     """
 
-    def __init__(self, limits: Limits, nursery: trio.Nursery) -> None:
+    def __init__(self, layers: Layers, limits: Limits, nursery: trio.Nursery) -> None:
+        self.layers = layers
         self.limits = limits
-        self.spawns = self.steps = self.faults = 0
+        self.faults: Counter[str] = Counter()
+        self.spawns = self._steps = self._evictions = self._grown_bytes = 0
+        self._spawn_s = self._step_s = 0.0
+        self._quarantine = Quarantine(limits.quarantine_faults)
         self._nursery = nursery
         self._zygotes: dict[tuple[bool, int], Zygote] = {}
         self._starting = trio.Lock()
         self._episodes: dict[str, Episode] = {}
 
     @property
+    def tier(self) -> int:
+        """From 1, the strongest, on; 0 where programs are not contained."""
+        return next((place for place, tier in enumerate(LADDER, 1) if TIERS[tier] == self.layers), 0)
+
+    @property
     def live(self) -> int:
         """Episodes that are going on."""
         return sum(not episode.over for episode in self._episodes.values())
 
+    def gauges(self) -> dict[str, float]:
+        """How it goes, by the names of docs/metrics.md."""
+        return {
+            "sandbox_tier": self.tier,
+            "live_episodes": self.live,
+            "program_bytes": self._grown_bytes,
+            "spawn_ms": 1000 * self._spawn_s,
+            "step_ms": 1000 * self._step_s,
+            "spawns": self.spawns,
+            "steps": self._steps,
+            "faults": self.faults.total(),
+            **{f"faults_{kind}": count for kind, count in self.faults.items()},
+            "evictions": self._evictions,
+        }
+
     async def open(self, episode: str, source: str, seed: int, max_turns: int) -> Observed | Faulted:
         """The first observation: load within `load_s`, reset within `step_s`. Replaces an episode of that name."""
         self.close(episode)
-        entry = self._episodes[episode] = Episode(max_turns)
+        entry = self._episodes[episode] = Episode(source, max_turns)
         async with entry.lock:
-            return self._count(entry.settle(await self._begin(entry, source, seed)))
+            refusal = self._quarantine.refusal(source)
+            if refusal is not None:
+                return entry.settle(refusal)
+            began = time.monotonic()
+            answer = self._count(entry, await self._begin(entry, seed))
+            self._spawn_s += RECENT * (time.monotonic() - began - self._spawn_s)
+            return answer
 
-    async def _begin(self, entry: Episode, source: str, seed: int) -> Observed | Faulted:
-        process = await self.child(source)
+    async def _begin(self, entry: Episode, seed: int) -> Observed | Faulted:
+        process = await self.child(entry.source)
         if isinstance(process, Faulted):
             return process
         if entry.over:  # closed meanwhile
             process.kill()
             return entry.answer
         entry.process = process
-        loaded = await process.request(Load(source, entry.max_turns, self.limits.observation_bytes), self.limits.load_s)
+        loaded = await process.request(
+            Load(entry.source, entry.max_turns, self.limits.observation_bytes), self.limits.load_s
+        )
         if isinstance(loaded, Faulted):
             return loaded
         return checked(await process.request(Reset(seed), self.limits.step_s), self.limits)
@@ -111,13 +137,19 @@ class Sandbox:
                 return entry.answer
             if turn != entry.turn + 1 or entry.process is None:
                 return Faulted("lost", f"turn {turn} cannot follow turn {entry.turn} of episode {episode!r}")
+            began = time.monotonic()
             answer = checked(await entry.process.request(Step(action), self.limits.step_s), self.limits)
             entry.turn = turn
-            self.steps += 1
-            return self._count(entry.settle(answer))
+            self._steps += 1
+            self._step_s += RECENT * (time.monotonic() - began - self._step_s)
+            return self._count(entry, answer)
 
-    def _count(self, answer: Observed | Faulted) -> Observed | Faulted:
-        self.faults += isinstance(answer, Faulted)
+    def _count(self, entry: Episode, answer: Observed | Faulted) -> Observed | Faulted:
+        answer = entry.settle(answer)
+        if entry.over:
+            self._quarantine.note(entry.source, answer)
+        if isinstance(answer, Faulted):
+            self.faults[answer.kind] += 1
         return answer
 
     def close(self, episode: str) -> None:
@@ -126,12 +158,31 @@ class Sandbox:
         if entry is not None:
             entry.free()
 
-    async def prove(self) -> None:
-        """See that a program runs. Raises RunError where it does not: then the walls cannot be raised here."""
-        answer = await self.open("trial", _TRIAL, 0, 1)
-        self.close("trial")
-        if isinstance(answer, Faulted):
-            raise RunError(f"the sandbox does not work here: {answer.detail}")
+    async def breach(self) -> str:
+        """Which attack of a program the walls do not stop here, or why they do not stand; "" where all hold."""
+        for what in ATTACKS if self.layers != TIERS["none"] else [LIMITED]:
+            answer = await self.open("attacker", attacker(what), 0, 1)
+            if isinstance(answer, Faulted):
+                return answer.detail
+            answer = await self.step("attacker", 1, "")
+            if not (isinstance(answer, Faulted) and answer.environment_fault):
+                return f"a program can {what}"
+        self.close("attacker")
+        self.spawns = self._steps = 0
+        self.faults.clear()
+        return ""
+
+    async def watch(self) -> None:
+        """Keep all children together under `runner_bytes`: evict the one that grew most."""
+        while True:
+            await trio.sleep(WATCH_S)
+            grown = {child: child.grown() for zygote in self._zygotes.values() for child in zygote.children}
+            self._grown_bytes = sum(grown.values())
+            if self._grown_bytes > self.limits.runner_bytes:
+                greatest = max(grown, key=grown.__getitem__)
+                share = f"{grown[greatest] >> 20} of {self._grown_bytes >> 20} MiB"
+                greatest.evict(f"overload: the env-runner is over sandbox.runner_bytes, this program had {share}")
+                self._evictions += 1
 
     async def child(self, source: str, hash_seed: int = PLAY_HASH_SEED) -> Process | Faulted:
         """A fresh child of the zygote that `source` needs; nothing is loaded yet."""
@@ -146,7 +197,7 @@ class Sandbox:
         async with self._starting:
             zygote = self._zygotes.get((heavy, hash_seed))
             if zygote is None or not zygote.alive:
-                zygote = await self._nursery.start(run_zygote, heavy, hash_seed, self.limits.memory_bytes)
+                zygote = await self._nursery.start(run_zygote, self.layers, heavy, hash_seed, self.limits.memory_bytes)
                 self._zygotes[heavy, hash_seed] = zygote
             return zygote
 
@@ -164,35 +215,3 @@ def checked(answer: Answer | Faulted, limits: Limits) -> Observed | Faulted:
             return Observed(text, reward, terminated, truncated)
         case _:
             return Faulted("protocol", "the answer is of another kind than the request")
-
-
-@asynccontextmanager
-async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
-    """A sandbox for as long as the context; leaving it kills every child. Raises RunError where it cannot work."""
-    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
-        raise RunError(
-            "the sandbox needs Linux (5.4 or newer); elsewhere run it in a Linux container or virtual machine"
-        )
-    _allow_descriptors(DESCRIPTORS_EACH * limits.episodes + DESCRIPTORS_BESIDE)
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        try:
-            sandbox = Sandbox(limits, nursery)
-            await sandbox.prove()
-            yield sandbox
-        except Exception as error:  # raised again below, outside of the nursery and so not in a group
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
-
-
-def _allow_descriptors(count: int) -> None:
-    """Raise this process's own limit, and with it the zygotes', where it is too low."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < count:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
-        except (ValueError, OSError):
-            reason = f"needs {count} open files, {hard} are allowed here (ulimit -Hn); ask for fewer episodes"
-            raise RunError(f"sandbox.episodes: {reason}") from None

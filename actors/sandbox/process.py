@@ -1,9 +1,11 @@
 """The host's end of one child: requests with a deadline, and every way they can fail as a typed fault."""
 
 import os
+import resource
 import signal
 import socket
 from contextlib import suppress
+from pathlib import Path
 from secrets import token_hex
 
 import msgspec
@@ -26,13 +28,16 @@ class Process:
     `stage` says in which stage of the program's life the last request was or failed.
     """
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, base_bytes: int = 0) -> None:
         channel.setblocking(False)
         self._channel = channel
         self._pidfd: int | None = None
+        self._pid = 0
+        self._base_bytes = base_bytes
         self._killed = False
         self._ended = trio.Event()
         self._epitaph = Faulted("infrastructure", "the zygote did not say how the child ended")
+        self._evicted: Faulted | None = None
         self.stage = "class"
 
     # ------------------------------------------------------------ what the zygote tells
@@ -40,6 +45,7 @@ class Process:
     def born(self, pidfd: int) -> None:
         """The child exists. One that is unwanted by now dies at once."""
         self._pidfd = pidfd
+        self._pid = pid_of(pidfd)
         if self._killed:
             self._signal()
 
@@ -50,6 +56,18 @@ class Process:
         self.kill()
 
     # ------------------------------------------------------------ what the host does
+
+    def grown(self) -> int:
+        """Bytes of memory, backed by no file, by which it has outgrown its zygote; 0 once it is dead."""
+        try:
+            return max(private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+
+    def evict(self, reason: str) -> None:
+        """Kill the child for a reason of ours."""
+        self._evicted = Faulted("infrastructure", reason)
+        self.kill()
 
     def kill(self) -> None:
         """Kill the child and close the channel; idempotent."""
@@ -141,11 +159,24 @@ class Process:
         self.kill()
         with trio.move_on_after(END_S):
             await self._ended.wait()
-        return self._epitaph
+        return self._evicted or self._epitaph
+
+
+def pid_of(pidfd: int) -> int:
+    """The process behind the descriptor, as numbered here; -1 where it has gone."""
+    fields = dict(line.split(":\t") for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines())
+    return int(fields["Pid"])
+
+
+def private_bytes(pid: int) -> int:
+    """Resident memory of a process that no file backs. Raises FileNotFoundError or ProcessLookupError."""
+    _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    return (int(resident) - int(shared)) * resource.getpagesize()
 
 
 def epitaph(status: int) -> Faulted:
     """The fault of a child that ended with this wait status."""
     code = os.waitstatus_to_exitcode(status)
     how = f"exit status {code}" if code >= 0 else f"signal {_SIGNALS.get(-code, -code)}"
+    how += " (a system call that no honest program makes)" if code == -signal.SIGSYS else ""
     return Faulted("died", f"the program's process ended: {how}")

@@ -3,27 +3,31 @@
 import array
 import logging
 import os
+import resource
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import trio
 
-from actors.sandbox.inside.messages import BORN, ENDED, FAILED, FORK, MESSAGE
+from actors.sandbox.inside.messages import BORN, ENDED, FAILED, FORK, MESSAGE, READY
 from actors.sandbox.process import Process, epitaph
+from actors.sandbox.tiers import Layers, bubblewrap
 from spade.protocol import Faulted
 
 START_S = 30.0
+END_S = 5.0
 _ROOM = socket.CMSG_SPACE(array.array("i").itemsize)
 _log = logging.getLogger(__name__)
 _BOOT = """
 import sys
-folder, control, host, heavy, memory = sys.argv[1:]
+folder, control, host, heavy, memory, layers = sys.argv[1:]
 sys.path.insert(0, folder)
 from inside.zygote import main
 sys.path.remove(folder)
-main(int(control), int(host), heavy == "heavy", int(memory))
+main(int(control), int(host), heavy == "heavy", int(memory), frozenset(layers.split(",")))
 """
 
 
@@ -35,6 +39,7 @@ class Zygote:
         self._processes: dict[int, Process] = {}
         self._born = 0
         self._turn = trio.Lock()
+        self._base_bytes = 0
         self.alive = True
 
     async def fork(self) -> Process:
@@ -42,7 +47,7 @@ class Zygote:
         async with self._turn:
             ours, theirs = socket.socketpair()
             self._born += 1
-            number, process = self._born, Process(ours)
+            number, process = self._born, Process(ours, self._base_bytes)
             self._processes[number] = process
             with theirs:
                 try:
@@ -63,6 +68,11 @@ class Zygote:
             except OSError:
                 return  # it is dying: whoever listens to it will find out, and bury this child with the others
 
+    @property
+    def children(self) -> Iterable[Process]:
+        """Those that are not known to be dead."""
+        return self._processes.values()
+
     async def listen(self) -> None:
         """Hear the zygote until it dies."""
         while await self.hear():
@@ -82,7 +92,9 @@ class Zygote:
         return bool(data)
 
     def _hear(self, kind: int, number: int, value: int, descriptors: list[int]) -> None:
-        if kind == BORN:
+        if kind == READY:
+            self._base_bytes = value * resource.getpagesize()
+        elif kind == BORN:
             self._processes[number].born(descriptors[0])
         elif kind == ENDED:
             self._processes.pop(number).ended(epitaph(value))
@@ -100,14 +112,18 @@ class Zygote:
 
 
 async def run_zygote(
-    heavy: bool, hash_seed: int, memory_bytes: int, task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED
+    layers: Layers,
+    heavy: bool,
+    hash_seed: int,
+    memory_bytes: int,
+    task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Start a zygote and hear it until it dies. Raises OSError, EOFError or trio.TooSlowError if it does not start."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     zygote = Zygote(ours)
     with theirs:
-        process = launch(theirs, heavy, hash_seed, memory_bytes)
+        process = launch(theirs, layers, heavy, hash_seed, memory_bytes)
     try:
         with trio.fail_after(START_S):
             if not await zygote.hear():
@@ -116,19 +132,34 @@ async def run_zygote(
         await zygote.listen()
         _log.warning("the sandbox's zygote died: its episodes are lost, the next one starts another")
     finally:
-        process.kill()
         zygote.bury()
-        process.wait()
+        await _end(process)
 
 
-def launch(control: socket.socket, heavy: bool, hash_seed: int, memory_bytes: int) -> subprocess.Popen[bytes]:
+async def _end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a zygote whose control socket is closed; only one that does not leave is killed.
+
+    Killed while it raises the namespaces, bubblewrap would leave a process behind that waits for it for ever.
+    """
+    pidfd = os.pidfd_open(process.pid)
+    with trio.move_on_after(END_S, shield=True):
+        await trio.lowlevel.wait_readable(pidfd)
+    os.close(pidfd)
+    process.kill()
+    process.wait()
+
+
+def launch(
+    control: socket.socket, layers: Layers, heavy: bool, hash_seed: int, memory_bytes: int
+) -> subprocess.Popen[bytes]:
     """The process, in a session of its own: Ctrl-C in a terminal is the host's to handle."""
     flags = ["-P", "-s", "-B"] if heavy else ["-P", "-s", "-B", "-S"]
     weight = "heavy" if heavy else "light"
-    arguments = [str(Path(__file__).parent), str(control.fileno()), str(os.getpid()), weight, str(memory_bytes)]
+    numbers = [str(control.fileno()), str(os.getpid()), weight, str(memory_bytes)]
+    arguments = [str(Path(__file__).parent), *numbers, ",".join(sorted(layers))]
     # Not through trio: it would start the process from a worker thread, whose end PDEATHSIG takes for the host's.
     return subprocess.Popen(
-        [sys.executable, *flags, "-c", _BOOT, *arguments],
+        [*(bubblewrap() if "namespaces" in layers else ()), sys.executable, *flags, "-c", _BOOT, *arguments],
         # The fixed hash seed has no flag; everything else of our surroundings stays outside.
         env={"PYTHONHASHSEED": str(hash_seed), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,

@@ -4,44 +4,31 @@ import os
 import platform
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from importlib import metadata, util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 from rich.console import Console
 from rich.table import Table
 
-from spade.config import Sandbox, load
+from spade.config import load
 from spade.errors import SpadeError
-from spade.protocol import Faulted, Observed
+from spade.protocol import Faulted
+
+if TYPE_CHECKING:
+    from actors.sandbox import Sandbox
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "math-verify")
 _EXTRAS = ("deepspeed", "vllm")
-_PROGRAM = """
-class ProbeEnv:
-    def reset(self, seed):
-        return "ready", {{}}
-    def step(self, action):
-        {step}
-        return "done", 1.0, True, False, {{}}
-    def solution(self):
-        return []
-    def close(self):
-        pass
-"""
-_ATTACKS = {
-    "endless loop": "while True: pass",
-    "eat memory": "bytearray(2**40)",
-    "write a file": "open('{folder}/file', 'w').write('x')",
-    "start a process": "import os; os.fork()",
-    "open the network": "import socket; socket.socket()",
-    "read a file": "open('/etc/passwd').read()",
+_TIERS = {
+    "namespaces": "bubblewrap, Landlock and seccomp",
+    "landlock": "Landlock and seccomp",
+    "seccomp": "seccomp that opens no file",
 }
-PROBE_S = 0.5
 _GIB = 2**30
 _DISK_GIB = 5
 
@@ -89,30 +76,45 @@ def _packages() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    """Run small programs behind the walls and see what each of them may do."""
-    limits = msgspec.structs.replace(load().sandbox, step_s=PROBE_S)
-    with tempfile.TemporaryDirectory() as folder:
-        # Open to all, so that only a wall can be what refuses the write.
-        Path(folder).chmod(0o777)
-        attacks = {what: step.format(folder=folder) for what, step in _ATTACKS.items()}
-        try:
-            yield from trio.run(_attack, attacks, limits)
-        except SpadeError as error:
-            yield "sandbox", False, str(error)
+    """Raise every tier's walls here, and have small programs attack the strongest that holds."""
+    from actors.sandbox.inside import landlock
+
+    command = shutil.which("bwrap")
+    yield "bubblewrap", command is not None, command or "missing: install the package bubblewrap"
+    version = landlock.version()
+    lacking = "missing: wants Linux 5.13 or newer, and landlock among the kernel's lsm= settings"
+    yield "landlock", version > 0, f"version {version}" if version else lacking
+    yield from trio.run(_tiers)
 
 
-async def _attack(attacks: dict[str, str], limits: Sandbox) -> list[Check]:
+async def _tiers() -> list[Check]:
     from actors.sandbox import open_sandbox
+    from actors.sandbox.tiers import LADDER
 
     found: list[Check] = []
-    async with open_sandbox(limits) as sandbox:
-        started = time.monotonic()
-        answer = await sandbox.open("doctor", _PROGRAM.format(step="pass"), 0, 1)
-        spawn = f"first observation after {1000 * (time.monotonic() - started):.0f} ms"
-        found.append(("sandbox", isinstance(answer, Observed), spawn))
-        for what, step in attacks.items():
-            await sandbox.open("doctor", _PROGRAM.format(step=step), 0, 1)
-            answer = await sandbox.step("doctor", 1, "")
-            held = isinstance(answer, Faulted)
-            found.append((f"  {what}", held, f"refused ({answer.kind})" if isinstance(answer, Faulted) else "succeeds"))
+    limits, chosen = load().sandbox, False
+    for tier in LADDER:
+        try:
+            async with open_sandbox(msgspec.structs.replace(limits, tier=tier)) as sandbox:
+                found.append((f"sandbox tier {tier}", True, _TIERS[tier] if chosen else f"{_TIERS[tier]}; taken"))
+                if not chosen:
+                    found += await _attack(sandbox)
+                    chosen = True
+        except SpadeError as error:
+            found.append((f"sandbox tier {tier}", None if chosen else False, f"{_TIERS[tier]}: {error}"))
     return found
+
+
+async def _attack(sandbox: "Sandbox") -> list[Check]:
+    """What each attack comes to, and how long an honest program takes to answer."""
+    from actors.sandbox.tiers import ATTACKS, attacker
+
+    found: list[Check] = []
+    for what in ATTACKS:
+        started = time.monotonic()
+        await sandbox.open("doctor", attacker(what), 0, 1)
+        spawn_ms = 1000 * (time.monotonic() - started)
+        answer = await sandbox.step("doctor", 1, "")
+        held = isinstance(answer, Faulted)
+        found.append((f"  {what}", held, f"refused ({answer.kind})" if isinstance(answer, Faulted) else "succeeds"))
+    return [("  first observation", True, f"after {spawn_ms:.0f} ms"), *found]

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 
 from spade.app.rundir import RunDir
-from spade.config import Config, Sandbox, load
+from spade.config import Config, load
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed, Verdict
 from spade.seeds import derive, new_secret
@@ -52,10 +52,10 @@ def show_environment(path: Path, environment: str) -> None:
         console.print(f"[dim]{name:<18}[/] {'not scored yet' if value is None else f'{value:.3f}'}")
 
 
-def check_files(files: list[Path], as_json: bool) -> bool:
+def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides: tuple[str, ...]) -> bool:
     """`spade env check`: True where every file passes admission."""
-    config = load()
-    verdicts = trio.run(_check, [(file, _read(file)) for file in files], config.sandbox)
+    config = load(recipe or "nano", overrides)
+    verdicts = trio.run(_check, [(file, _read(file)) for file in files], config)
     if as_json:
         from spade.app.observe import plain
 
@@ -72,22 +72,26 @@ def check_files(files: list[Path], as_json: bool) -> bool:
     return all(verdict.passed for _, verdict in verdicts)
 
 
-async def _check(files: list[tuple[Path, str]], limits: Sandbox) -> list[tuple[Path, Verdict]]:
+async def _check(files: list[tuple[Path, str]], config: Config) -> list[tuple[Path, Verdict]]:
     from actors.sandbox import open_sandbox
     from actors.validation import validate
 
     # Secret seeds: a program must not recognise admission.
     secret = new_secret()
-    async with open_sandbox(limits) as sandbox:
-        return [
-            (file, await validate(sandbox, source, derive(secret, "admission", str(file)), limits))
-            for file, source in files
-        ]
+    async with open_sandbox(config.sandbox) as sandbox:
+        verdicts = []
+        for file, source in files:
+            seed = derive(secret, "admission", str(file))
+            verdicts.append((file, await validate(sandbox, source, seed, config.sandbox, config.play)))
+        return verdicts
 
 
-def play(name: str, run: Path | None, seed: int, show_hint: bool) -> None:
-    """`spade env play`."""
-    config = load() if run is None else RunDir(run).config()
+def play(
+    name: str, run: Path | None, seed: int, show_hint: bool, recipe: str | None, overrides: tuple[str, ...]
+) -> None:
+    """`spade env play`; the rules are the run's unless a recipe is named."""
+    own = str(RunDir(run).require().config_path) if run is not None else "nano"
+    config = load(recipe or own, overrides)
     source, hint = _find(name, run)
     console = Console()
     if show_hint:

@@ -13,23 +13,24 @@ from rich.live import Live
 
 from spade.app.rundir import RunDir
 from spade.app.view import render
-from spade.config import digest
+from spade.config import Bus, digest
 from spade.errors import BusError, RunError
 from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, Status
 from spade.transport import Client, connect
+from spade.waits import ends, picture
 
 REFRESH_S = 0.5
 ANSWER_S = 5.0  # a service that takes longer is shown as one that does not answer
 
 
 @asynccontextmanager
-async def observer(run: RunDir) -> AsyncIterator[Client]:
-    """A connection to the live run's replay service. Raises RunError where none is up."""
+async def observer(run: RunDir, bus: Bus | None = None) -> AsyncIterator[Client]:
+    """A connection to the live run's replay service (`bus`: other deadlines). Raises RunError where none is up."""
     if not run.require().holders():
         raise RunError(f"{run.path}: nothing is up; `spade up --run {run.path}` resumes it")
     config = run.config()
     hello = Hello(PROTOCOL_VERSION, digest(config), "observer", f"observer-{os.getpid()}", os.getpid())
-    async with connect(run.replay_address, hello, bus=config.bus) as client:
+    async with connect(run.replay_address, hello, bus=bus or config.bus) as client:
         yield client
 
 
@@ -80,8 +81,8 @@ async def follow(client: Client, note: str, console: Console | None = None) -> N
 
 
 async def narrate(client: Client, say: Callable[[str], None]) -> None:
-    """One line for each learner step, until cancelled."""
-    shown = -1
+    """One line for each learner step, and where it stalls one for each wait, until cancelled."""
+    shown, stalled = -1, False
     while True:
         # A replay service that restarts misses a question; the next one is answered.
         with suppress(BusError):
@@ -89,7 +90,23 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
             if status.learner_step != shown:
                 shown = status.learner_step
                 say(sentence(status))
+            if status.stalled_s and not stalled:
+                for line in explain(status):
+                    say(line)
+            stalled = status.stalled_s > 0
         await trio.sleep(REFRESH_S)
+
+
+def explain(status: Status) -> list[str]:
+    """Who waits for whom and for how long, a line each; what has stalled and who is not well come first."""
+    stalled = [f"stalled: no learner step and no play for {status.stalled_s:.0f} s"] if status.stalled_s else []
+    ill = [
+        f"{process.name} is {process.state}{f': {process.detail}' if process.detail else ''}"
+        for process in status.processes
+        if process.state in ("silent", "restarting", "starting", "failed")
+    ]
+    last = [f"it ends at {', '.join(wait.holder for wait in ends(status.waits)) or 'a circle'}"] if status.waits else []
+    return [*stalled, status.waiting_for, *ill, *picture(status.waits, status.processes), *last]
 
 
 def sentence(status: Status) -> str:

@@ -75,8 +75,11 @@ class RunDir:
                 )
         self.logs.mkdir(parents=True, exist_ok=True)
         _write(self.config_path, dump(config))
-        if not self.record_path.exists():
-            _write(self.record_path, msgspec.json.format(msgspec.json.encode(_record(config, self))).decode())
+        record = _record(config, self)
+        if self.record_path.exists():  # what it was started with stays; where it listens may have changed
+            started = msgspec.json.decode(self.record_path.read_bytes(), type=RunRecord)
+            record = msgspec.structs.replace(started, replay=record.replay)
+        _write(self.record_path, msgspec.json.format(msgspec.json.encode(record)).decode())
 
     def socket(self, name: str) -> str:
         """The ipc address of a service; below the system's temporary directory where the run's path is too long."""
@@ -90,7 +93,7 @@ class RunDir:
     @property
     def replay_address(self) -> str:
         """Where this run's replay service listens."""
-        return self.socket("replay")
+        return self.config().bus.bind or self.socket("replay")
 
     @contextmanager
     def lock(self, part: str) -> Iterator[None]:

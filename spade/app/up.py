@@ -10,12 +10,14 @@ from pathlib import Path
 
 import trio
 
+from spade.app.autoscale import autoscale
+from spade.app.elastic import Actors, longest_lease_s
 from spade.app.observe import ANSWER_S, follow, interactive, narrate
 from spade.app.rundir import RunDir
-from spade.config import Config, digest, load
+from spade.config import Bus, Config, digest, load
 from spade.errors import BusError, ConfigError
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Hello, ReportProcesses, Role
+from spade.protocol import PROTOCOL_VERSION, Hello, Orders, ReportProcesses, Role
 from spade.supervise import Supervisor, supervise
 from spade.transport import Client, connect
 
@@ -30,12 +32,13 @@ def run_everything(
 ) -> None:
     """`spade up`."""
     run, config = _open(recipe, path, overrides)
-    launches = [_replay(run), _launch(run, "learner", "learner", run.replay_address), *_actors(run, _counts(config))]
+    launches = [_replay(run), _launch(run, "learner", "learner", run.replay_address)]
+    actors = partial(_actor, run, run.replay_address, "", config.bus)
     narrated = headless or not interactive()
     body: Body = partial(narrate, say=_say) if narrated else partial(follow, note="Ctrl-C drains and stops")
     if narrated:
         _say(f"self-play in {run.path}")
-    trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body)
+    trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body, None, actors)
     _say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
 
 
@@ -54,19 +57,26 @@ def run_learner(path: Path) -> None:
     trio.run(_supervise, run, run.config(), ("learner",), launches, None, _wait)
 
 
-def run_actors(
-    recipe: str | None, address: str, path: Path | None, counts: dict[Role, int], overrides: tuple[str, ...]
-) -> None:
+def run_actors(recipe: str | None, address: str, path: Path | None, overrides: tuple[str, ...]) -> None:
     """`spade actors up`. Their names carry host and pid, so that many such commands may join one run."""
-    if not any(counts.values()):
-        raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
     tag = f"{socket.gethostname()}-{os.getpid()}"
     run = RunDir(path or Path("runs") / f"actors-{tag}")
     config = load(recipe or "nano", overrides)
+    if not any(_counts(config).values()):
+        raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
     run.create(config)
     _say(f"joining {address}; logs in {run.logs}; Ctrl-C drains and leaves")
-    launches = _actors(run, counts, address, f"@{tag}")
-    trio.run(_supervise, run, config, ("actors",), launches, None, _wait, address)
+    trio.run(
+        _supervise,
+        run,
+        config,
+        ("actors",),
+        [],
+        None,
+        _wait,
+        address,
+        partial(_actor, run, address, f"@{tag}", config.bus),
+    )
 
 
 def _open(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> tuple[RunDir, Config]:
@@ -83,7 +93,7 @@ def _counts(config: Config) -> dict[Role, int]:
     return {
         "engine": actors.engines,
         "env-runner": actors.runners,
-        "agent": actors.agents,
+        "agent": actors.agents_min if actors.agents == "auto" else actors.agents,
         "designer": actors.designers,
     }
 
@@ -92,14 +102,15 @@ def _replay(run: RunDir) -> Launch:
     return _launch(run, "replay", "replay", run.replay_address, bind=run.replay_address)
 
 
-def _actors(run: RunDir, counts: dict[Role, int], address: str | None = None, tag: str = "") -> list[Launch]:
-    launches = []
-    for role, count in counts.items():
-        for index in range(count):
-            name = f"{role}-{index}"
-            bind = run.socket(name) if role in SERVERS else None
-            launches.append(_launch(run, name + tag, role, address or run.replay_address, bind, index))
-    return launches
+def _actor(run: RunDir, address: str, tag: str, bus: Bus, role: Role, index: int) -> Launch:
+    name = f"{role}-{index}"
+    bind = _free_port(bus) or run.socket(name) if role in SERVERS else None
+    return _launch(run, name + tag, role, address, bind, index)
+
+
+def _free_port(bus: Bus) -> str:
+    """Any port of the host that bus.bind names, "" where it names none."""
+    return bus.bind and f"{bus.bind.rpartition(':')[0]}:*"
 
 
 def _launch(run: RunDir, name: str, role: Role, address: str, bind: str | None = None, index: int = 0) -> Launch:
@@ -114,25 +125,33 @@ async def _supervise(
     duration_s: float | None,
     body: Body,
     address: str | None = None,
+    actor: Callable[[Role, int], Launch] | None = None,
 ) -> None:
-    """Keep `launches` up until a signal, the end of `duration_s` or a failure; then drain them."""
+    """Keep `launches` and as many actors as wanted up until a signal, the end of `duration_s` or a failure; then drain.
+
+    `actor` gives the orders of the how-manieth of a role; None where this command keeps no actors.
+    """
     with ExitStack() as locks:
         for part in parts:
             locks.enter_context(run.lock(part))
         async with supervise(config.supervise, run.logs) as supervisor, trio.open_nursery() as nursery:
             nursery.start_soon(_leave_on_signal, nursery.cancel_scope)
             nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
-            if launches[0].role == "replay":
+            if launches and launches[0].role == "replay":
                 await supervisor.add(launches.pop(0))
             name = f"supervisor-{socket.gethostname()}-{os.getpid()}"
             hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid())
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
-                nursery.start_soon(_report, name, supervisor, client)
+                actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
+                nursery.start_soon(_report, name, supervisor, actors, client)
                 nursery.start_soon(body, client)
                 # All at once: an engine is ready only when the learner has published.
-                async with trio.open_nursery() as starting:
-                    for launch in launches:
-                        starting.start_soon(supervisor.add, launch)
+                for launch in launches:
+                    nursery.start_soon(supervisor.add, launch)
+                if actors is not None:
+                    actors.begin(_counts(config))
+                    if config.actors.agents == "auto":
+                        nursery.start_soon(autoscale, client, actors, config)
                 await trio.sleep_forever()
 
 
@@ -142,12 +161,15 @@ async def _leave_on_signal(scope: trio.CancelScope) -> None:
             scope.cancel()
 
 
-async def _report(name: str, supervisor: Supervisor, client: Client) -> None:
-    """Tell the replay service how our children are, for status and view."""
+async def _report(name: str, supervisor: Supervisor, actors: Actors | None, client: Client) -> None:
+    """Tell the replay service how our children are, for status and view; hear what to change about them."""
     while True:
+        wanted = None if actors is None else actors.wanted
         # A replay service that restarts misses a report; the next one says the same.
         with suppress(BusError):
-            await client.call(ReportProcesses(name, supervisor.processes()), deadline_s=ANSWER_S)
+            answer = await client.call(ReportProcesses(name, supervisor.processes(), wanted), deadline_s=ANSWER_S)
+            if actors is not None and isinstance(answer, Orders):
+                actors.obey(answer)
         await trio.sleep(REPORT_S)
 
 

@@ -8,9 +8,17 @@ from rich.text import Text
 
 from spade.app.chart import bar, chart
 from spade.protocol import Process, Status
+from spade.waits import ends, picture
 
 REGRET, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "cyan", "green", "yellow", "blue"
-_STATES = {"ready": "green", "starting": "yellow", "restarting": "yellow", "silent": "red", "failed": "red"}
+_STATES = {
+    "ready": "green",
+    "starting": "yellow",
+    "restarting": "yellow",
+    "draining": "yellow",
+    "silent": "red",
+    "failed": "red",
+}
 _SMALL_WIDTH = 120
 
 
@@ -117,21 +125,29 @@ def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
             "state": Text(process.state, _STATES.get(process.state, "dim")),
             "restarts": Text(str(process.restarts), "yellow" if process.restarts else "dim"),
         }
-        table.add_row(*(cells[name] for name in columns), Text(_doing(process), "dim"))
+        table.add_row(*(cells[name] for name in columns), _doing(process))
     if len(processes) > room:
         table.add_row(Text(f"and {len(processes) - room + 1} more", "dim"))
     return _panel(table, "processes", "white")
 
 
-def _doing(process: Process) -> str:
+def _doing(process: Process) -> Text:
     """What went wrong last, or what the process says of itself."""
     if process.state != "ready" and process.detail:
-        return process.detail
-    return "  ".join(f"{name.replace('_', ' ')} {_figure(value)}" for name, value in process.gauges.items())
+        return Text(process.detail, "dim")
+    told = "  ".join(f"{name.replace('_', ' ')} {_figure(value)}" for name, value in process.gauges.items())
+    unwalled = "no walls: sandbox.tier = none  " if process.gauges.get("sandbox_tier") == 0 else ""
+    return Text.assemble((unwalled, "bold red"), (told, "dim"))
 
 
 def _footer(status: Status, note: str) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
+    if status.stalled_s:
+        line.append(f" stalled for {status.stalled_s:.0f} s ", "bold red")
+        # Where the chain ends is what to look at; a circle has no end.
+        waits = ends(status.waits) or status.waits
+        line.append("  ".join(picture(waits, status.processes)) or status.waiting_for)
+        return line
     if note:
         line.append(f" {note} ", "dim")
     if status.newest_environment:

@@ -4,6 +4,7 @@ import itertools
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 import trio
@@ -13,7 +14,9 @@ from spade.codec import decode_response, encode
 from spade.config import Bus
 from spade.errors import BusError, RefusedError
 from spade.protocol import Goodbye, Heartbeat, Hello, Pulse, Ready, Refused, Rehello, Request, Response
+from spade.transport.curve import Failure, Watch, has_keys, secure_client
 from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put_newest
+from spade.waits import Waits
 
 _PUSHES = 64  # kept for an owner that does not look
 
@@ -40,6 +43,7 @@ class Client:
     pushes   what the server sent unasked (bounded, newest kept)
     pulse    the newest Pulse, from Ready or a heartbeat's reply
     gauges   sent with each heartbeat; the owner updates it
+    waits    likewise: what the owner waits for, here and elsewhere
     dropped  messages that made no sense
     """
 
@@ -47,6 +51,7 @@ class Client:
         self.address = address
         self.pulse = Pulse()
         self.gauges: dict[str, float] = {}
+        self.waits = Waits(trio.current_time)
         self.dropped = 0
         self._pushed, self.pushes = trio.open_memory_channel[Response](_PUSHES)
         self._hello = hello
@@ -61,7 +66,9 @@ class Client:
         self._turn = trio.Event()  # the session turned live, lost or refused
         self._pulsed = trio.Event()
         self._heard = trio.current_time()
+        self._trouble = ""  # of the newest handshake of ZeroMQ that failed
         self._pump = Pump(zmq.DEALER, bus, self._on_frames)
+        self._watch = Watch(self._pump.socket, self._on_failure)
 
     @property
     def live(self) -> bool:
@@ -140,7 +147,7 @@ class Client:
     async def _beat(self) -> None:
         beat = Beat(self._bus.heartbeat_s)
         while self._live:
-            if not self._send(next(self._numbers), encode(Heartbeat(dict(self.gauges)))):
+            if not self._send(next(self._numbers), encode(Heartbeat(dict(self.gauges), self.waits.report()))):
                 return
             late = await beat.wait(interrupt=self._turn)
             self._heard += late  # not `+= await`, which would read it before the wait
@@ -216,6 +223,11 @@ class Client:
         for call in self._calls.values():
             call.answer(Refused(reason))
 
+    def _on_failure(self, failure: Failure) -> None:
+        self._trouble = failure.reason
+        if failure.final and self._refused is None:
+            self._on_refused(failure.reason)
+
     def _on_pulse(self, pulse: Pulse) -> None:
         self.pulse = pulse
         pulsed, self._pulsed = self._pulsed, trio.Event()
@@ -230,22 +242,28 @@ class Client:
 async def connect(address: str, hello: Hello, *, bus: Bus) -> AsyncIterator[Client]:
     """A session with the server at `address`; goes in once it is Ready and says goodbye on the way out.
 
-    Raises RefusedError where the server refuses us, BusError where it does not answer within bus.call_deadline_s.
+    Raises RefusedError where the server refuses us, BusError where it does not answer within bus.call_deadline_s,
+    ConfigError where the address is another machine's and bus.keys is not set.
     """
+    guarded = has_keys(address, bus)
     client = Client(address, hello, bus)
     try:
+        if guarded:
+            secure_client(client._pump.socket, Path(bus.keys))
         client._pump.connect(address)
-        async with background(client._pump.run, client._session):
+        async with background(client._pump.run, client._session, client._watch.run):
             with trio.move_on_after(bus.call_deadline_s):
                 await client._settled.wait()
             if client._refused is not None:
                 raise RefusedError(f"{address}: {client._refused}")
             if not client._settled.is_set():
-                raise BusError(f"{address}: no answer within {bus.call_deadline_s:g} s; is the service running?")
+                why = client._trouble or "is the service running?"
+                raise BusError(f"{address}: no answer within {bus.call_deadline_s:g} s; {why}")
             try:
                 yield client
             finally:
                 client._send(next(client._numbers), encode(Goodbye()))
     finally:
+        client._watch.close()
         client._pump.close()
         client._pushed.close()

@@ -23,21 +23,30 @@ _LINGER_MS = 500  # what a closed socket may take to hand its last messages (a g
 _BACKLOG = 4  # queued messages for each one of the window: a request, its repetition, pulses and pushes
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1_000
-_LOOPBACK = ("ipc://", "tcp://127.", "tcp://localhost:", "tcp://[::1]:")
+_OVERHEAD = 256  # bytes that ZeroMQ may add to a frame: CURVE takes 33
 
+Context = zmq.Context[zmq.Socket[bytes]]
 T = TypeVar("T")
 
 
 class Pump:
     """A socket that never blocks: `send` succeeds at once or says no, arrivals go to `on_frames` from the pump task."""
 
-    def __init__(self, kind: int, bus: Bus, on_frames: Callable[[list[bytes]], None]) -> None:
-        self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(kind)
+    def __init__(
+        self,
+        kind: int,
+        bus: Bus,
+        on_frames: Callable[[list[bytes]], None],
+        context: Context | None = None,
+    ) -> None:
+        self.socket: zmq.Socket[bytes] = (context or zmq.Context.instance()).socket(kind)
         self._on_frames = on_frames
+        self._most = bus.max_message_bytes
+        self._beat_ms, self._silence_ms = round(1_000 * bus.heartbeat_s), round(1_000 * bus.silence_s)
         self._nap = trio.CancelScope()
         self._writable = trio.Event()
         self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
-        self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes + _OVERHEAD)
         self.socket.set_hwm(_BACKLOG * bus.window)
         if kind == zmq.ROUTER:
             # Without it a ROUTER drops silently what it cannot route or queue.
@@ -50,8 +59,7 @@ class Pump:
 
     def bind(self, address: str) -> str:
         """Listen; returns the address with wildcards resolved. Raises BusError."""
-        if not address.startswith(_LOOPBACK):
-            raise BusError(f"{address}: only ipc:// and loopback addresses are served; others need keys")
+        self._expect_losses(address)
         if address.startswith("tcp://") and address.endswith(":0"):
             address = address[:-1] + "*"
         try:
@@ -62,10 +70,18 @@ class Pump:
 
     def connect(self, address: str) -> None:
         """Connect now or as soon as somebody listens there. Raises BusError for what is no address."""
+        self._expect_losses(address)
         try:
             self.socket.connect(address)
         except zmq.ZMQError as error:
             raise BusError(f"{address}: cannot connect: {zmq.strerror(error.errno or 0)}") from None
+
+    def _expect_losses(self, address: str) -> None:
+        """A network may fall silent: connect anew then, since TCP would try the old connection ever more seldom."""
+        if address.startswith("tcp://"):
+            self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
+            self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
+            self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
 
     async def run(self) -> None:
         """The pump task, for as long as the socket is open."""
@@ -122,6 +138,8 @@ class Pump:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
+            if sum(map(len, frames)) > self._most + _OVERHEAD:
+                frames = frames[:1]  # no message of ours: counted as such, and nothing of it is looked at
             self._on_frames(frames)
 
 

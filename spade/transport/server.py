@@ -4,7 +4,8 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 
 import msgspec
 import trio
@@ -25,8 +26,10 @@ from spade.protocol import (
     Request,
     Response,
 )
-from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put_newest
+from spade.transport.curve import Failure, Watch, gate, has_keys, secure_server
+from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Context, Pump, background, put_newest
 
+_PEERS = 4_096
 _GONE = 1_024  # departures kept for a service that does not look
 _WAITING = 2  # requests one peer may have waiting, in windows: those it waits for, and those it has given up
 
@@ -49,19 +52,26 @@ class Server:
     peers        who is there, by routing id
     heartbeats   the newest heartbeat of each peer
     dropped      messages that made no sense
+    strangers    connections that failed in ZeroMQ's handshake: no key, an unlisted one, another protocol
     undelivered  replies and pushes whose peer was gone
     gone         peers that said goodbye, fell silent or read nothing (bounded, newest kept); a peer that lost its
                  connection and came back is there under a new routing id, and its old one ends up here
     """
 
     def __init__(
-        self, digest: str, bus: Bus, ready: Callable[[Hello], Ready | Refused] | None, pulse: Callable[[], Pulse]
+        self,
+        digest: str,
+        bus: Bus,
+        ready: Callable[[Hello], Ready | Refused] | None,
+        pulse: Callable[[], Pulse],
+        context: Context | None,
     ) -> None:
         self.address = ""
         self.session = secrets.token_hex(8)
         self.peers: dict[bytes, Hello] = {}
         self.heartbeats: dict[bytes, Heartbeat] = {}
         self.dropped = 0
+        self.strangers = 0
         self.undelivered = 0
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
@@ -73,7 +83,8 @@ class Server:
         self._inbox: deque[Incoming] = deque()
         self._receivers = trio.lowlevel.ParkingLot()
         self._drained_at = trio.current_time()
-        self._pump = Pump(zmq.ROUTER, bus, self._on_frames)
+        self._pump = Pump(zmq.ROUTER, bus, self._on_frames, context)
+        self._watch = Watch(self._pump.socket, self._on_failure)
 
     async def receive(self) -> Incoming:
         """The next request, in the order of arrival."""
@@ -161,6 +172,8 @@ class Server:
                 f"{hello.name} has another configuration (digest {hello.digest[:8]}, this run {self._digest[:8]}); "
                 "start it with the run's config.toml"
             )
+        elif peer not in self.peers and len(self.peers) >= _PEERS:
+            answer = Refused(f"{_PEERS} peers are here already; start no more of them")
         else:
             answer = self._ready(hello)
         if isinstance(answer, Ready):
@@ -189,6 +202,11 @@ class Server:
         if self.dropped & (self.dropped - 1) == 0:  # the 1st, 2nd, 4th, 8th …: a flood must not fill the log
             name = self.peers[peer].name if peer in self.peers else f"unknown peer {peer.hex()}"
             log.warning("dropped %d messages that make no sense so far; the last from %s: %s", self.dropped, name, what)
+
+    def _on_failure(self, _: Failure) -> None:
+        self.strangers += 1
+        if self.strangers & (self.strangers - 1) == 0:
+            log.warning("%d connections failed in the handshake so far", self.strangers)
 
     def _give_up(self, peer: bytes, why: str) -> None:
         hello = self.peers.pop(peer, None)
@@ -225,13 +243,19 @@ async def serve(
     """Listen on `address` ("ipc://PATH", "tcp://127.0.0.1:PORT", port * or 0 for any free one).
 
     `ready` has the last word on a peer of the right protocol and digest; `pulse` is what heartbeats are answered with.
-    Raises BusError where the address cannot be served.
+    An address that other machines reach needs bus.keys, and only clients on their allow-list get in. Raises ConfigError
+    where there are none, BusError where the address cannot be served.
     """
-    server = Server(digest, bus, ready, pulse)
-    try:
-        server.address = server._pump.bind(address)
-        async with background(server._pump.run, server._reap):
-            yield server
-    finally:
-        server._pump.close()
-        server._departed.close()
+    folder = Path(bus.keys) if has_keys(address, bus) else None
+    async with gate(folder) if folder else nullcontext() as context:
+        server = Server(digest, bus, ready, pulse, context)
+        try:
+            if folder:
+                secure_server(server._pump.socket, folder)
+            server.address = server._pump.bind(address)
+            async with background(server._pump.run, server._reap, server._watch.run):
+                yield server
+        finally:
+            server._watch.close()
+            server._pump.close()
+            server._departed.close()

@@ -34,6 +34,35 @@ class DoorEnv:
 """
 
 
+SEARCH = """
+class SearchEnv:
+    def __init__(self, max_turns: int = 4) -> None:
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.rng = random.Random(seed)
+        self.goal = self.rng.randrange(1, 31)
+        self.turn = 0
+        return "Find the number. Actions: 1..30", {}
+
+    def step(self, action):
+        self.turn += 1
+        over = self.turn >= self.max_turns
+        if not action.isascii() or not action.isdigit():
+            return "A number, please. Actions: 1..30", 0.0, over, False, {}
+        if int(action) == self.goal:
+            return "Found.", 1.0, True, False, {}
+        reply = "Higher." if int(action) < self.goal else "Lower."
+        return reply + " Actions: 1..30", 0.2, over, False, {}
+
+    def solution(self):
+        return [str(self.goal)]
+
+    def close(self):
+        pass
+"""
+
+
 def program(reset: str = "", step: str = "", init: str = "", module: str = "", result: str = "") -> str:
     """An environment that does something else than it should, in one place."""
     init, reset, step = (textwrap.indent(text or "pass", " " * 8) for text in (init, reset, step))
@@ -89,6 +118,21 @@ def children_of(pid: int) -> dict[int, str]:
             if int(parent) == pid:
                 found[int(entry.name)] = state
     return found
+
+
+def zygotes_of(host: int) -> set[int]:
+    """The fork servers of a sandbox; each may stand behind a process of bubblewrap."""
+    found = set()
+    for child in children_of(host):
+        behind = Path(f"/proc/{child}/comm").read_text() == "bwrap\n"
+        found |= set(children_of(child)) if behind else {child}
+    return found
+
+
+def offspring(pid: int) -> set[int]:
+    """All processes that come of `pid`."""
+    children = set(children_of(pid))
+    return children.union(*(offspring(child) for child in children))
 
 
 async def until(holds: Callable[[], bool]) -> None:

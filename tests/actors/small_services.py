@@ -9,6 +9,7 @@ import msgspec
 import tokenizers
 import trio
 
+from actors import env_runner
 from spade import config
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.process import Launch
@@ -212,3 +213,25 @@ async def process(run, role: Role, replay: Server, settings: config.Config) -> A
             await ready.wait()
         yield nursery.cancel_scope
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def acting(
+    actor, role: Role, small: SmallReplay, settings: config.Config, tokenizer: Tokenizer, say: Callable[[str], str]
+) -> AsyncIterator[list[Generate]]:
+    """An actor between a small replay service, scripted words and the real env-runner; yields what the engine hears."""
+    asked: list[Generate] = []
+    speak = says(tokenizer, say)
+
+    def answer(request: Request) -> Response:
+        assert isinstance(request, Generate)
+        asked.append(request)
+        return speak(request)
+
+    async with (
+        small_replay(small, settings) as replay,
+        service("engine", "engine-0", replay, settings, answer),
+        process(env_runner.run, "env-runner", replay, settings),
+        process(actor.run, role, replay, settings),
+    ):
+        yield asked

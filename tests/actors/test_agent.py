@@ -1,5 +1,6 @@
+import functools
 import itertools
-from contextlib import asynccontextmanager
+import os
 
 import msgspec
 import pytest
@@ -10,11 +11,13 @@ from actors import agent, env_runner
 from actors.prompts import load_profile
 from spade import config
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
+from spade.process import RETIRE, Launch
 from spade.protocol import (
+    PROTOCOL_VERSION,
     CloseEpisode,
     Done,
     Faulted,
-    Generate,
+    Hello,
     Observed,
     OpenEpisode,
     PlayLease,
@@ -23,7 +26,17 @@ from spade.protocol import (
     SubmitPlay,
 )
 from spade.seeds import derive
-from tests.actors.small_services import VERSION, SmallReplay, byte_tokenizer, process, says, service, small_replay
+from spade.transport import connect, serve
+from tests.actors.small_services import (
+    VERSION,
+    SmallReplay,
+    acting,
+    byte_tokenizer,
+    process,
+    says,
+    service,
+    small_replay,
+)
 
 HIGHER = """\
 class HigherEnv:
@@ -87,23 +100,7 @@ def counting():
     return lambda text: f"say \\boxed{{{text.count('assistant')}}}"
 
 
-@asynccontextmanager
-async def playing(small, settings, tokenizer, say):
-    """An agent between a small replay service, scripted words and the real env-runner; yields what the engine hears."""
-    asked: list[Generate] = []
-    speak = says(tokenizer, say)
-
-    def answer(request):
-        asked.append(request)
-        return speak(request)
-
-    async with (
-        small_replay(small, settings) as replay,
-        service("engine", "engine-0", replay, settings, answer),
-        process(env_runner.run, "env-runner", replay, settings),
-        process(agent.run, "agent", replay, settings),
-    ):
-        yield asked
+playing = functools.partial(acting, agent, "agent")
 
 
 @pytest.mark.parametrize("hinted", [False, True])
@@ -278,6 +275,54 @@ async def test_an_agent_told_to_leave_gives_everything_back(settings, tokenizer)
     assert {(type(done), done.id, done.reason) for done in small.done} == {
         (ReleasePlay, f"p{i}", "the agent leaves") for i in range(3)
     }
+
+
+async def test_an_agent_that_retires_finishes_its_plays_and_takes_no_more(settings, tokenizer):
+    small = SmallReplay(leases(3), programs=[PROGRAM])
+    say = says(tokenizer, counting())
+    held, go_on = [], trio.Event()
+
+    async def engine(server):
+        while True:
+            incoming = await server.receive()
+            held.append(incoming)
+            small.change()
+            nursery.start_soon(answer, server, incoming)
+
+    async def answer(server, incoming):
+        await go_on.wait()
+        await server.reply(incoming, say(incoming.message))
+
+    digest = config.digest(settings)
+    async with (
+        small_replay(small, settings) as replay,
+        process(env_runner.run, "env-runner", replay, settings),
+        serve("tcp://127.0.0.1:0", digest=digest, bus=settings.bus) as server,
+        connect(
+            replay.address, Hello(PROTOCOL_VERSION, digest, "engine", "engine-0", 0, server.address), bus=settings.bus
+        ),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(engine, server)
+        ready, left = trio.Event(), trio.Event()
+
+        async def body():
+            launch = Launch("agent-0", "agent", config="", run="", replay=replay.address)
+            await agent.run(launch, settings, ready.set)
+            left.set()
+
+        nursery.start_soon(body)
+        await small.until(lambda: len(held) == 3)
+        os.kill(os.getpid(), RETIRE)
+        small.work.extend(leases(10)[3:])
+        go_on.set()
+        with trio.fail_after(20):
+            await left.wait()
+        nursery.cancel_scope.cancel()
+    # The fourth slot was asking for a play already.
+    assert {type(done) for done in small.done} == {SubmitPlay}
+    assert {"p0", "p1", "p2"} <= {done.id for done in small.done} <= {"p0", "p1", "p2", "p3"}
+    assert len(small.work) >= 6
 
 
 class SlowReplay(SmallReplay):

@@ -1,9 +1,9 @@
-from contextlib import asynccontextmanager
+import functools
 
 import msgspec
 import pytest
 
-from actors import corpus, designer, env_runner
+from actors import corpus, designer
 from actors.designer import fit_prompt
 from actors.prompts import load_profile
 from spade import config
@@ -11,14 +11,22 @@ from spade.codec import unpack_ids, unpack_mask
 from spade.errors import ConfigError
 from spade.protocol import (
     DesignJob,
-    Generate,
     MemorySeed,
     RejectCandidate,
     ReleaseDesign,
     SubmitEnvironment,
     Validate,
 )
-from tests.actors.small_services import VERSION, SmallReplay, byte_tokenizer, process, says, service, small_replay
+from tests.actors.small_services import (
+    VERSION,
+    SmallReplay,
+    acting,
+    byte_tokenizer,
+    process,
+    says,
+    service,
+    small_replay,
+)
 
 # A code of two digits of which each guess tells how many are in place: sound, and not to be won by chance.
 GOOD = """\
@@ -85,23 +93,7 @@ def script(*drafts, hint="Use what is in place."):
     return lambda prompt: hint if "Hint for:" in prompt else left.pop(0)
 
 
-@asynccontextmanager
-async def designing(small, settings, tokenizer, say):
-    """A designer between a small replay service, scripted words and the real env-runner."""
-    asked: list[Generate] = []
-    speak = says(tokenizer, say)
-
-    def answer(request):
-        asked.append(request)
-        return speak(request)
-
-    async with (
-        small_replay(small, settings) as replay,
-        service("engine", "engine-0", replay, settings, answer),
-        process(env_runner.run, "env-runner", replay, settings),
-        process(designer.run, "designer", replay, settings),
-    ):
-        yield asked
+designing = functools.partial(acting, designer, "designer")
 
 
 async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(settings, tokenizer):

@@ -23,10 +23,29 @@ async def test_slots_are_filled_and_never_overfilled(autojump_clock):
         done.append(job)
 
     with trio.move_on_after(30):
-        await keep_busy(6, 4, lease, work)
+        await keep_busy(6, 4, lease, work, trio.Event())
     assert sorted(done) == list(range(40))
     assert most == 6
     assert max(asked) == 4
+
+
+async def test_one_that_retires_finishes_what_it_has_and_leases_no_more(autojump_clock):
+    retiring, leased, done = trio.Event(), [], []
+
+    async def lease(count):
+        leased.extend(range(len(leased), len(leased) + count))
+        return leased[-count:]
+
+    async def work(job):
+        await trio.sleep(1 + job)
+        if job == 1:
+            retiring.set()
+        done.append(job)
+
+    with trio.fail_after(30):
+        await keep_busy(3, 4, lease, work, retiring)
+    # Job 0 made room for 3 before the end was known.
+    assert leased == done == [0, 1, 2, 3]
 
 
 async def test_a_job_that_crashes_ends_it_all(autojump_clock):
@@ -37,4 +56,4 @@ async def test_a_job_that_crashes_ends_it_all(autojump_clock):
         raise ZeroDivisionError
 
     with pytest.RaisesGroup(ZeroDivisionError):
-        await keep_busy(1, 2, lease, work)
+        await keep_busy(1, 2, lease, work, trio.Event())

@@ -139,13 +139,14 @@ ENDS = [
     (program(step="input()"), "exception", "EOFError"),
     (program(reset="text = bytearray(10 ** 9)"), "exception", "MemoryError"),
     (program(step="x = []\nwhile True:\n    x.append(bytes(10 ** 6))"), "exception", "MemoryError"),
-    (program(step="os.fork()"), "exception", "BlockingIOError"),
+    (program(step="os.fork()"), "exception", "Operation not permitted"),
     (program(step="threading.Thread(target=print).start()"), "exception", "start new thread"),
     (program(step="open('/dev/shm/spade-test', 'w').write('x' * 9999)"), "exception", "Error"),
     (program(step="os._exit(3)"), "died", "exit status 3"),
-    (program(step="os.kill(os.getpid(), signal.SIGKILL)"), "died", "SIGKILL"),
+    (program(step="signal.setitimer(signal.ITIMER_REAL, 0.01)\nwhile True:\n    pass"), "died", "SIGALRM"),
+    (program(step="os.execv('/bin/true', ['true'])"), "died", "SIGSYS"),
+    (program(step="os.kill(os.getpid(), signal.SIGKILL)"), "exception", "Operation not permitted"),
     (program(step="ctypes.string_at(0)"), "died", "SIGSEGV"),
-    (program(step="os.kill(os.getpid(), 40)"), "died", "signal 40"),
 ]
 
 

@@ -1,11 +1,15 @@
 """The sandbox against programs that attack it, and against the deaths of its own processes."""
 
 import os
+import random
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import trio
@@ -19,7 +23,18 @@ from actors.sandbox.wire import Step
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed
-from tests.actors.odd_programs import DOOR, childless, children_of, dead, fault, play, program
+from tests.actors.odd_programs import (
+    DOOR,
+    childless,
+    children_of,
+    dead,
+    fault,
+    offspring,
+    play,
+    program,
+    until,
+    zygotes_of,
+)
 
 LIMITS = Limits(load_s=5.0, step_s=5.0)
 
@@ -63,14 +78,15 @@ async def test_the_channel_cannot_be_forged(attack):
 
 async def test_a_program_has_no_privileges_and_none_of_our_surroundings(sandbox, monkeypatch):
     monkeypatch.setenv("SECRET", "hush")
-    shown = "text = str((os.geteuid() == 0, 'SECRET' in os.environ, sorted(map(int, os.listdir('/proc/self/fd')))[:5]))"
-    observed = await sandbox.open("e", program(reset=shown), 1, 3)
-    # Standard streams, the listing's own descriptor, the channel; nothing else.
-    assert observed.observation == "(False, False, [0, 1, 2, 3, 24])"
+    there = "def there(fd):\n    try:\n        return bool(os.fstat(fd))\n    except OSError:\n        return False"
+    shown = "text = str((os.geteuid() == 0, 'SECRET' in os.environ, [fd for fd in range(1024) if there(fd)]))"
+    observed = await sandbox.open("e", program(module=there, reset=shown), 1, 3)
+    # Standard streams and the channel; nothing else.
+    assert observed.observation == "(False, False, [0, 1, 2, 24])"
 
 
 async def test_every_child_is_reaped_and_no_descriptor_leaks(sandbox):
-    zygotes = set(children_of(os.getpid()))
+    zygotes = zygotes_of(os.getpid())
     before = len(os.listdir("/proc/self/fd"))
     for index in range(20):
         await play(sandbox, DOOR, "?", "?", name=str(index % 3))
@@ -80,19 +96,34 @@ async def test_every_child_is_reaped_and_no_descriptor_leaks(sandbox):
     assert sandbox.live == 0
     await childless(zygotes)
     assert len(os.listdir("/proc/self/fd")) == before
-    assert set(children_of(os.getpid())) == zygotes
+    assert zygotes_of(os.getpid()) == zygotes
 
 
 async def test_a_cancelled_opening_leaves_no_child(sandbox):
     with trio.move_on_after(0.2) as scope:
         await sandbox.open("e", program(reset="while True:\n    pass"), 1, 3)
     assert scope.cancelled_caught
-    await childless(set(children_of(os.getpid())))
+    await childless(zygotes_of(os.getpid()))
+
+
+async def test_an_episode_closed_in_mid_step_is_no_fault_of_its_program(sandbox):
+    await sandbox.open("e", program(step="while True:\n    pass"), 1, 3)
+    answers = []
+
+    async def step() -> None:
+        answers.append(await sandbox.step("e", 1, "go"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(step)
+        await wait_all_tasks_blocked(0.05)
+        sandbox.close("e")
+    assert [(answer.kind, answer.environment_fault) for answer in answers] == [("infrastructure", False)]
+    assert sandbox.faults == {"infrastructure": 1}
 
 
 async def test_a_dead_zygote_is_an_infrastructure_fault_and_another_one_follows(sandbox):
     await sandbox.open("e", DOOR, 1, 3)
-    (zygote,) = children_of(os.getpid())
+    (zygote,) = zygotes_of(os.getpid())
     children = set(children_of(zygote))
     os.kill(zygote, signal.SIGKILL)
     await dead(zygote, *children)  # before that a child may still answer
@@ -132,17 +163,38 @@ def test_a_killed_host_takes_everything_along():
     host = subprocess.Popen([sys.executable, "-c", HOST, DOOR, busy], stdout=subprocess.PIPE, cwd=os.getcwd())
     assert host.stdout is not None
     with host, host.stdout:
-        assert host.stdout.readline() == b"up\n"
-        zygotes = set(children_of(host.pid))
-        family = zygotes | {child for zygote in zygotes for child in children_of(zygote)}
-        assert len(family) >= 3
-        host.kill()
-        host.wait()
+        try:
+            assert host.stdout.readline() == b"up\n"
+            family = offspring(host.pid)
+            assert len(family) >= 3
+        finally:
+            host.kill()
     trio.run(dead, *family)
 
 
+def test_a_host_killed_while_it_starts_leaves_nothing_behind():
+    delays = [random.Random(seed).uniform(0.1, 0.5) for seed in range(8)]
+    hosts = [subprocess.Popen([sys.executable, "-c", HOST, DOOR, DOOR], stdout=subprocess.PIPE) for _ in delays]
+    for host, delay in zip(hosts, delays, strict=True):
+        with host:
+            time.sleep(delay)  # that the instant is any is the point
+            host.kill()
+
+    def zygotes() -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                    if b"light" in words and any(str(host.pid).encode() in words for host in hosts):
+                        found.append(int(entry.name))
+        return found
+
+    trio.run(until, lambda: not zygotes())
+
+
 async def test_a_sandbox_that_cannot_raise_its_walls_refuses_to_work():
-    with pytest.raises(RunError, match="does not work here"):
+    with pytest.raises(RunError, match="no sandbox holds here"):
         async with open_sandbox(Limits(memory_bytes=2**63)):
             pytest.fail("it opened")
 

@@ -8,41 +8,14 @@ from actors.validation import validate
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
+from tests.actors.odd_programs import SEARCH
 
 STAGES = [
-    "parse", "class", "interface", "construct", "episode", "random", "constant", "garbage", "repeatable",
-    "solution", "effect",
+    "parse", "class", "interface", "construct", "episode", "random", "constant", "garbage", "budget",
+    "repeatable", "solution", "effect",
 ]  # fmt: skip
 
-LIMITS = Limits(load_s=2.0, step_s=0.5)
-
-SEARCH = """
-class SearchEnv:
-    def __init__(self, max_turns: int = 4) -> None:
-        self.max_turns = max_turns
-
-    def reset(self, seed):
-        self.rng = random.Random(seed)
-        self.goal = self.rng.randrange(1, 31)
-        self.turn = 0
-        return "Find the number. Actions: 1..30", {}
-
-    def step(self, action):
-        self.turn += 1
-        over = self.turn >= self.max_turns
-        if not action.isascii() or not action.isdigit():
-            return "A number, please. Actions: 1..30", 0.0, over, False, {}
-        if int(action) == self.goal:
-            return "Found.", 1.0, True, False, {}
-        reply = "Higher." if int(action) < self.goal else "Lower."
-        return reply + " Actions: 1..30", 0.2, over, False, {}
-
-    def solution(self):
-        return [str(self.goal)]
-
-    def close(self):
-        pass
-"""
+LIMITS = Limits(load_s=2.0, step_s=1.0)
 
 
 def changed(*edits: tuple[str, str]) -> str:
@@ -72,6 +45,9 @@ FAILURES = [
         ("if int(action) == self.goal", "self.said.append(action)\n        if self.said[1:] == self.said[:1]"))),
     ("garbage", "ValueError", changed(("not action.isascii() or not action.isdigit()", "False"))),
     ("garbage", "nonsense wins", changed(("A number, please. Actions: 1..30\", 0.0, over", "Ok.\", 1.0, True"))),
+    ("budget", "a call took", changed(("class SearchEnv", "SLOW = []\nclass SearchEnv"),
+        ("self.turn += 1", "self.turn += 1\n        if not SLOW:\n            SLOW.append(time.sleep(0.6))"))),
+    ("budget", "MiB of memory", changed(("class SearchEnv", "BIG = b'x' * (150 << 20)\nclass SearchEnv"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[str(self.goal - 1)]"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[]"))),
     ("solution", "ValueError", changed(("return [str(self.goal)]", "raise ValueError"))),

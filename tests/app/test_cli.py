@@ -1,10 +1,12 @@
+import json
 import subprocess
 import sys
 
 import pytest
 
-from spade.app.cli import _seconds
+from spade.app.options import seconds
 from spade.errors import ConfigError
+from tests.actors.odd_programs import SEARCH
 
 
 def spade(*words, cwd=None):
@@ -13,7 +15,9 @@ def spade(*words, cwd=None):
     )
 
 
-@pytest.mark.parametrize("words", [["--help"], ["up", "--help"], ["env", "--help"], ["config", "check", "nano"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"], ["config", "check", "nano"]]
+)
 def test_light_commands_load_nothing_heavy(words):
     code = (
         "import sys\nfrom spade.app.cli import main\n"
@@ -41,6 +45,16 @@ def test_light_commands_load_nothing_heavy(words):
         (["model", "export", "nothing", "out"], "no run here"),
         (["learner", "up", "nothing"], "no run here"),
         (["actors", "up", "--connect", "ipc:///nowhere"], "nothing to start"),
+        (["actors", "up", "--connect", "tcp://10.0.0.1:5555", "--agents", "1"], "needs keys: `spade keys new DIR`"),
+        (["up", "--set", "bus.bind=tcp://10.0.0.1:5555"], "needs keys: `spade keys new DIR`"),
+        (["up", "--set", "bus.bind=tcp://127.0.0.1:5555", "--set", "bus.keys=none", "--headless"], "is missing"),
+        (["keys", "ls", "nothing"], "is missing or no key"),
+        (["keys", "new", "/proc/keys"], "cannot be written"),
+        (["keys", "new", "keys", ".."], "is no name for a host"),
+        (["actors", "scale", "nothing", "agents=2"], "no run here"),
+        (["actors", "drain", "nothing", "agent-0"], "no run here"),
+        (["actors", "ls", "nothing"], "no run here"),
+        (["why", "nothing"], "no run here"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
@@ -57,12 +71,45 @@ def test_config_ls_names_every_recipe():
         assert recipe in listed
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5m", 90), ("7", 7)])
-def test_times_as_people_write_them(text, seconds):
-    assert _seconds(text) == seconds
+def test_keys_are_made_once_and_listed(tmp_path):
+    assert "keys/hosts/far: move this folder to far" in spade("keys", "new", "keys", "far", cwd=tmp_path).stdout
+    assert "has its keys already" in spade("keys", "new", "keys", cwd=tmp_path).stdout
+    listed = spade("keys", "ls", "keys", cwd=tmp_path).stdout.split()
+    assert [listed[1], listed[3]] == ["far", "local"]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5m", 90), ("7", 7)])
+def test_times_as_people_write_them(text, expected):
+    assert seconds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "0s", "m", "-3s", "ten"])
 def test_a_time_that_is_none_is_refused(text):
     with pytest.raises(ConfigError, match="--for"):
-        _seconds(text)
+        seconds(text)
+
+
+def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
+    (tmp_path / "good.py").write_text(SEARCH)
+    (tmp_path / "bad.py").write_text(SEARCH.replace("[str(self.goal)]", "['0']"))
+    done = spade("env", "check", "good.py", "bad.py", "--json", "--set", "play.max_turns=4", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    good, bad = json.loads(done.stdout)
+    assert (good["passed"], good["name"], good["stages"][-1]["name"]) == (True, "SearchEnv", "effect")
+    assert (bad["passed"], bad["stages"][-1]["name"]) == (False, "solution")
+    assert "does not win" in bad["stages"][-1]["reason"]
+    told = spade("env", "check", "good.py", cwd=tmp_path)
+    assert told.returncode == 0
+    assert "admitted" in told.stdout
+    assert "repeatable" in told.stdout
+
+
+def test_env_play_is_played_behind_the_walls(tmp_path):
+    (tmp_path / "spy.py").write_text(SEARCH.replace("self.turn += 1", "open('/etc/passwd')"))
+    done = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", "env", "play", "spy.py"],
+        input="5\n", capture_output=True, text=True, cwd=tmp_path, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Find the number" in done.stdout
+    assert "the environment failed in turn 1: exception" in done.stderr

@@ -2,9 +2,10 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
-from spade.app.rundir import RunDir
+from spade.app.rundir import RunDir, RunRecord
 from spade.config import load
 from spade.errors import RunError
 
@@ -74,3 +75,14 @@ def test_long_paths_still_give_sockets_that_bind(tmp_path):
     address = deep.socket("env-runner-0")
     assert len(address.removeprefix("ipc://")) <= 107
     assert address == RunDir(deep.path).socket("env-runner-0")
+
+
+def test_a_resume_elsewhere_says_so(tmp_path):
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano"))
+    first = msgspec.json.decode(run.record_path.read_bytes(), type=RunRecord)
+    assert first.replay == run.replay_address == run.socket("replay")
+    run.create(load("nano", ("bus.bind=tcp://127.0.0.1:5555",)))
+    again = msgspec.json.decode(run.record_path.read_bytes(), type=RunRecord)
+    assert again == msgspec.structs.replace(first, replay="tcp://127.0.0.1:5555")
+    assert run.replay_address == "tcp://127.0.0.1:5555"

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +6,7 @@ from rich.console import Console
 
 from spade.app.chart import bar, chart
 from spade.app.view import render
-from spade.protocol import Process, Status, StepMetrics
+from spade.protocol import Process, Status, StepMetrics, Wait
 
 ROLES = ("replay", "learner", "engine", "env-runner", "agent", "designer")
 
@@ -51,6 +52,13 @@ def test_the_screen_is_exactly_as_large_as_the_terminal(status, width, height):
     assert all(len(line) <= width for line in lines)
 
 
+def test_a_run_without_walls_says_so():
+    runner = Process("env-runner-0", "env-runner", 7, "ready", 0, gauges={"sandbox_tier": 0.0, "live_episodes": 3.0})
+    assert "no walls" in "\n".join(draw(Status(processes=(runner,)), 80, 24))
+    walled = Process("env-runner-0", "env-runner", 7, "ready", 0, gauges={"sandbox_tier": 1.0})
+    assert "no walls" not in "\n".join(draw(Status(processes=(walled,)), 80, 24))
+
+
 def test_the_small_screen_shows_what_the_run_is_about():
     text = "\n".join(draw(full_status(), 80, 24, "Ctrl-C drains"))
     for shown in ("step 42", "policy v43", "0.187 ± 0.040", "0.47", "0.66", "0.58", "0.96", "TidesDoorEnv", "Ctrl-C"):
@@ -68,6 +76,19 @@ def test_a_process_that_is_not_well_is_seen():
     text = "\n".join(draw(status, 80, 24))
     assert "restarting" in text
     assert "died by SIGKILL" in text
+
+
+def test_a_stall_is_the_footer_until_it_is_over():
+    waits = (
+        Wait("replay", "TakeBatch", 1, 63.0, "learner", "8 of 96 sequences"),
+        Wait("agent-0", "plays", 48, 62.0, "replay"),
+        Wait("engine-0", "Generate", 48, 61.5, "agent-0"),
+    )
+    stalled = msgspec.structs.replace(full_status(), stalled_s=61.7, waits=waits)
+    footer = draw(stalled, 80, 24, "Ctrl-C drains")[-1]
+    assert footer.startswith(" stalled for 62 s agent-0 waits 61.5 s for engine-0, Generate ×48")
+    assert len(footer) <= 80
+    assert draw(msgspec.structs.replace(stalled, stalled_s=0.0), 80, 24, "Ctrl-C")[-1].startswith(" Ctrl-C")
 
 
 def test_a_process_says_what_it_does():

@@ -22,6 +22,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(building, "TOKENIZER_DEMONSTRATIONS", 50)
         patch.setattr(building, "DEMONSTRATIONS_PER_STEP", 1)
+        patch.setattr(building, "ECHO_STEPS", 3)
         folders = (tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two"))
         for folder in folders:
             assert build(folder, 7, 2 / building.STEPS_PER_MINUTE) == Build(7, 2)

@@ -86,6 +86,23 @@ def weights(step: int, digest: str | None = None) -> Publish:
     return Publish(step, digest or f"digest-{step}", f"/weights/{step}", StepMetrics())
 
 
+def snapshot(state):
+    """All of a state as bytes."""
+    tables = (
+        state.jobs,
+        state.environments,
+        state.sources,
+        state.plays,
+        state.design_groups,
+        state.queue,
+        state.batches,
+    )
+    return msgspec.msgpack.encode(
+        [sorted(table.items()) for table in tables]
+        + [state.counters, state.statistics, state.history, list(state.memory)]
+    )
+
+
 class Pace(msgspec.Struct, frozen=True):
     """Mean seconds of the parts, how much runs at once, and the shares of accidents."""
 
@@ -209,7 +226,8 @@ class World:
         self.ledger.apply(played(play, float(won), version), "agent/1", self.now)
 
     def _learn(self, batch: BatchRecord) -> None:
-        self.ledger.apply(weights(batch.step), "learner/1", self.now)
+        if batch.step % self.ledger.state.config.learner.publish_every == 0:
+            self.ledger.apply(weights(batch.step), "learner/1", self.now)
         if batch.step % 10 == 0:
             self.ledger.apply(Checkpointed(batch.step), "learner/1", self.now)
         self._learning = False

@@ -4,6 +4,8 @@ import msgspec
 import pytest
 
 from replay.ledger import Ledger
+from replay.memory import Memory
+from replay.records import Remembered
 from replay.state import State
 from spade.config import SKILLS
 from spade.protocol import LeaseDesigns, LeasePlays, ReleaseDesign, TakeBatch
@@ -205,3 +207,30 @@ def test_seeds_of_the_memory_reach_the_job(ledger):
             ledger.apply(rejected(leased, 1, last=True), "designer/1", 0.0)
         ledger.advance(0.0)
     pytest.fail("the skill never came again")
+
+
+def remember(ledger, number):
+    """An environment of the memory that designers vary."""
+    ledger.state.memory.add(Remembered(number, f"m{number}", SKILLS[0], "class M: ...", 0.5, 0.5, 0.9))
+
+
+def test_the_parents_are_those_that_the_lease_was_shown_that_handed_in(ledger):
+    """A job whose lease ran out is leased again and shown other seeds; the first designer's program comes after all."""
+    remember(ledger, 0)
+    first = lease(ledger)[0]
+    ledger.state.memory = Memory(10)
+    remember(ledger, 1)
+    ledger.tick(11.0, None)
+    second = lease(ledger, now=11.0)[0]
+    assert (first.id, [seed.environment for seed in first.seeds]) == (second.id, ["m0"])
+    assert [seed.environment for seed in second.seeds] == ["m1"]
+    ledger.apply(environment(first, 1), "designer/1", 12.0)
+    assert ledger.state.environments["e000000"].parents == ("m0",)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2, 1_000])
+def test_a_lease_that_never_was_has_no_parents(ledger, number):
+    remember(ledger, 0)
+    job = lease(ledger)[0]
+    ledger.apply(msgspec.structs.replace(environment(job, 1), lease=number), "designer/1", 1.0)
+    assert ledger.state.environments["e000000"].parents == ()

@@ -1,6 +1,7 @@
 """The service over real sockets and a real store."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import trio
 
 from replay import reader, server
 from replay.client import ReplayClient
+from replay.contents import read_contents
 from replay.records import BatchRecord, Play
 from replay.store import open_reader
+from replay.verify import problems
 from spade.config import digest, dump
 from spade.errors import RefusedError, RunError
 from spade.process import Launch
@@ -24,10 +27,12 @@ from spade.protocol import (
     Generate,
     Hello,
     NotYet,
+    Orders,
     Peer,
     Process,
     Status,
     StepMetrics,
+    Trajectory,
     Weights,
 )
 from spade.supervise import supervise
@@ -40,6 +45,8 @@ SETTINGS = config(
     "play.group_size=4", "learner.batch_sequences=4", "bus.heartbeat_s=0.1", "bus.silence_s=0.5",
     "bus.call_deadline_s=20", "replay.durability=sync",
 )  # fmt: skip
+
+SLOW_COMMIT = msgspec.structs.replace(SETTINGS.replay, commit_delay_ms=600.0)
 
 
 def address(run):
@@ -221,6 +228,7 @@ async def test_the_status_and_what_is_left_in_the_run_directory(tmp_path):
         async with joined(tmp_path, "supervisor", name="up") as supervisor:
             child = Process("agent-0", "agent", 4711, "ready", 2)
             await supervisor.report_processes("up", (child,))
+            child = msgspec.structs.replace(child, supervisor="up")
             assert (await replay.status()).processes == (child,)
         await publish(replay)
         (first, second) = await replay.lease_designs(2, 5.0)
@@ -229,8 +237,10 @@ async def test_the_status_and_what_is_left_in_the_run_directory(tmp_path):
         await replay.submit_environment(environment(second, 1))
         await play(replay, 8)
         replay.client.gauges["episodes"] = 3.0
-        while not (await replay.status()).elapsed_s > 0.3:
+        while not (await replay.status()).processes[0].gauges:
             await replay.client.wait_pulse()
+        await replay.client.wait_pulse()
+        await replay.client.wait_pulse()  # a heartbeat since then has gone there and back
         await replay.take_batch(1, 5.0)
         await publish(replay, 1)
         status = await replay.status()
@@ -247,12 +257,69 @@ async def test_the_status_and_what_is_left_in_the_run_directory(tmp_path):
     assert status.plays_per_s > 0
     left = msgspec.json.decode((tmp_path / "status.json").read_bytes(), type=Status)
     passing = {"elapsed_s": 0.0, "plays_per_s": 0.0, "sampled_tokens_per_s": 0.0, "waiting_for": ""}
+    passing["waits"] = ()
     passing["processes"] = (silent,)  # nobody is connected any more who could say something of itself
     assert msgspec.structs.replace(left, **passing) == msgspec.structs.replace(status, **passing)
     start, step, stop = rows(tmp_path)
     assert [row.get("event", row["kind"]) for row in (start, step, stop)] == ["start", "step", "stop"]
     assert (step["learner_step"], step["loss"], step["regret"]) == (1, 0.5, 0.0)
     assert step["process_gauges"]["agent-0"] == {"episodes": 3.0}
+
+
+async def test_orders_reach_their_supervisor_with_its_next_report(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as person:
+        with pytest.raises(RefusedError, match="no supervisor 'up' keeps actors; there are none"):
+            await person.order(Orders("up", {"agent": 2}))
+        async with (
+            joined(tmp_path, "supervisor", name="up") as up,
+            joined(tmp_path, "supervisor", name="alone") as alone,
+        ):
+            assert await up.report_processes("up", (), {"agent": 1}) == Orders("up")
+            await alone.report_processes("alone", ())
+            assert (await person.status()).wanted == {"up": {"agent": 1}}
+            for orders in (Orders("up", {"agent": 2, "designer": 1}), Orders("up", {"agent": 3}, ("agent-0",))):
+                await person.order(orders)
+            with pytest.raises(RefusedError, match="no supervisor 'alone' keeps actors; there are up"):
+                await person.order(Orders("alone", {"agent": 2}))
+            with pytest.raises(RefusedError, match="a supervisor keeps 0 to 256 actors of a role"):
+                await person.order(Orders("up", {"agent": 257}))
+            heard = await up.report_processes("up", (), {"agent": 1})
+            assert heard == Orders("up", {"agent": 3, "designer": 1}, ("agent-0",))
+            assert await up.report_processes("up", (), {"agent": 3}) == Orders("up")
+        while "up" in (await person.status()).wanted:
+            await person.client.wait_pulse()
+
+
+async def test_a_stall_is_logged_once_and_shown_until_it_is_over(tmp_path, caplog):
+    settings = msgspec.structs.replace(SETTINGS, replay=msgspec.structs.replace(SETTINGS.replay, stall_s=1.0))
+    async with serving(tmp_path, settings), joined(tmp_path, settings=settings) as agent:
+        await publish(agent)
+        await design(agent)
+        async with joined(tmp_path, "learner", "learner", settings=settings) as learner, trio.open_nursery() as nursery:
+            nursery.start_soon(learner.take_batch, 1, 20.0)
+            while not (status := await agent.status()).stalled_s > 1.5:
+                await agent.client.wait_pulse()
+            (wait,) = [wait for wait in status.waits if wait.who == "learner"]
+            assert (wait.holder, wait.what, wait.why) == ("replay", "TakeBatch", "0 of 4 sequences")
+            assert wait.for_s > 1.0
+            (line,) = [record.message for record in caplog.records if "no learner step and no play" in record.message]
+            assert "learner waits" in line
+            assert "for replay, TakeBatch: 0 of 4 sequences" in line
+            await play(agent, 1)
+            while (await agent.status()).stalled_s:
+                await agent.client.wait_pulse()
+            nursery.cancel_scope.cancel()
+
+
+async def test_asking_again_for_work_is_one_wait(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay, joined(tmp_path, "agent", "agent-1") as asking:
+        for _ in range(3):
+            assert await asking.lease_plays(1, 0.4) == ()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(asking.lease_plays, 1, 5.0)
+            while not any(wait.who == "agent-1" and wait.for_s > 1.2 for wait in (await replay.status()).waits):
+                await replay.client.wait_pulse()
+            nursery.cancel_scope.cancel()
 
 
 async def test_settings_that_changed_are_an_event(tmp_path):
@@ -354,6 +421,141 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
     assert len(set(groups)) == len(groups)
 
 
+async def test_requests_that_wait_are_bounded(tmp_path):
+    """A client keeps to its window; one that does not is told so, and serves nobody else worse."""
+    few = msgspec.structs.replace(SETTINGS, bus=msgspec.structs.replace(SETTINGS.bus, window=4))
+    refusals = []
+
+    async def wait(greedy):  # its own window is 256
+        try:
+            await greedy.lease_plays(1, 10.0)
+        except RefusedError as error:
+            refusals.append(str(error))
+
+    async with (
+        serving(tmp_path, few),
+        joined(tmp_path, "designer", settings=few) as honest,
+        joined(tmp_path) as greedy,
+        trio.open_nursery() as nursery,
+    ):
+        for _ in range(12):
+            nursery.start_soon(wait, greedy)
+        while len(refusals) < 4:
+            await honest.client.wait_pulse()
+        await publish(honest)
+        await design(honest)
+    assert len(refusals) == 4
+    assert all("wait already" in refusal for refusal in refusals)
+
+
+async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_it(tmp_path):
+    """SIGKILL while the commits of a hundred plays are held up: no answer had left; sent again, each is there once."""
+    settings = msgspec.structs.replace(
+        SETTINGS,
+        play=msgspec.structs.replace(SETTINGS.play, group_size=50),
+        learner=msgspec.structs.replace(SETTINGS.learner, batch_sequences=50),
+        replay=SLOW_COMMIT,
+    )
+    path = tmp_path / "config.toml"
+    path.write_text(dump(settings))
+    launch = Launch("replay", "replay", str(path), str(tmp_path), address(tmp_path), bind=address(tmp_path))
+    acknowledged = []
+
+    async def submit(replay, lease):
+        await replay.submit_play(played(lease, float(len(lease.id) % 2), 1))
+        acknowledged.append(lease.id)
+
+    with trio.fail_after(60):
+        async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
+            await supervisor.add(launch)
+            async with joined(tmp_path, settings=settings) as replay:
+                await publish(replay)
+                await design(replay)
+                leases = []
+                while len(leases) < 100:
+                    leases += await replay.lease_plays(100 - len(leases), 5.0)
+                async with trio.open_nursery() as nursery:
+                    for lease in leases:
+                        nursery.start_soon(submit, replay, lease)
+                    await trio.sleep(SLOW_COMMIT.commit_delay_ms / 4_000)
+                    os.kill(supervisor.processes()[0].pid, signal.SIGKILL)
+                    assert acknowledged == []
+                    with open_reader(tmp_path / "store") as store:
+                        assert not [play for play in store.scan("plays", Play) if play.state == "finished"]
+                status = await replay.status()
+    assert (len(set(acknowledged)), status.plays, status.late_plays) == (100, 100, 0)
+
+
+async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowledged(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(dump(SETTINGS))
+    launch = Launch("replay", "replay", str(path), str(tmp_path), address(tmp_path), bind=address(tmp_path))
+    acknowledged = []
+
+    async def fill_up():
+        async with supervise(SETTINGS.supervise, tmp_path / "logs") as supervisor:
+            await supervisor.add(launch)
+            async with joined(tmp_path, "designer") as replay:
+                await publish(replay)
+                (job,) = await replay.lease_designs(1, 5.0)
+                # From now on no file of the service may grow by more than a megabyte.
+                most = (tmp_path / "store" / "data.mdb").stat().st_size + 1_000_000
+                resource.prlimit(supervisor.processes()[0].pid, resource.RLIMIT_FSIZE, (most, most))
+                for attempt in range(1, 1_000):
+                    big = msgspec.structs.replace(rejected(job, 1, attempt), completion=os.urandom(20_000).hex())
+                    await replay.reject_candidate(big)
+                    acknowledged.append(attempt)
+
+    with trio.fail_after(60), pytest.raises(RunError) as stopped:
+        await fill_up()
+    assert str(stopped.value).startswith(f"replay: {tmp_path / 'store'}: the store cannot be written")
+    assert "\n" not in str(stopped.value)
+    assert len(acknowledged) > 10
+    assert "Traceback" not in (tmp_path / "logs" / "replay.log").read_text()
+    async with serving(tmp_path), joined(tmp_path) as replay:  # there is space again
+        assert (await replay.status()).rejected_candidates == len(acknowledged)
+    assert [reject.attempt for reject in reader.read_rejected(tmp_path)] == acknowledged
+
+
 def test_who_asks_replay_needs_no_store():
     code = "import sys, replay.client; print(sorted({'lmdb', 'torch', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", ["", "x" * 600])
+async def test_no_name_of_an_environment_ends_the_service(tmp_path, name):
+    """LMDB raises on keys that are empty or over 511 bytes."""
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        with pytest.raises(RefusedError, match="there is no environment"):
+            await replay.program(name)
+
+
+async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
+    async with serving(tmp_path), joined(tmp_path, "supervisor") as replay:
+        for index in range(100):
+            await replay.report_processes(f"s{index}", (Process(f"agent-{index}", "agent", 1, "ready", 0),))
+        names = [process.name for process in (await replay.status()).processes]
+        assert names == [f"agent-{index}" for index in range(36, 100)]
+
+
+async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(tmp_path):
+    learner = msgspec.structs.replace(SETTINGS.learner, checkpoint_every=1, keep_checkpoints=1)
+    retain = msgspec.structs.replace(SETTINGS.replay, retain_bytes=1)
+    settings = msgspec.structs.replace(SETTINGS, learner=learner, replay=retain)
+    async with serving(tmp_path, settings), joined(tmp_path, settings=settings) as replay:
+        await publish(replay)
+        for step in (1, 2, 3):
+            await design(replay)
+            await play(replay, 8)
+            await replay.take_batch(step, 5.0)
+            await publish(replay, step)
+            await replay.checkpointed(step)
+        for _ in range(3):  # a slice goes with each round
+            await replay.status()
+        for step in (1, 2):
+            with pytest.raises(RefusedError, match=f"step {step} were deleted by retention"):
+                await replay.take_batch(step, 5.0)
+        assert isinstance(await replay.take_batch(3, 5.0), Batch)
+    with open_reader(tmp_path / "store") as store:
+        assert len(store.scan("trajectories", Trajectory)) < len(store.scan("plays", Play))
+        assert problems(read_contents(store)) == []

@@ -1,9 +1,13 @@
 """The store: commits, growth, formats, locks; and a ledger that comes back from it as it was."""
 
 import os
+import shlex
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
+import lmdb
 import msgspec
 import pytest
 
@@ -11,10 +15,22 @@ from replay.batches import batch, recorded
 from replay.ledger import Ledger
 from replay.loading import load, open_run
 from replay.records import Counters, Job, Reject
+from replay.state import State
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade.errors import RunError
-from spade.protocol import Trajectory
-from tests.replay.replay_world import SECRET, Pace, World, config, trajectory
+from spade.protocol import LeaseDesigns, LeasePlays, Trajectory
+from tests.replay.replay_world import (
+    SECRET,
+    Pace,
+    World,
+    config,
+    environment,
+    played,
+    rejected,
+    snapshot,
+    trajectory,
+    weights,
+)
 
 
 def put(store, *changes):
@@ -46,6 +62,25 @@ def test_a_trajectory_comes_back_byte_for_byte(tmp_path):
             store.get_many("trajectories", ["p", "q"], Trajectory)
 
 
+@pytest.mark.parametrize("key", ["", "x" * 512])
+def test_a_key_that_no_record_can_have_finds_nothing(tmp_path, key):
+    with open_store(tmp_path, "nosync") as store:
+        assert store.get("jobs", key, Job) is None
+
+
+def test_pinned_it_shows_one_commit_however_much_is_written_meanwhile(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        put(store, *(("rejects", f"{i:04d}", reject("old")) for i in range(1_000)))
+        with store.pinned():
+            seen = []
+            for key, data in store.each("rejects"):
+                put(store, ("rejects", f"1{key}", reject("new")), ("rejects", "0999", None))
+                seen.append((key, msgspec.msgpack.decode(data, type=Reject).completion))
+            assert seen == [(f"{i:04d}", "old") for i in range(1_000)]
+            assert store.extents()["rejects"].records == 1_000
+        assert store.extents()["rejects"].records == 1_999
+
+
 def test_the_map_grows_on_demand(tmp_path, monkeypatch):
     monkeypatch.setattr("replay.store.FIRST_MAP_BYTES", 1 << 20)
     with open_store(tmp_path, "nosync") as store:
@@ -55,6 +90,30 @@ def test_the_map_grows_on_demand(tmp_path, monkeypatch):
     assert (tmp_path / "data.mdb").stat().st_size > 8_000_000
 
 
+FILL = [sys.executable, str(Path(__file__).parent / "fill_disk.py")]
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing_committed(tmp_path):
+    done = subprocess.run([*FILL, str(tmp_path), str(4_000_000)], capture_output=True, text=True, timeout=60)
+    line, whole, goes_on = done.stdout.splitlines()
+    assert "the store cannot be written" in line
+    assert line.endswith("Nothing acknowledged is lost: free space, then the same command goes on")
+    assert (whole, goes_on, done.stderr) == ("True", "True True", "")
+
+
+def test_a_full_file_system_is_one_line_and_loses_nothing_committed(tmp_path):
+    """A disk of 4 MB of its own, where namespaces are allowed."""
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*inside, f"mount -t tmpfs none {tmp_path}"], capture_output=True).returncode:
+        pytest.skip("no mount namespaces here")
+    script = shlex.join([*FILL, str(tmp_path)])
+    mounted = f"mount -t tmpfs -o size=4m none {tmp_path} && {script}"
+    done = subprocess.run([*inside, mounted], capture_output=True, text=True, timeout=60)
+    line, whole, goes_on = done.stdout.splitlines()
+    assert "MB are free there" in line
+    assert (whole, goes_on, done.stderr) == ("True", "True True", "")
+
+
 def test_one_writer_at_a_time(tmp_path):
     with open_store(tmp_path, "nosync"), pytest.raises(RunError, match=f"pid {os.getpid()}"):
         open_store(tmp_path, "nosync").__enter__()
@@ -62,11 +121,18 @@ def test_one_writer_at_a_time(tmp_path):
         pass
 
 
-def test_a_format_that_is_not_ours_is_refused(tmp_path):
-    with open_store(tmp_path, "nosync") as store:
-        put(store, ("meta", "format", Format(FORMAT + 1)))
-    with pytest.raises(RunError, match=f"format {FORMAT + 1}, this version of spade reads {FORMAT}"):
-        open_store(tmp_path, "nosync").__enter__()
+def test_a_format_that_is_not_ours_is_refused_and_nothing_is_written(tmp_path):
+    """The store of a version that had other tables: not one of ours is made in it."""
+    with closing(lmdb.open(str(tmp_path), max_dbs=2)) as environment:
+        meta = environment.open_db(b"meta")
+        with environment.begin(write=True) as transaction:
+            transaction.put(b"format", msgspec.msgpack.encode(Format(FORMAT + 1)), db=meta)
+    for opened in (open_store(tmp_path, "nosync"), open_reader(tmp_path)):
+        with pytest.raises(RunError, match=f"format {FORMAT + 1}, this version of spade reads {FORMAT}") as refused:
+            opened.__enter__()
+        assert "\n" not in str(refused.value)
+    with closing(lmdb.open(str(tmp_path), readonly=True, max_dbs=2)) as environment, environment.begin() as transaction:
+        assert [key for key, _ in transaction.cursor()] == [b"meta"]
     with pytest.raises(RunError, match="no store can be read here"):
         open_reader(tmp_path / "nowhere").__enter__()
 
@@ -89,23 +155,6 @@ def test_a_reader_in_another_process_sees_commits_while_the_writer_has_it(tmp_pa
             # The map grows under the reader's feet.
             put(store, *(("rejects", f"b{i}", reject("x" * 1_000_000)) for i in range(100)))
             assert reader.communicate("\n", timeout=20)[0] == "101\n"
-
-
-def snapshot(state):
-    """All of a state as bytes."""
-    tables = (
-        state.jobs,
-        state.environments,
-        state.sources,
-        state.plays,
-        state.design_groups,
-        state.queue,
-        state.batches,
-    )
-    return msgspec.msgpack.encode(
-        [sorted(table.items()) for table in tables]
-        + [state.counters, state.statistics, state.history, list(state.memory)]
-    )
 
 
 def keep(store):
@@ -199,3 +248,32 @@ def test_counters_of_an_older_service_still_load(tmp_path):
         counters = store.get("meta", "counters", Counters)
     assert counters is not None
     assert (counters.jobs, counters.round, counters.trained) == (12, 3, 0)
+
+
+def test_what_falls_due_at_one_instant_does_so_in_the_same_order_after_a_restart(tmp_path):
+    """The groups of a round have one deadline, and so have environments admitted in one round of the service."""
+    settings = config(
+        "design.active_environments=6", "design.round_jobs=6", "design.active_skills=3", "play.window_deadline_s=30"
+    )
+    queues = []
+    with open_store(tmp_path, "nosync") as store:
+        for restarted in (False, True):
+            ledger = Ledger(State(settings, SECRET))
+            ledger.apply(weights(0), "learner/1", 0.0)
+            ledger.advance(0.0)
+            jobs = ledger.apply(LeaseDesigns(6, 0.0), "designer/1", 0.0).jobs
+            for job in (jobs[4], jobs[2], jobs[0]):  # one of each skill fails
+                ledger.apply(rejected(job, 1, last=True), "designer/1", 1.0)
+            for job in (jobs[5], jobs[3], jobs[1]):
+                ledger.apply(environment(job, 1), "designer/1", 2.0)
+            if restarted:
+                put(store, *ledger.state.changes())
+                ledger = Ledger(load(store, settings, SECRET))
+            for play in ledger.apply(LeasePlays(96, 0.0), "agent/1", 3.0).plays:
+                if play.id[-3:] < "002":
+                    ledger.apply(played(play, float(play.id[-1]), 1), "agent/1", 4.0)
+            ledger.tick(40.0, None)
+            ledger.tick(settings.design.round_deadline_s, None)
+            queues.append([group.id for group in ledger.state.queue.values()])
+    assert len(queues[0]) == 6
+    assert queues[1] == queues[0]

@@ -12,7 +12,7 @@ import trio
 
 from spade.config import Config
 from spade.errors import BusError, ConfigError
-from spade.process import Launch, main
+from spade.process import RETIRE, Launch, main
 
 
 def note(launch: Launch, line: str) -> None:
@@ -22,10 +22,13 @@ def note(launch: Launch, line: str) -> None:
 
 
 async def steady(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """Serve until cancelled, then take a moment to clean up."""
-    ready()
+    """Serve until cancelled or retired, then take a moment to clean up."""
     try:
-        await trio.sleep_forever()
+        with trio.open_signal_receiver(RETIRE) as signals:
+            ready()
+            async for _ in signals:
+                note(launch, "retires")
+                return
     finally:
         with trio.CancelScope(shield=True):
             await trio.sleep(0.05)
@@ -37,6 +40,14 @@ async def stubborn(launch: Launch, config: Config, ready: Callable[[], None]) ->
     with trio.CancelScope(shield=True):
         ready()
         await trio.sleep_forever()
+
+
+async def unwilling(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Go on when told to retire."""
+    with trio.open_signal_receiver(RETIRE) as signals:
+        ready()
+        async for _ in signals:
+            pass
 
 
 async def blocked(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
@@ -83,7 +94,7 @@ async def brood(launch: Launch, config: Config, ready: Callable[[], None]) -> No
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Do as the launch says."""
     note(launch, f"started {os.getpid()}")
-    bodies = (steady, stubborn, blocked, mute, crash, misled, lonely, brood)
+    bodies = (steady, stubborn, unwilling, blocked, mute, crash, misled, lonely, brood)
     await {body.__name__: body for body in bodies}[launch.bind or ""](launch, config, ready)
 
 

@@ -43,6 +43,17 @@ def test_games_recipes_have_the_papers_numbers():
         ("reward.anchor_low=0.9", "reward.anchor_low"),
         ("bus.silence_s=1.0", "bus.silence_s"),
         ("engine.context_tokens=128", "engine.context_tokens"),
+        ("actors.agents=many", "$.actors.agents"),
+        ("actors.agents=-1", "actors.agents"),
+        ("actors.agents_min=9", "actors.agents_min"),
+        ("design.max_tokens=768", "design.max_tokens"),
+        ("learner.lr=nan", "learner.lr"),
+        ("play.window_deadline_s=inf", "play.window_deadline_s"),
+        ("learner.designer_lag=0", "learner.designer_lag"),
+        ("play.win_return=1.5", "play.win_return"),
+        ("bus.max_message_bytes=700_000", "bus.max_message_bytes"),
+        ("bus.call_deadline_s=4000", "bus.call_deadline_s"),
+        ("replay.retain_bytes=-1", "replay.retain_bytes"),
     ],
 )
 def test_a_bad_override_is_one_clear_line(override, says):
@@ -58,6 +69,7 @@ def test_overrides_are_typed_like_the_file():
     assert loaded.model.path == "/some/folder"
     assert loaded.run.seed == 7
     assert loaded.reward.shrink is True
+    assert config.load("nano", ("actors.agents=auto",)).actors.agents == "auto"
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):
@@ -76,7 +88,7 @@ def test_digest_covers_meaning_alone():
     assert config.digest(config.load("nano", ("run.seed=1",))) != config.digest(base)
 
 
-@given(st.floats(min_value=1e-9, max_value=1.0), st.integers(8, 10**6), st.text(min_size=1, max_size=30))
+@given(st.floats(min_value=1e-9, max_value=1.0), st.integers(8, 9_000), st.text(min_size=1, max_size=30))
 def test_dump_is_exact_for_any_value(tmp_path_factory, lr, sequences, path):
     base = config.load("nano")
     changed = msgspec.structs.replace(

@@ -12,10 +12,11 @@ from .messages import FRAME_BYTES, LENGTH
 from .program import Answer, Environment, ProgramError
 
 
-def run(descriptor: int, zygote: int, address_bytes: int) -> NoReturn:
+def run(descriptor: int, zygote: int, raised: walls.Walls) -> NoReturn:
     """The body of a forked child; never returns into the zygote's code."""
     try:
-        serve(walls.enclose(descriptor, zygote, address_bytes))
+        raised.enclose(descriptor, zygote)
+        serve(walls.CHANNEL)
     finally:
         os._exit(1)
 

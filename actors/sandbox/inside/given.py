@@ -1,10 +1,15 @@
 """What every program finds: names that need no import, since designers forget the line, and modules loaded in advance.
 
-Loading them once in the zygote saves each child the time. And where the host is root with an interpreter that only root
-may read, what is not loaded in advance cannot be imported by a child at all.
+Loading them once in the zygote saves each child the time. And what is machine code must be loaded before a child meets
+its program: afterwards no memory becomes executable.
 """
 
 import importlib
+import importlib.machinery
+import importlib.util
+import sys
+import warnings
+from contextlib import suppress
 
 _MODULES = (
     "abc", "bisect", "cmath", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions",
@@ -13,10 +18,10 @@ _MODULES = (
 )  # fmt: skip
 
 _LOADED = (
-    "_strptime", "argparse", "array", "ast", "base64", "binascii", "calendar", "collections.abc", "colorsys",
-    "contextlib", "csv", "ctypes", "difflib", "errno", "graphlib", "html", "inspect", "io", "logging", "pprint",
-    "queue", "sched", "secrets", "shlex", "signal", "struct", "threading", "timeit", "traceback", "unicodedata",
-    "warnings", "weakref", "zlib",
+    "_strptime", "argparse", "array", "ast", "base64", "binascii", "bz2", "calendar", "collections.abc", "colorsys",
+    "contextlib", "csv", "ctypes", "difflib", "errno", "graphlib", "html", "inspect", "io", "logging", "lzma", "pprint",
+    "queue", "sched", "secrets", "shlex", "signal", "socket", "struct", "subprocess", "threading", "timeit",
+    "traceback", "unicodedata", "warnings", "weakref", "zipfile", "zlib",
 )  # fmt: skip
 
 _NAMES = {
@@ -33,13 +38,42 @@ _NAMES = {
 
 
 def _given() -> dict[str, object]:
-    for module in _LOADED:
-        importlib.import_module(module)
+    for module in (*_LOADED, *_machine_code()):
+        with suppress(ImportError), warnings.catch_warnings():  # built without it; or on its way out
+            warnings.simplefilter("ignore", DeprecationWarning)
+            importlib.import_module(module)
     names: dict[str, object] = {module: importlib.import_module(module) for module in _MODULES}
     for module, listed in _NAMES.items():
         names |= {name: getattr(names[module], name) for name in listed.split()}
     return names
 
 
+def _machine_code() -> list[str]:
+    """The standard library's extension modules, those for its own tests and for terminals left out."""
+    wanted = sorted(name for name in sys.stdlib_module_names if "test" not in name and "curses" not in name)
+    extension = importlib.machinery.ExtensionFileLoader
+    return [
+        name
+        for name in wanted
+        if name not in ("readline", "_tkinter", "_dbm", "_gdbm", "nis")
+        and (spec := importlib.util.find_spec(name)) is not None
+        and isinstance(spec.loader, extension)
+    ]
+
+
 GIVEN = _given()
-"""Name to module, class or function; the heavy zygote adds `np`."""
+"""Name to module, class or function; `load_heavy` adds `np`."""
+
+_HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")
+_ANSWERS = (r"$1$", r"$0.5$", r"$1/2$", r"$\frac{1}{2}$", r"$\sqrt{2}x^2+1$", r"$\{1, 2\}$", r"$(1, 2)$", r"$x = 3$")
+"""One of each form that answers come in: what parsing them builds is built once."""
+
+
+def load_heavy() -> None:
+    """What the heavy zygote has beside: numpy, and a math_verify that ran once: children share what it built."""
+    for module in _HEAVY:
+        importlib.import_module(module)
+    GIVEN["np"] = sys.modules["numpy"]
+    mathematics = sys.modules["math_verify"]
+    for answer in _ANSWERS:
+        mathematics.verify(mathematics.parse(answer), mathematics.parse(answer))

@@ -34,60 +34,63 @@ class Environment:
     """One loaded program. Every `reset` builds a new instance, so that a second episode knows nothing of the first.
 
     `random` is reseeded before anything of the program runs: fixed for the module, by the instance's seed for the rest.
+    Every method raises ProgramError and nothing else, whatever the program does in what it hands us.
     """
 
     def __init__(self, source: str, max_turns: int, observation_bytes: int) -> None:
         self.observation_bytes = observation_bytes
-        self.kind = environment_class(execute(source))
-        self.name = self.kind.__name__
-        self.arguments = turn_budget(self.kind, max_turns)
+        module = execute(source)
+        with guarded("class"):
+            self.kind = environment_class(module)
+            self.name = name_of(self.kind)
+        with guarded("construct"):
+            self.arguments = turn_budget(self.kind, max_turns)
         self.instance: Any = None
 
     def reset(self, seed: int) -> Answer:
-        reseed(seed)
         with guarded("construct"):
+            reseed(seed)
             self.instance = self.kind(**self.arguments)
-        reseed(seed)
         with guarded("play"):
+            reseed(seed)
             answer = self.instance.reset(seed)
-        if not (isinstance(answer, tuple) and len(answer) == 2):
-            raise ProgramError("protocol", "play", f"reset must return (observation, info), not {shape(answer)}")
-        return self.observed("reset", answer[0], answer[1], 0.0, False, False)
+            if not (type(answer) is tuple and len(answer) == 2):
+                raise ProgramError("protocol", "play", f"reset must return (observation, info), not {shape(answer)}")
+            return self.observed("reset", answer[0], answer[1], 0.0, False, False)
 
     def step(self, action: str) -> Answer:
         with guarded("play"):
             answer = self.instance.step(action)
-        if not (isinstance(answer, tuple) and len(answer) == 5):
-            wanted = "(observation, reward, terminated, truncated, info)"
-            raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
-        observation, reward, terminated, truncated, info = answer
-        paid, over, cut = number(reward), flag("terminated", terminated), flag("truncated", truncated)
-        return self.observed("step", observation, info, paid, over, cut)
+            if not (type(answer) is tuple and len(answer) == 5):
+                wanted = "(observation, reward, terminated, truncated, info)"
+                raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
+            observation, reward, terminated, truncated, info = answer
+            paid, over, cut = number(reward), flag("terminated", terminated), flag("truncated", truncated)
+            return self.observed("step", observation, info, paid, over, cut)
 
     def solve(self) -> Answer:
         """The reference solution as actions; None where it is only described."""
         with guarded("play"):
             answer = self.instance.solution()
-        actions = None
-        if isinstance(answer, list | tuple):
-            actions = [clean(str(scalar(action))) for action in answer]
-        elif not isinstance(answer, str):
-            raise ProgramError(
-                "protocol", "play", f"solution must return a list of actions or a text, not {shape(answer)}"
-            )
-        return {"is": "solved", "actions": actions}
+            actions = None
+            if is_a(answer, list) or is_a(answer, tuple):
+                actions = [clean(str(scalar(action))) for action in answer]
+            elif not is_a(answer, str):
+                wanted = "a list of actions or a text"
+                raise ProgramError("protocol", "play", f"solution must return {wanted}, not {shape(answer)}")
+            return {"is": "solved", "actions": actions}
 
     def observed(
         self, method: str, text: object, info: object, reward: float, terminated: bool, truncated: bool
     ) -> Answer:
-        if not isinstance(text, str):
+        if not is_a(text, str):
             raise ProgramError("protocol", "play", f"{method}: the observation must be a str, not {shape(text)}")
-        if not isinstance(info, dict):
+        if not is_a(info, dict):
             raise ProgramError("protocol", "play", f"{method}: info must be a dict, not {shape(info)}")
-        text = clean(text)
-        if len(text.encode()) > self.observation_bytes:
+        said = clean(text)  # type: ignore[arg-type]
+        if len(said.encode()) > self.observation_bytes:
             raise ProgramError("protocol", "play", f"{method}: the observation is over {self.observation_bytes} bytes")
-        return {"is": "observed", "text": text, "reward": reward, "terminated": terminated, "truncated": truncated}
+        return {"is": "observed", "text": said, "reward": reward, "terminated": terminated, "truncated": truncated}
 
 
 def execute(source: str) -> types.ModuleType:
@@ -108,14 +111,14 @@ def environment_class(module: types.ModuleType) -> type:
     own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
     playable = [kind for kind in own if all(callable(getattr(kind, name, None)) for name in ("reset", "step"))]
     leaves = [kind for kind in playable if not any(kind in other.__mro__[1:] for other in playable)]
-    chosen = leaves if len(leaves) == 1 else [kind for kind in leaves if kind.__name__.endswith("Env")]
+    chosen = leaves if len(leaves) == 1 else [kind for kind in leaves if name_of(kind).endswith("Env")]
     if len(chosen) != 1:
-        names = ", ".join(kind.__name__ for kind in chosen or own) or "none"
+        names = ", ".join(name_of(kind) for kind in chosen or own) or "none"
         wanted = "one class with reset and step, named …Env where there are several"
         raise ProgramError("protocol", "class", f"needs {wanted}; found: {names}")
     missing = [name for name in METHODS if not callable(getattr(chosen[0], name, None))]
     if missing:
-        raise ProgramError("protocol", "interface", f"{chosen[0].__name__} has no method {' and no '.join(missing)}")
+        raise ProgramError("protocol", "interface", f"{name_of(chosen[0])} has no method {' and no '.join(missing)}")
     return chosen[0]
 
 
@@ -136,6 +139,8 @@ def guarded(stage: Stage) -> Iterator[None]:
     """The program's exceptions, SystemExit and KeyboardInterrupt included, become ProgramError."""
     try:
         yield
+    except ProgramError:
+        raise
     except BaseException as error:
         raise ProgramError("exception", stage, described(error)) from None
 
@@ -148,9 +153,9 @@ def described(error: BaseException) -> str:
             line = trace.tb_lineno
         trace = trace.tb_next
     try:
-        text = f"{type(error).__name__}: {error}"
+        text = f"{name_of(type(error))}: {error}"
     except BaseException:
-        text = type(error).__name__
+        text = name_of(type(error))
     return text if line is None else f"{text} (line {line})"
 
 
@@ -191,9 +196,20 @@ def scalar(value: object) -> object:
 
 def shape(value: object) -> str:
     """What a value is, for a person."""
-    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, tuple | list) else type(value).__name__
+    exact = type(value) is tuple or type(value) is list
+    return f"a {name_of(type(value))} of {len(value)}" if exact else name_of(type(value))  # type: ignore[arg-type]
+
+
+def name_of(kind: type) -> str:
+    """The name of a class, which its metaclass cannot forge."""
+    return str(type.__dict__["__name__"].__get__(kind))
+
+
+def is_a(value: object, kind: type) -> bool:
+    """isinstance, but for what a value says of its own class."""
+    return issubclass(type(value), kind)
 
 
 def clean(text: str) -> str:
     """Lone surrogates escaped, so that the text is UTF-8."""
-    return text.encode(errors="backslashreplace").decode()
+    return str.encode(text, errors="backslashreplace").decode()

@@ -1,18 +1,24 @@
-"""What a child gives up before it meets a program: descriptors, privileges, resources.
+"""What a child gives up before it meets a program: descriptors, privileges, resources, files, system calls.
 
 The order matters. The channel moves to a high descriptor first: were it 1 or 2, a program's `print` would forge frames.
-PDEATHSIG comes after the change of user, which clears it.
+PDEATHSIG comes after the change of user, which clears it; Landlock and the filter need no-new-privileges; the filter
+comes last, since it forbids most of the rest.
 """
 
 import ctypes
-import fcntl
 import os
 import resource
 import signal
+import sys
+
+from .landlock import restrict, ruleset
+from .seccomp import Filter
 
 CHANNEL = 24
+RULES = 25
 OPEN_FILES = 32
 CPU_S = 60
+NICE = 5
 NOBODY = 65534
 
 _PR_SET_PDEATHSIG = 1
@@ -22,10 +28,73 @@ _PR_SET_NO_NEW_PRIVS = 38
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+class Walls:
+    """What a zygote prepares once, for every child to raise around itself.
+
+    `layers` may name limits, landlock, seccomp and sealed (seccomp without any opening of files). Raises OSError where
+    this machine lacks one of them.
+    """
+
+    def __init__(self, layers: frozenset[str], memory_bytes: int) -> None:
+        self._address_bytes = address_space() + memory_bytes if "limits" in layers else None
+        self._rules = ruleset(filter(None, sys.path)) if "landlock" in layers else None
+        self._filter = Filter(reading="sealed" not in layers) if "seccomp" in layers else None
+
+    def enclose(self, descriptor: int, zygote: int) -> None:
+        """Raise them around this process. Beside /dev/null only `descriptor` stays open, as CHANNEL."""
+        os.dup2(descriptor, CHANNEL)
+        if self._rules is not None:
+            os.dup2(self._rules, RULES)  # opened early, so it has a low number
+        for standard in (0, 2):
+            os.dup2(1, standard)  # the zygote's standard output is /dev/null
+        os.closerange(3, CHANNEL)
+        os.closerange(CHANNEL + 1 if self._rules is None else RULES + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        die_with(zygote)
+        control(_PR_SET_NO_NEW_PRIVS, 1)
+        control(_PR_SET_DUMPABLE, 0)
+        os.nice(NICE)
+        if self._rules is not None:
+            restrict(RULES)
+            os.close(RULES)
+        if self._address_bytes is not None:
+            limit(self._address_bytes)
+        if self._filter is not None:
+            self._filter.put_on()
+
+
+def limit(address_bytes: int) -> None:
+    """The limits of resources, hard ones."""
+    for what, most in (
+        (resource.RLIMIT_AS, address_bytes),
+        (resource.RLIMIT_CPU, CPU_S),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_NPROC, 0),
+    ):
+        resource.setrlimit(what, (most, most))
+
+
 def address_space() -> int:
     """Virtual size of this process, in bytes."""
+    return pages()[0] * resource.getpagesize()
+
+
+def private_pages() -> int:
+    """Resident pages of this process that no file backs."""
+    _, resident, shared, *_ = pages()
+    return resident - shared
+
+
+def pages() -> list[int]:
+    """What the kernel counts of this process: size, resident and shared pages, and more."""
     with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+        return [int(word) for word in file.read().split()]
 
 
 def control(option: int, value: int) -> None:
@@ -39,31 +108,3 @@ def die_with(parent: int) -> None:
     control(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-
-
-def enclose(descriptor: int, zygote: int, address_bytes: int) -> int:
-    """Raise every wall around this process; return the channel's descriptor, the only open one beside /dev/null."""
-    channel = fcntl.fcntl(descriptor, fcntl.F_DUPFD, CHANNEL)
-    null = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(null, standard)
-    os.closerange(3, channel)
-    os.closerange(channel + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    die_with(zygote)
-    control(_PR_SET_NO_NEW_PRIVS, 1)
-    control(_PR_SET_DUMPABLE, 0)
-    for what, most in (
-        (resource.RLIMIT_AS, address_bytes),
-        (resource.RLIMIT_CPU, CPU_S),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_MEMLOCK, 0),
-        (resource.RLIMIT_NOFILE, OPEN_FILES),
-        (resource.RLIMIT_NPROC, 0),
-    ):
-        resource.setrlimit(what, (most, most))
-    return channel

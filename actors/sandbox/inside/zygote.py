@@ -1,13 +1,12 @@
 """The fork server: one trusted process that forks a child for every episode and never runs a program itself.
 
 The control socket keeps message boundaries. Host to zygote: FORK with the child's end of the episode's channel.
-Zygote to host: READY once; BORN with the child's pidfd, or FAILED (errno), for every fork; ENDED (wait status) for
-every child. Its end, or the host's death, ends the zygote and with it every child.
+Zygote to host: READY (its private pages) once; BORN with the child's pidfd, or FAILED (errno), for every fork; ENDED
+(wait status) for every child. Its end, or the host's death, ends the zygote and with it every child.
 """
 
 import array
 import gc
-import importlib
 import os
 import select
 import socket
@@ -17,32 +16,33 @@ from . import child, given, walls
 from .messages import BORN, ENDED, FAILED, MESSAGE, READY
 
 
-def main(control: int, host: int, heavy: bool, memory_bytes: int) -> None:
+def main(control: int, host: int, heavy: bool, memory_bytes: int, layers: frozenset[str]) -> None:
     """Serve until the host closes the control socket."""
-    walls.die_with(host)
+    if "namespaces" not in layers:  # there no parent can be seen
+        walls.die_with(host)
     if heavy:
-        given.GIVEN["np"] = importlib.import_module("numpy")
-        importlib.import_module("math_verify")
+        given.load_heavy()
     # What exists now is never garbage; collecting it in a child would only copy pages.
     gc.collect()
     gc.freeze()
     with suppress(ConnectionError):  # the host left without reading to the end
-        Zygote(socket.socket(fileno=control), walls.address_space() + memory_bytes).serve()
+        Zygote(socket.socket(fileno=control), walls.Walls(layers, memory_bytes)).serve()
+    os._exit(0)  # at once: nothing here needs an interpreter's farewell
 
 
 class Zygote:
     """The loop over the control socket and the ends of the children."""
 
-    def __init__(self, control: socket.socket, address_bytes: int) -> None:
+    def __init__(self, control: socket.socket, raised: walls.Walls) -> None:
         self.control = control
-        self.address_bytes = address_bytes
+        self.walls = raised
         self.pid = os.getpid()
         self.children: dict[int, tuple[int, int]] = {}  # pidfd: number, pid
         self.events = select.epoll()
 
     def serve(self) -> None:
         self.events.register(self.control, select.EPOLLIN)
-        self.tell(READY, 0, 0)
+        self.tell(READY, 0, walls.private_pages())
         while True:
             for descriptor, _ in self.events.poll():
                 if descriptor in self.children:
@@ -64,7 +64,7 @@ class Zygote:
             self.tell(FAILED, number, error.errno or 0)
         else:
             if pid == 0:
-                child.run(descriptor, self.pid, self.address_bytes)
+                child.run(descriptor, self.pid, self.walls)
             pidfd = os.pidfd_open(pid)
             self.children[pidfd] = (number, pid)
             self.events.register(pidfd, select.EPOLLIN)

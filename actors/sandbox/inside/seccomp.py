@@ -1,0 +1,84 @@
+"""The filter of system calls: an allow-list as a classic BPF program, installed for good by the process it binds.
+
+Layout of the program and of what it reads: linux/filter.h, linux/seccomp.h, seccomp(2).
+"""
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterator
+
+from . import calls
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32 = 0x40000000
+"""On x86-64 the bit that asks for the table of another ABI."""
+
+_NOT_READING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND | (os.O_TMPFILE & ~os.O_DIRECTORY) | os.O_PATH
+_PROT_EXEC = 4
+_PR_SET_SECCOMP, _FILTER_MODE = 22, 2
+
+Instruction = tuple[int, int, int, int]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
+
+
+class Filter:
+    """A filter, assembled once, that any number of processes may put on. Raises OSError where it is unknown here."""
+
+    def __init__(self, reading: bool) -> None:
+        machine = os.uname().machine
+        if machine not in _AUDIT:
+            raise OSError(errno.ENOSYS, f"no table of system calls for {machine}")
+        packed = b"".join(struct.pack("=HBBI", *each) for each in program(machine, reading))
+        self._instructions = ctypes.create_string_buffer(packed, len(packed))
+        self._program = _Program(len(packed) // 8, ctypes.addressof(self._instructions))
+
+    def put_on(self) -> None:
+        """Bind this process and all that come of it. Needs no-new-privileges. Raises OSError."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.byref(self._program), 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP)")
+
+
+def program(machine: str, reading: bool) -> list[Instruction]:
+    """The instructions: (code, jump if true, jump if false, constant). Three returns at the end serve all jumps."""
+    checks = [
+        *((number, _ALLOW) for number in calls.numbered(calls.ALLOWED, machine).values()),
+        *((number, _KILL) for number in calls.numbered(calls.KILLED, machine).values()),
+    ]
+    conditions = list(_conditions(machine, reading))
+    returns = (_REFUSE, _ALLOW, _KILL)
+    body = len(checks) + len(conditions)
+
+    def away(at: int, verdict: int) -> int:
+        return body - at - 1 + returns.index(verdict)
+
+    beyond = [(_AT_LEAST, away(-1, _KILL), 0, _X32)] if machine == "x86_64" else []
+    return [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, _AUDIT[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+        *beyond,
+        *((_EQUAL, away(at, verdict), 0, number) for at, (number, verdict) in enumerate(checks)),
+        *conditions,
+        *((_RETURN, 0, 0, verdict) for verdict in returns),
+    ]
+
+
+def _conditions(machine: str, reading: bool) -> Iterator[Instruction]:
+    """Allow a call whose flags have none of the bits; the low half of an argument comes first on both machines."""
+    for table, bits in ((calls.NOT_EXECUTABLE, _PROT_EXEC), (calls.READ_ONLY if reading else {}, _NOT_READING)):
+        for name, number in calls.numbered(table, machine).items():
+            yield _EQUAL, 0, 4, number
+            yield _LOAD, 0, 0, _ARGUMENTS + 8 * calls.FLAGS[name]
+            yield _ANY_BIT, 0, 1, bits
+            yield _RETURN, 0, 0, _REFUSE
+            yield _RETURN, 0, 0, _ALLOW

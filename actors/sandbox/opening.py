@@ -1,0 +1,68 @@
+"""The way into a sandbox: climb down the ladder of tiers until one holds."""
+
+import os
+import resource
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import trio
+
+from actors.sandbox.host import Sandbox
+from actors.sandbox.tiers import LADDER, TIERS, Layers
+from spade.config import Sandbox as Limits
+from spade.errors import RunError
+
+DESCRIPTORS_EACH = 4  # an admission has two children, each a channel and a pidfd
+DESCRIPTORS_BESIDE = 256
+
+
+@asynccontextmanager
+async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
+    """A sandbox of the tier that `limits` asks for; leaving it kills every child. Raises RunError where none holds."""
+    if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
+        raise RunError(
+            "the sandbox needs Linux (5.4 or newer); elsewhere run it in a Linux container or virtual machine"
+        )
+    _allow_descriptors(DESCRIPTORS_EACH * limits.episodes + DESCRIPTORS_BESIDE)
+    breaches = []
+    async with AsyncExitStack() as stack:
+        for tier in LADDER if limits.tier == "auto" else (limits.tier,):
+            sandbox = await stack.enter_async_context(open_layers(TIERS[tier], limits))
+            breach = await sandbox.breach()
+            if not breach:
+                yield sandbox
+                return
+            breaches.append(f"{tier}: {breach}")
+            await stack.aclose()
+    raise RunError(
+        f"no sandbox holds here ({'; '.join(breaches)}): `spade doctor` says what would help; "
+        "for programs of your own alone, --set sandbox.tier=none"
+    )
+
+
+@asynccontextmanager
+async def open_layers(layers: Layers, limits: Limits) -> AsyncIterator[Sandbox]:
+    """A sandbox with just these layers, unproven; leaving it kills every child."""
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            sandbox = Sandbox(layers, limits, nursery)
+            nursery.start_soon(sandbox.watch)
+            yield sandbox
+        except Exception as error:  # raised again below, outside of the nursery and so not in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+def _allow_descriptors(count: int) -> None:
+    """Raise this process's own limit, and with it the zygotes', where it is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+        except (ValueError, OSError):
+            reason = f"needs {count} open files, {hard} are allowed here (ulimit -Hn); ask for fewer episodes"
+            raise RunError(f"sandbox.episodes: {reason}") from None

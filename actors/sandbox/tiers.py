@@ -1,0 +1,97 @@
+"""The ladder of walls: which layers stand together, how a zygote starts behind them, and attacks that prove them.
+
+A tier is chosen by what it does here, not by versions: a program makes every attack below, and all must be refused.
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spade.config import Tier
+
+Layers = frozenset[str]
+
+TIERS: dict[Tier, Layers] = {
+    "namespaces": frozenset({"limits", "namespaces", "landlock", "seccomp"}),
+    "landlock": frozenset({"limits", "landlock", "seccomp"}),
+    "seccomp": frozenset({"limits", "seccomp", "sealed"}),
+    "none": frozenset({"limits"}),
+}
+"""`sealed` is seccomp without any opening of files; `none` is for one's own programs alone."""
+
+LADDER: tuple[Tier, ...] = ("namespaces", "landlock", "seccomp")
+"""What "auto" tries, strongest first."""
+
+LIMITED = "take memory without end"
+"""What is refused even without walls."""
+
+ATTACKS = {
+    "read a file": "open('/etc/passwd').read()",
+    "read the environment of the host": "open('/proc/self/environ', 'rb').read()",
+    "write a file": "os.open('/tmp', os.O_WRONLY | os.O_TMPFILE)",
+    "start a process": "os.fork() or os._exit(0)",
+    "open the network": "import socket; socket.socket()",
+    "signal another process": "os.kill(os.getppid(), 0)",
+    "trace a process": "import ctypes\n        if ctypes.CDLL(None).ptrace(0, 0, 0, 0) != 0: raise OSError",
+    "run bytes as code": "import mmap; mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)",
+    LIMITED: "bytearray(2**40)",
+}
+
+_ATTACKER = """
+class AttackerEnv:
+    def reset(self, seed):
+        return "ready", {{}}
+    def step(self, action):
+        {attack}
+        return "succeeded", 0.0, True, False, {{}}
+    def solution(self):
+        return []
+    def close(self):
+        pass
+"""
+
+
+def attacker(what: str) -> str:
+    """A program that attacks when it steps, and says "succeeded" where it was not stopped."""
+    return _ATTACKER.format(attack=ATTACKS[what])
+
+
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+
+
+def bubblewrap() -> Sequence[str]:
+    """The command that puts what follows it into namespaces where it sees the interpreter and no network.
+
+    It is process 1 there, so that its end is the end of all; it ends when its control socket does. (Not by
+    --die-with-parent: killed while it raises the namespaces, bubblewrap leaves a process behind.) Raises
+    FileNotFoundError where bubblewrap is missing.
+    """
+    command = shutil.which("bwrap")
+    if command is None:
+        raise FileNotFoundError("bwrap (the package bubblewrap) is not installed")
+    root = os.geteuid() == 0
+    # Root needs no user namespace, and inside of one could not become nobody.
+    private = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    rights = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
+    shown = [word for path in _shown() for word in (*folders_above(path), "--ro-bind", str(path), str(path))]
+    return [command, "--as-pid-1", *private, *rights, *shown, "--proc", "/proc", "--chdir", "/"]
+
+
+def _shown() -> Iterator[Path]:
+    """What the interpreter needs: itself, its libraries, the system's, and our code behind the wall."""
+    inside, binaries = str(Path(__file__).parent / "inside"), str(Path(sys.executable).parent)
+    interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, binaries, *sysconfig.get_paths().values()]
+    kept: list[Path] = []
+    for path in sorted({Path(each) for each in (*interpreter, inside, *_SYSTEM) if Path(each).is_dir()}):
+        if not any(path.is_relative_to(other) for other in kept):
+            kept.append(path)
+    yield from kept
+
+
+def folders_above(path: Path) -> Iterator[str]:
+    """Bubblewrap's options that make the folders above a path for all to pass; by itself it makes them private."""
+    for folder in reversed(path.parents[:-1]):
+        yield from ("--perms", "0755", "--dir", str(folder))

@@ -1,0 +1,107 @@
+"""The actors that one supervisor keeps up: as many of each role as are wanted, which may change at any time.
+
+The wanted counts live here, in the supervisor, and nowhere else: they begin as the config's, change with each order and
+are told with each report. So they outlive a replay service that restarts, and end with the command that has them: a
+resumed `spade up` starts the config's counts again (`--set actors.agents=8` changes those for good).
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from spade.config import Config
+from spade.errors import RunError
+from spade.process import Launch
+from spade.protocol import Orders, Role
+from spade.supervise import Supervisor
+
+log = logging.getLogger(__name__)
+
+
+class Actors:
+    """Starts the lowest indices that are free, drains the highest; what it is not asked to change goes on.
+
+    Who is drained finishes its leases, of which none is longer than `lease_s`. An engine or env-runner leaves at once:
+    what it was asked is asked elsewhere, or its plays are given back.
+
+    wanted  how many of each role to keep up
+    fixed   whether an order gave the number of agents, which is then not the autoscaler's any more
+    """
+
+    def __init__(
+        self, supervisor: Supervisor, launch: Callable[[Role, int], Launch], lease_s: float, nursery: trio.Nursery
+    ) -> None:
+        self.wanted: dict[Role, int] = {}
+        self.fixed = False
+        self._supervisor = supervisor
+        self._launch = launch
+        self._lease_s = lease_s
+        self._nursery = nursery
+        self._up: dict[Role, dict[int, Launch]] = {}
+        self._leaving: set[Launch] = set()
+
+    def begin(self, counts: Mapping[Role, int]) -> None:
+        """Start the first ones; without them the supervisor cannot go on."""
+        self._want(counts, vital=True)
+
+    def scale(self, counts: Mapping[Role, int]) -> None:
+        """Have so many of these roles. One that cannot be made ready is given up alone, and wanted no more."""
+        self._want(counts, vital=False)
+
+    def obey(self, orders: Orders) -> None:
+        """Drain what is named, which is then wanted no more, and have the counts."""
+        for name in orders.drain:
+            for role, up in self._up.items():
+                for index in [index for index, launch in up.items() if launch.name == name]:
+                    self.wanted[role] -= 1
+                    self._stop(role, index)
+                    self.fixed |= role == "agent"
+        self.fixed |= "agent" in orders.counts
+        self.scale(orders.counts)
+
+    def _want(self, counts: Mapping[Role, int], vital: bool) -> None:
+        for role, count in counts.items():
+            up = self._up.setdefault(role, {})
+            self.wanted[role] = count
+            while len(up) > count:
+                self._stop(role, max(up))
+            while len(up) < count:
+                self._start(role, vital)
+
+    def _start(self, role: Role, vital: bool) -> None:
+        up, index = self._up[role], 0
+        # One that is leaving still has its name and its address.
+        while index in up or self._launch(role, index) in self._leaving:
+            index += 1
+        up[index] = self._launch(role, index)
+        self._nursery.start_soon(self._add, role, index, up[index], vital)
+
+    async def _add(self, role: Role, index: int, launch: Launch, vital: bool) -> None:
+        if self._up[role].get(index) is not launch:
+            return  # it was drained before it was started
+        try:
+            await self._supervisor.add(launch, vital=vital)
+        except RunError as error:
+            if self._up[role].get(index) is not launch:
+                return  # it was drained before it was ready
+            if vital:
+                raise
+            log.error("%s; wanted no more", error)
+            del self._up[role][index]
+            self.wanted[role] -= 1
+
+    def _stop(self, role: Role, index: int) -> None:
+        launch = self._up[role].pop(index)
+        self._leaving.add(launch)
+        self._nursery.start_soon(self._drain, launch)
+
+    async def _drain(self, launch: Launch) -> None:
+        if any(process.name == launch.name for process in self._supervisor.processes()):
+            await self._supervisor.retire(launch.name, self._lease_s)
+        self._leaving.discard(launch)
+
+
+def longest_lease_s(config: Config) -> float:
+    """No designer or agent has anything in hand for longer."""
+    return max(config.play.lease_s, config.design.lease_s)

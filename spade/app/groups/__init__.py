@@ -1,0 +1,1 @@
+"""The groups of commands below `spade`, a module for those that belong together."""

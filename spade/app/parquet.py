@@ -1,0 +1,52 @@
+"""Rows into a Parquet file whose schema is that of the record, not guessed from what happens to be in it."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow
+from msgspec import inspect
+from pyarrow import parquet
+
+BATCH = 256  # rows turned into columns at once
+
+
+def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[str, Any]]) -> None:
+    """One row a record: its `key`, then the fields of `kind`."""
+    fields = [pyarrow.field("key", pyarrow.string(), nullable=False), *_fields(kind)]
+    schema = pyarrow.schema(fields)
+    left = iter(rows)
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        while batch := list(islice(left, BATCH)):
+            writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
+
+
+def _fields(kind: type[msgspec.Struct]) -> Iterator[Any]:
+    described = inspect.type_info(kind)
+    assert isinstance(described, inspect.StructType)
+    return (pyarrow.field(field.name, _column(field.type)) for field in described.fields)
+
+
+def _column(described: inspect.Type) -> Any:
+    match described:
+        case inspect.UnionType(types=types):
+            (value,) = [one for one in types if not isinstance(one, inspect.NoneType)]
+            return _column(value)
+        case inspect.StructType(cls=cls):
+            return pyarrow.struct(list(_fields(cls)))
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
+            return pyarrow.list_(_column(item))
+        case inspect.TupleType(item_types=(item, *_)):  # runs (version, count): all of one type
+            return pyarrow.list_(_column(item))
+        case inspect.BoolType():
+            return pyarrow.bool_()
+        case inspect.IntType():
+            return pyarrow.int64()
+        case inspect.FloatType():
+            return pyarrow.float64()
+        case inspect.StrType() | inspect.LiteralType():
+            return pyarrow.string()
+        case _:
+            raise TypeError(f"no Parquet column for {described}")

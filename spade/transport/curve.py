@@ -1,0 +1,173 @@
+"""CURVE on a socket: who must have it, the allow-list a server asks (ZAP), failed handshakes told at either end.
+
+ipc:// is guarded by the mode of its folder and has no keys. tcp:// has them wherever `bus.keys` names a folder, and
+beyond loopback there is no tcp without them. libzmq asks for each handshake over an inproc socket of the server's
+context (ZAP, RFC 27), and tells of failed ones over another; both are read by tasks of ours, there are no threads.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+import zmq
+from zmq.utils import z85
+from zmq.utils.monitor import parse_monitor_message
+
+from spade.config import Bus, is_local
+from spade.errors import BusError, ConfigError
+from spade.transport import keys
+from spade.transport.pump import Context, background
+
+_ZAP = "inproc://zeromq.zap.01"
+_DOMAIN = b"spade"
+_ALLOWED, _UNLISTED = b"200", b"400"
+_FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+
+log = logging.getLogger(__name__)
+
+
+class Failure(NamedTuple):
+    """A handshake that failed; `final` where another try would fail as well."""
+
+    reason: str
+    final: bool
+
+
+def has_keys(address: str, bus: Bus) -> bool:
+    """Whether `address` is spoken to under CURVE.
+
+    Raises ConfigError where it must be and there are no keys, BusError for what is no address.
+    """
+    if address.startswith("ipc://"):
+        return False
+    if not address.startswith("tcp://"):
+        raise BusError(f"{address}: is no address; write ipc://PATH or tcp://HOST:PORT")
+    if not (bus.keys or is_local(address)):
+        raise ConfigError(
+            f"{address} is not on this machine alone and needs keys: `spade keys new DIR`, then --set bus.keys=DIR"
+        )
+    return bool(bus.keys)
+
+
+def secure_server(socket: zmq.Socket[bytes], folder: Path) -> None:
+    """Before bind: let in only whom the gatekeeper of the socket's context allows. Raises ConfigError."""
+    pair = keys.server_pair(folder)
+    socket.curve_server = True
+    socket.curve_publickey, socket.curve_secretkey = pair
+    socket.zap_domain = _DOMAIN
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # with nobody at the gate nobody comes in
+
+
+def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
+    """Before connect: show our key, and speak to the holder of the services' key alone. Raises ConfigError."""
+    pair = keys.client_pair(folder)
+    socket.curve_publickey, socket.curve_secretkey = pair
+    socket.curve_serverkey = keys.server_public(folder)
+
+
+@asynccontextmanager
+async def gate(folder: Path) -> AsyncIterator[Context]:
+    """A context whose servers let in only clients on the allow-list of `folder`; libzmq has one gate a context.
+
+    The sockets made in the block are closed in it.
+    """
+    context: Context = zmq.Context()
+    keeper = _Gatekeeper(context, folder)
+    try:
+        async with background(keeper.run):
+            yield context
+    finally:
+        keeper.close()
+        with trio.CancelScope(shield=True):  # at most the linger of what was closed
+            await trio.to_thread.run_sync(context.term)
+
+
+class _Gatekeeper:
+    """Answers libzmq whether a client's key is on the allow-list."""
+
+    def __init__(self, context: Context, folder: Path) -> None:
+        self._folder = folder
+        self._refused = 0
+        self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
+        self._socket.linger = 0
+        self._socket.bind(_ZAP)
+
+    async def run(self) -> None:
+        """The gate's task, for as long as the server's socket is open."""
+        await _arrivals(self._socket, self._answer)
+
+    def close(self) -> None:
+        """Close the gate: after the server's socket."""
+        self._socket.close()
+
+    def _answer(self, frames: list[bytes]) -> None:
+        version, request, _, peer, _, mechanism, *credentials = frames
+        name = self._name(mechanism, credentials)
+        if name is None:
+            self._note_refusal(peer.decode(errors="replace"))
+        status = (_UNLISTED, b"not on the allow-list") if name is None else (_ALLOWED, b"")
+        user = b"" if name is None else name.encode()
+        self._socket.send_multipart([version, request, *status, user, b""])
+
+    def _note_refusal(self, peer: str) -> None:
+        self._refused += 1
+        if self._refused & (self._refused - 1) == 0:  # the 1st, 2nd, 4th …: a flood must not fill the log
+            log.warning("refused %d keys that are not on the allow-list so far; the last from %s", self._refused, peer)
+
+    def _name(self, mechanism: bytes, credentials: list[bytes]) -> str | None:
+        if mechanism != b"CURVE" or len(credentials) != 1:
+            return None
+        try:
+            return keys.allowed(self._folder).get(z85.encode(credentials[0]))
+        except ConfigError as error:
+            log.error("nobody is let in: %s", error)
+            return None
+
+
+class Watch:
+    """Tells of each handshake that fails on a socket; made before the socket binds or connects."""
+
+    def __init__(self, socket: zmq.Socket[bytes], on_failure: Callable[[Failure], None]) -> None:
+        self._watched = socket
+        self._on_failure = on_failure
+        self._monitor: zmq.Socket[bytes] = socket.get_monitor_socket(_FAILED)
+
+    async def run(self) -> None:
+        """The watch's task, for as long as the socket is open."""
+        await _arrivals(self._monitor, self._heard)
+
+    def close(self) -> None:
+        """End the watch: before the socket closes."""
+        self._watched.disable_monitor()
+        self._monitor.close()
+
+    def _heard(self, frames: list[bytes]) -> None:
+        event = parse_monitor_message(frames)
+        self._on_failure(_failure(event["event"], event["value"]))
+
+
+def _failure(event: int, value: int) -> Failure:
+    """What an event of libzmq means to the end that hears it."""
+    match event:
+        case zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            return Failure(
+                "our key is not on the service's allow-list; `spade keys new DIR HOST` makes one that is",
+                final=value == int(_UNLISTED),
+            )
+        case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
+            return Failure("one end has keys and the other none; --set bus.keys=DIR names those of the run", final=True)
+        case _:
+            return Failure("the handshake fails; is server.key in bus.keys the one of this run?", final=False)
+
+
+async def _arrivals(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> None:
+    """Handle what arrives on a socket that nobody else touches: so each look at EVENTS is the newest."""
+    while True:
+        if int(socket.get(zmq.EVENTS)) & zmq.POLLIN:
+            handle(socket.recv_multipart(zmq.NOBLOCK))
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.wait_readable(socket.fileno())

@@ -1,0 +1,62 @@
+"""What a process waits for: every wait has a holder, who can end it, and a beginning."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from spade.protocol import Process, Wait
+
+
+class Waits:
+    """The waits of one process that are open now; they travel with its heartbeats. `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open: dict[object, tuple[str, str, float]] = {}
+
+    @contextmanager
+    def on(self, holder: str, what: str, since: float | None = None) -> Iterator[None]:
+        """Wait for `holder` to bring `what` for the length of the block; `since` where the wait began before."""
+        key = object()
+        self._open[key] = (holder, what, self._clock() if since is None else since)
+        try:
+            yield
+        finally:
+            del self._open[key]
+
+    def report(self) -> tuple[Wait, ...]:
+        """One Wait for each holder and thing: how many, and the age of the oldest, s."""
+        now, found = self._clock(), dict[tuple[str, str], list[float]]()
+        for holder, what, since in self._open.values():
+            found.setdefault((holder, what), []).append(now - since)
+        return tuple(Wait(holder, what, len(ages), max(ages)) for (holder, what), ages in found.items())
+
+
+def told(wait: Wait, processes: Sequence[Process] = ()) -> str:
+    """A wait in one line; `processes` tell where its holder is not well."""
+    times = f" ×{wait.count}" if wait.count > 1 else ""
+    states = [process.state for process in processes if process.name == wait.holder and process.state != "ready"]
+    ill = f" ({states[-1]})" if states else ""
+    why = f": {wait.why}" if wait.why else ""
+    return f"{wait.who} waits {wait.for_s:.1f} s for {wait.holder}{ill}, {wait.what}{times}{why}"
+
+
+def picture(waits: Sequence[Wait], processes: Sequence[Process] = ()) -> list[str]:
+    """Who waits for whom and for how long, a line a wait, the longest first."""
+    return [told(wait, processes) for wait in sorted(waits, key=lambda wait: (-wait.for_s, wait.who, wait.holder))]
+
+
+def ends(waits: Sequence[Wait]) -> list[Wait]:
+    """Where the chains of waits end: the longest wait for each holder that waits for nobody, the longest first."""
+    waiting = {wait.who for wait in waits}
+    longest: dict[str, Wait] = {}
+    for wait in sorted(waits, key=lambda wait: -wait.for_s):
+        if wait.holder not in waiting:
+            longest.setdefault(wait.holder, wait)
+    return list(longest.values())
+
+
+def signed(waits: Sequence[Wait], who: str) -> tuple[Wait, ...]:
+    """The waits with the name of whose they are."""
+    return tuple(msgspec.structs.replace(wait, who=who) for wait in waits)

@@ -1,0 +1,178 @@
+"""Two actor hosts in network namespaces of their own join a learner host under CURVE, lose their link, come back."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from replay.records import Play
+from replay.store import open_reader
+from spade.config import load
+
+SPADE = [sys.executable, "-m", "spade.app.cli"]
+LEARNER, PORT = "10.77.0.1", 5_555
+HOSTS = {"a": "10.77.0.2", "b": "10.77.0.3"}
+SETTINGS = (
+    "design.active_environments=6", "design.round_jobs=3", "play.group_size=4", "play.window_chunks=1",
+    "learner.batch_sequences=16", "actors.agents=0", "bus.silence_s=3.0",
+)  # fmt: skip
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+class Network:
+    """A learner host and actor hosts, each a network namespace with a cable to the learner's."""
+
+    def __init__(self) -> None:
+        self._mark = f"spade-{os.getpid()}"
+        self._running: list[subprocess.Popen[str]] = []
+
+    def lay(self) -> None:
+        ip("netns", "add", self.space("l"))
+        ip("-n", self.space("l"), "link", "set", "lo", "up")
+        ip("-n", self.space("l"), "addr", "add", f"{LEARNER}/32", "dev", "lo")
+        for host, address in HOSTS.items():
+            ip("netns", "add", self.space(host))
+            ip("-n", self.space(host), "link", "set", "lo", "up")
+            ends = ["peer", "name", "wire", "netns", self.space(host)]
+            ip("-n", self.space("l"), "link", "add", f"to-{host}", "type", "veth", *ends)
+            ip("-n", self.space(host), "addr", "add", f"{address}/32", "dev", "wire")
+            ip("-n", self.space(host), "link", "set", "wire", "up")
+            self.plug(host)
+            ip("-n", self.space(host), "route", "add", LEARNER, "dev", "wire")
+
+    def plug(self, host: str) -> None:
+        ip("-n", self.space("l"), "link", "set", f"to-{host}", "up")
+        ip("-n", self.space("l"), "route", "add", HOSTS[host], "dev", f"to-{host}", "src", LEARNER)
+
+    def unplug(self, host: str) -> None:
+        ip("-n", self.space("l"), "link", "set", f"to-{host}", "down")
+
+    def space(self, host: str) -> str:
+        return f"{self._mark}-{host}"
+
+    def command(self, host: str, *words: str) -> list[str]:
+        return ["ip", "netns", "exec", self.space(host), *SPADE, *words]
+
+    def start(self, host: str, *words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            self.command(host, *words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._running.append(process)
+        return process
+
+    def roll_up(self) -> None:
+        for process in self._running:
+            process.kill()
+            process.communicate()
+        for host in ("l", *HOSTS):
+            subprocess.run(["ip", "netns", "del", self.space(host)], check=False, capture_output=True)
+
+
+@contextmanager
+def network() -> Iterator[Network]:
+    if shutil.which("ip") is None:
+        pytest.skip("there is no `ip` (package iproute2)")
+    net = Network()
+    try:
+        try:
+            net.lay()
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"network namespaces are not allowed here: {error.stderr.strip()}")
+        yield net
+    finally:
+        net.roll_up()
+
+
+class Run:
+    """The run on the learner's host, seen through its store and through `spade status` there."""
+
+    def __init__(self, net: Network, path: Path) -> None:
+        self._net = net
+        self.path = path
+
+    def status(self) -> dict:
+        done = subprocess.run(
+            self._net.command("l", "status", str(self.path), "--json"), check=True, capture_output=True, text=True
+        )
+        return json.loads(done.stdout)
+
+    def agents(self) -> list[str]:
+        """The states of the agents, as their hosts said last."""
+        return [process["state"] for process in self.status()["processes"] if process["role"] == "agent"]
+
+    def finished(self) -> dict[str, Play]:
+        """The plays whose end was acknowledged, by id."""
+        if not (self.path / "store" / "data.mdb").exists():
+            return {}
+        with open_reader(self.path / "store") as store:
+            return {play.id: play for play in store.scan("plays", Play) if play.state == "finished"}
+
+    def players(self, known: Container[str] = ()) -> set[str]:
+        """Who (name and pid) played the finished plays that are not `known`."""
+        return {play.holder for play in self.finished().values() if play.id not in known}
+
+
+def until(reached: Callable[[], bool], within_s: float) -> None:
+    deadline = time.monotonic() + within_s
+    while not reached():
+        assert time.monotonic() < deadline, f"not reached within {within_s} s"
+        time.sleep(0.1)
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("loss_s", [6.0, pytest.param(30.0, marks=pytest.mark.slow)])
+def test_actor_hosts_join_lose_their_link_and_come_back(tmp_path: Path, loss_s: float) -> None:
+    assert loss_s > load("nano", SETTINGS).bus.silence_s, "so short a loss is not noticed"
+    address, keys = f"tcp://{LEARNER}:{PORT}", tmp_path / "keys"
+    settings = [word for setting in SETTINGS for word in ("--set", setting)]
+    join = ["actors", "up", "--connect", address, "--agents", "1", *settings]
+    with network() as net:
+        run = Run(net, tmp_path / "run")
+        subprocess.run([*SPADE, "keys", "new", str(keys), *HOSTS], check=True)
+        without = subprocess.run(net.command("a", *join), check=False, capture_output=True, text=True, cwd=tmp_path)
+        assert (without.returncode, without.stderr.count("\n")) == (1, 1)
+        assert "needs keys: `spade keys new DIR`" in without.stderr
+
+        here = ["--set", f"bus.bind={address}", "--set", f"bus.keys={keys}"]
+        up = net.start("l", "up", "--headless", "--run", str(run.path), *settings, *here)
+        homes = {host: ["--run", str(tmp_path / host), "--set", f"bus.keys={keys / 'hosts' / host}"] for host in HOSTS}
+        until(lambda: (run.path / "run.json").exists(), 60)
+        joined = {host: net.start(host, *join, *home) for host, home in homes.items()}
+        until(lambda: len(run.players()) == 2, 60)
+
+        for host in HOSTS:
+            net.unplug(host)
+        cut, players, acknowledged = time.monotonic(), run.players(), run.finished()
+        until(lambda: run.agents() == ["silent", "silent"], 30)
+        time.sleep(max(0.0, cut + loss_s - time.monotonic()))  # a loss is a length of time
+        for host in HOSTS:
+            net.plug(host)
+        until(lambda: len(run.players(acknowledged)) == 2, 60)
+        assert run.players() == players, "an agent was started again"
+        finished = run.finished()
+        assert all(finished[id].episode_return == play.episode_return for id, play in acknowledged.items())
+        assert run.agents() == ["ready", "ready"]
+
+        stop(joined["b"])
+        left = run.finished()
+        until(lambda: bool(run.players(left)), 60)
+        stop(joined["a"])
+        stop(up)
+        assert run.status()["plays"] == len(run.finished())

@@ -1,0 +1,54 @@
+"""A live run is scaled and drained by command: nobody else restarts, and it survives the replay service."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from tests.e2e.test_up import Up, alive, role
+
+
+def spade(*words):
+    command = [sys.executable, "-m", "spade.app.cli", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def ready(status):
+    return {process.name: process.pid for process in status.processes if process.state == "ready"}
+
+
+def test_actors_come_and_go_by_command(tmp_path):
+    run = tmp_path / "run"
+    up = Up(run)
+    try:
+        before = ready(up.until(lambda s: s.learner_step >= 1 and len(ready(s)) == 6, within_s=60))
+        scaled = spade("actors", "scale", run, "agents=3", "designers=2")
+        assert scaled.returncode == 0, scaled.stderr
+        status = up.until(lambda s: len(ready(s)) == 9, within_s=30)
+        assert before.items() <= ready(status).items()
+        assert {"agent-1", "agent-2", "designer-1"} == ready(status).keys() - before.keys()
+
+        # The counts are the supervisor's: a service that begins anew is told them.
+        os.kill(role(status, "replay").pid, signal.SIGKILL)
+        status = up.until(lambda s: any(w.get("agent") == 3 for w in s.wanted.values()) and len(ready(s)) == 9, 30)
+        drained = spade("actors", "drain", run, "agent-1")
+        assert (drained.returncode, drained.stdout) == (0, "agent-1: left in order\n"), drained.stderr
+        assert "agents=2, designers=2, runners=1, engines=1" in spade("actors", "ls", run).stdout
+        refused = spade("actors", "drain", run, "learner")
+        assert refused.returncode == 1
+        assert "no actor 'learner'; there are" in refused.stderr
+        scaled = spade("actors", "scale", run, "agents=1", "designers=1")
+        assert scaled.returncode == 0, scaled.stderr
+        told = spade("why", run)
+        assert told.returncode == 0, told.stderr
+        assert " waits " in told.stdout
+
+        step = status.learner_step
+        status = up.until(lambda s: s.learner_step > step + 1, within_s=60)
+        after = ready(status)
+        assert {name for name, pid in before.items() if after.get(name) != pid} == {"replay"}
+        assert [process.restarts for process in status.processes if process.role != "replay"] == [0] * 8
+        up.stop(signal.SIGINT)
+    finally:
+        up.kill()
+    assert not any(alive(process.pid) for process in status.processes)

@@ -1,0 +1,113 @@
+"""What the fuzzer sends: a valid request of every kind, and ways to break their bytes. Pure."""
+
+import struct
+from random import Random
+from typing import get_args
+
+from spade.codec import encode, pack_floats, pack_ids, pack_mask
+from spade.protocol import (
+    Checkpointed,
+    CloseEpisode,
+    Generate,
+    GetProgram,
+    GetStatus,
+    Goodbye,
+    Heartbeat,
+    Hello,
+    LeaseDesigns,
+    LeasePlays,
+    OpenEpisode,
+    Orders,
+    Process,
+    Publish,
+    RejectCandidate,
+    ReleaseDesign,
+    ReleasePlay,
+    ReportProcesses,
+    Request,
+    StepEpisode,
+    StepMetrics,
+    SubmitEnvironment,
+    SubmitPlay,
+    TakeBatch,
+    Trajectory,
+    Validate,
+)
+
+_TRAJECTORY = Trajectory(
+    pack_ids([1, 2, 3]), pack_mask([False, True, True]), pack_floats([0.0, -1.0, -2.0]), ((1, 2),), 1.0
+)
+_PROGRAM = (
+    "class Env:\n    def reset(self, seed): return 'go', {}\n    def step(self, action): return 'on', 0.0, True\n"
+)
+HELLO = Hello(1, "d" * 32, "agent", "fuzz", 1)
+
+# Of work that nobody was given: none of these may change anything.
+REQUESTS: tuple[Request, ...] = (
+    HELLO, Heartbeat({"busy": 1.0}), Goodbye(), GetStatus(), GetProgram("nothing"),
+    Generate(pack_ids([1, 2]), 4, 1.0, 7),
+    OpenEpisode("episode", _PROGRAM, 3, 4), StepEpisode("episode", 1, "left"), CloseEpisode("episode"),
+    Validate(_PROGRAM, 3),
+    LeaseDesigns(1, 0.0), LeasePlays(3, 0.0),
+    RejectCandidate("no job", 1, 1, "tides", "class", "parse", "no class", _TRAJECTORY, last=True),
+    SubmitEnvironment("no job", 1, 1, "tides", "Env", _PROGRAM, "left", True, "go", _TRAJECTORY),
+    ReleaseDesign("no job", 1),
+    SubmitPlay("no play", 1, "terminated", 1.0, (0.0, 1.0), 0.5, _TRAJECTORY), ReleasePlay("no play", 1, "lost"),
+    TakeBatch(99, 0.0), Publish(99, "digest", "/weights", StepMetrics()), Checkpointed(99),
+    ReportProcesses("fuzz", (Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),
+    Orders("nobody", {"agent": 2}, ("agent-0",)),
+)  # fmt: skip
+assert {type(request) for request in REQUESTS} == set(get_args(Request)), "a kind of request has no frame to break"
+
+SESSION = (Hello, Heartbeat, Goodbye)
+# Headers of msgpack that promise much: bin, str, array, map and ext of 2**32 - 1 and of 2**16 - 1.
+_PROMISES = tuple(bytes([kind]) + b"\xff" * 4 for kind in b"\xc6\xc9\xdb\xdd\xdf") + tuple(
+    bytes([kind]) + b"\xff" * 2 for kind in b"\xc5\xc8\xda\xdc\xde"
+)
+_NUMBERS = (
+    *(b"\xcb" + struct.pack(">d", value) for value in (float("nan"), float("inf"), -1.0, 1e308)),
+    *(b"\xd3" + struct.pack(">q", value) for value in (-1, -(2**63), 2**63 - 1)),
+    b"\xcf" + b"\xff" * 8, b"\xc0", b"\xa0", b"\x90", b"\x80",
+)  # fmt: skip
+
+
+def seeds(session: bool) -> list[bytes]:
+    """The frames to break: those of the session alone, or all others."""
+    return [encode(request) for request in REQUESTS if isinstance(request, SESSION) == session]
+
+
+def broken(random: Random, whole: list[bytes]) -> bytes:
+    """One of `whole` with something done to its bytes, now and then up to four times: most of such cannot be read."""
+    data = bytearray(random.choice(whole))
+    for _ in range(random.choice((1, 1, 1, 1, 2, 3, 4))):
+        at = random.randrange(len(data) + 1)
+        match random.randrange(9):
+            case 0 if data:
+                data[at % len(data)] ^= 1 << random.randrange(8)
+            case 1 if data:
+                data[at % len(data)] = random.randrange(256)
+            case 2:
+                del data[at:]
+            case 3:
+                del data[at : at + random.randint(1, 8)]
+            case 4:
+                data[at:at] = random.randbytes(random.randint(1, 8))
+            case 5:
+                data[at : at + 1] = random.choice(_PROMISES)
+            case 6:
+                data[at : at + 1] = random.choice(_NUMBERS)
+            case 7:
+                other = random.choice(whole)
+                data[at:] = other[random.randrange(len(other) + 1) :]
+            case _:
+                data[at:at] = data[at : at + 64] * random.choice((1, 8, 64))
+    return bytes(data)
+
+
+def message(random: Random, whole: list[bytes]) -> list[bytes]:
+    """A message of the bus: now and then its number is none, or it has a frame too many or too few."""
+    number = random.randbytes(8) if random.random() < 0.95 else random.randbytes(random.randrange(12))
+    frames = [number, broken(random, whole)]
+    if random.random() < 0.02:
+        frames.append(b"one too many")
+    return frames[:1] if random.random() < 0.01 else frames

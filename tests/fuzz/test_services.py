@@ -1,0 +1,161 @@
+"""Requests that can be read but make no sense, at the real services: each is answered and changes nothing."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import get_args
+
+import trio
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from actors import env_runner
+from actors.engines import server as engine_server
+from spade.config import Config, digest
+from spade.errors import BusError, RefusedError
+from spade.process import Launch
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    Generate,
+    GetStatus,
+    Goodbye,
+    Heartbeat,
+    Hello,
+    OpenEpisode,
+    Orders,
+    Process,
+    Publish,
+    Pulse,
+    Request,
+    StepEpisode,
+    Trajectory,
+    Validate,
+    Verdict,
+    Weights,
+)
+from spade.transport import Client, connect, serve
+from tests.fuzz.bus import attack
+from tests.fuzz.targets import SETTINGS, ground
+
+WHOLE = st.one_of(st.sampled_from([0, 1, -1, -(2**63), 2**63, 2**64 - 1]), st.integers(-(2**63), 2**64 - 1))
+TEXT = st.one_of(st.sampled_from(["", "e000000", "j999999", "x" * 300, "x" * 5_000, "a/b", "\0"]), st.text(max_size=40))
+TRAJECTORY = st.builds(
+    lambda tokens, version, temperature: Trajectory(
+        bytes(4 * tokens), b"\1" * tokens, b"\xff" * (4 * tokens), ((version, tokens),), temperature
+    ),
+    st.integers(0, 9), WHOLE, st.sampled_from([1e-300, 1.0, float("inf")]),
+)  # fmt: skip
+GAUGES = st.dictionaries(TEXT, st.floats(), max_size=3)
+PROCESS = st.builds(Process, TEXT, st.just("agent"), WHOLE, st.just("ready"), WHOLE, TEXT, GAUGES)
+COUNTS = st.dictionaries(st.sampled_from(["agent", "engine"]), WHOLE, max_size=2)
+ORDERS = st.builds(Orders, TEXT, COUNTS, st.lists(TEXT, max_size=3).map(tuple))
+for kind, strategy in (
+    (int, WHOLE), (str, TEXT), (Trajectory, TRAJECTORY), (Process, PROCESS), (Orders, ORDERS)
+):  # fmt: skip
+    st.register_type_strategy(kind, strategy)
+
+
+def senseless(*kinds: type) -> st.SearchStrategy[list[Request]]:
+    return st.lists(st.one_of([st.from_type(kind) for kind in kinds]), min_size=10, max_size=20)
+
+
+AT_REPLAY = senseless(*(kind for kind in get_args(Request) if kind not in (Hello, Heartbeat, Goodbye, Publish)))
+AT_ENGINE = senseless(Generate, OpenEpisode, GetStatus)
+AT_RUNNER = senseless(OpenEpisode, StepEpisode, Validate, GetStatus)
+# Shrinking would ask a service that has died, for ever.
+FEW = settings(max_examples=6, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+
+
+async def ask_all(client: Client, requests: Sequence[Request]) -> None:
+    """Every one at once; all must be answered or, where they wait for work, still wait."""
+
+    async def ask(request: Request) -> None:
+        try:
+            await client.call(request, deadline_s=1.0)
+        except RefusedError:
+            return
+        except BusError as error:
+            if "the service is slow" not in str(error):
+                raise
+
+    async with trio.open_nursery() as nursery:
+        for request in requests:
+            nursery.start_soon(ask, request)
+
+
+async def test_a_replay_service_is_not_moved(tmp_path: Path) -> None:
+    """One service for all that hypothesis draws, so that what one request leaves behind meets the next."""
+    async with ground(tmp_path) as field:
+        before = field.store_digest()
+
+        @FEW
+        @given(AT_REPLAY)
+        def fire(requests: list[Request]) -> None:
+            trio.from_thread.run(ask_all, field.replay.client, requests)
+
+        await trio.to_thread.run_sync(fire)
+        assert (await field.replay.status()).learner_step == 1
+        assert [target.restarts for target in field.targets] == [0, 0]
+        assert field.store_digest() == before
+
+
+@asynccontextmanager
+async def in_this_process(
+    run: Callable[[Launch, Config, Callable[[], None]], Awaitable[None]],
+    folder: Path,
+    config: Config,
+    weights: Weights | None,
+) -> AsyncIterator[Client]:
+    """A client of a service whose crash fails the test."""
+    launch = Launch("service", "engine", "", "", f"ipc://{folder}/replay", f"ipc://{folder}/service")
+    pulse = lambda: Pulse((), weights)  # noqa: E731
+    hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "fuzz", os.getpid())
+    ready = trio.Event()
+    async with (
+        serve(launch.replay, digest=digest(config), bus=config.bus, pulse=pulse),
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(run, launch, config, ready.set)
+        await ready.wait()
+        async with connect(launch.bind or "", hello, bus=config.bus) as client:
+            yield client
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_env_runner_answers_all(tmp_path: Path) -> None:
+    async with in_this_process(env_runner.run, tmp_path, SETTINGS, None) as client:
+
+        @FEW
+        @given(AT_RUNNER)
+        def fire(requests: list[Request]) -> None:
+            trio.from_thread.run(ask_all, client, requests)
+
+        await trio.to_thread.run_sync(fire)
+        for seed in (-(2**63), 2**64 - 1):  # all that the wire can carry
+            assert isinstance(await client.call(Validate("", seed)), Verdict)
+
+
+async def test_an_engine_answers_all(tmp_path: Path, tiny_checkpoint: Path) -> None:
+    from spade.policy.model import parameters_digest
+
+    weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
+    async with in_this_process(engine_server.run, tmp_path, SETTINGS, weights) as client:
+
+        @FEW
+        @given(AT_ENGINE)
+        def fire(requests: list[Request]) -> None:
+            trio.from_thread.run(ask_all, client, requests)
+
+        await trio.to_thread.run_sync(fire)
+
+
+async def test_broken_bytes_move_nothing(tmp_path: Path) -> None:
+    """`python -m tests.fuzz.bus`, for five seconds."""
+    async with ground(tmp_path) as field:
+        report = await attack(field, 5.0, seed=7)
+    assert not report.faults, report
+    assert report.tallies["replay"]["Refused"] > 1_000
+    assert report.tallies["replay"]["dropped"] > 1_000
+    assert report.tallies["replay"]["strangers"] > 10
+    assert report.tallies["env-runner"]["Faulted"] > 0

@@ -1,0 +1,157 @@
+"""The whole suite in one sandbox: every hostile program beside a benign episode.
+
+    python -m tests.hostile.suite TIER [--as-nobody] [--without LAYER]
+
+Prints a complaint a line, and how many programs were run; the exit code is 1 where there is a complaint. Without a
+layer programs really do what they are not to do, to all that the user nobody has here; so that is for root alone.
+"""
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import trio
+
+from actors.sandbox.host import Sandbox
+from actors.sandbox.inside.walls import NOBODY
+from actors.sandbox.opening import open_layers
+from actors.sandbox.tiers import TIERS, Layers
+from spade.config import Sandbox as Limits
+from spade.protocol import Faulted, Observed
+from tests.actors.odd_programs import DOOR, children_of
+from tests.hostile import calls, lies, reach, time_and_memory
+from tests.hostile.hostile import ANSWERED, BREACH, Hostile
+
+PROGRAMS: Sequence[Hostile] = [*time_and_memory.PROGRAMS, *reach.PROGRAMS, *calls.PROGRAMS, *lies.PROGRAMS]
+LIMITS = Limits(load_s=3.0, step_s=1.5)
+AT_ONCE = 12
+TURNS = 3
+BENIGN = [
+    Observed("Which door? Actions: red blue"),
+    Observed("The ? door is shut. Actions: red blue", 0.25),
+    Observed("The ! door is shut. Actions: red blue", 0.25),
+    Observed("The . door is shut. Actions: red blue", 0.25, terminated=True),
+]
+
+
+@contextmanager
+def surroundings(found: list[str]) -> Iterator[dict[str, str]]:
+    """What there is to attack: files open to all, listeners, a process of the programs' user, a secret of ours.
+
+    What was done to it is added to `found` in the end.
+    """
+    os.environ["SPADE_HOSTILE"] = "a secret"
+    name = f"spade-hostile-{os.getpid()}"
+    victim = subprocess.Popen(["/bin/sleep", "600"], user=NOBODY if os.geteuid() == 0 else None)
+    with (
+        tempfile.TemporaryDirectory() as path,
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX) as local,
+        victim,
+    ):
+        folder = Path(path)
+        (folder / "empty").mkdir()
+        (folder / "secret").write_text("the secret")
+        abstract.bind(f"\0{name}")
+        local.bind(f"{folder}/socket")
+        for listener in (tcp, abstract, local):
+            listener.listen()
+        for each in (folder, *folder.iterdir()):
+            each.chmod(0o777)
+        before = state(folder)
+        try:
+            yield {"FOLDER": path, "VICTIM": str(victim.pid), "PORT": str(tcp.getsockname()[1]), "NAME": name}
+            if state(folder) != before:
+                found.append("the files: a program changed them")
+            if victim.poll() is not None:
+                found.append("the victim: a program killed it")
+        finally:
+            victim.kill()
+
+
+def state(folder: Path) -> list[tuple[str, int, int, int]]:
+    """What the files are; their contents have not been written where the times have not changed."""
+    return sorted((each.name, *each.stat()[0:2], each.stat().st_mtime_ns) for each in (folder, *folder.iterdir()))
+
+
+async def complaints(layers: Layers, programs: Sequence[Hostile]) -> list[str]:
+    """What was not as it must be, over all programs."""
+    found: list[str] = []
+    with surroundings(found) as around:
+        async with open_layers(layers, LIMITS) as sandbox:
+            await sandbox.open("first", DOOR, 1, 3)
+            zygotes = set(children_of(os.getpid()))
+            places = trio.CapacityLimiter(AT_ONCE)
+
+            async def judge(hostile: Hostile) -> None:
+                async with places:
+                    found.extend(await meet(sandbox, hostile, around))
+
+            async with trio.open_nursery() as nursery:
+                for hostile in programs:
+                    nursery.start_soon(judge, hostile)
+            if not zygotes <= set(children_of(os.getpid())):
+                found.append("the zygote died")
+    return found
+
+
+async def meet(sandbox: Sandbox, hostile: Hostile, around: dict[str, str]) -> list[str]:
+    """One hostile program, and a benign one that begins before it and ends after it."""
+    source = hostile.source
+    for word, value in around.items():
+        source = source.replace(f"${word}", value)
+    benign, enemy = f"benign {hostile.name}", f"hostile {hostile.name}"
+    transcript = [await sandbox.open(benign, DOOR, 1, TURNS), await sandbox.step(benign, 1, "?")]
+    seen, said = await outcome(sandbox, enemy, source)
+    transcript += [await sandbox.step(benign, 2, "!"), await sandbox.step(benign, 3, ".")]
+    for episode in (benign, enemy):
+        sandbox.close(episode)
+    found = []
+    if seen not in hostile.sees or BREACH in said:
+        found.append(f"{hostile.name}: saw {seen} ({said[-200:]}), not {' or '.join(sorted(hostile.sees))}")
+    if transcript != BENIGN:
+        found.append(f"{hostile.name}: the benign episode beside it answered {transcript}")
+    return found
+
+
+async def outcome(sandbox: Sandbox, episode: str, source: str) -> tuple[str, str]:
+    """The kind of fault, or ANSWERED, and all that was said."""
+    answer, said = await sandbox.open(episode, source, 1, TURNS), ""
+    for turn in range(1, TURNS + 1):
+        if isinstance(answer, Faulted):
+            return answer.kind, f"{said} {answer.detail}"
+        said += answer.observation[:1000]
+        if answer.terminated or answer.truncated:
+            break
+        await trio.sleep(0.05)  # for what a program does between two requests
+        answer = await sandbox.step(episode, turn, "go")
+    return (answer.kind, answer.detail) if isinstance(answer, Faulted) else (ANSWERED, said + answer.observation[:1000])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tier", choices=list(TIERS))
+    parser.add_argument("--as-nobody", action="store_true")
+    parser.add_argument("--without", action="append", default=[], metavar="LAYER")
+    arguments = parser.parse_args()
+    if arguments.without and os.geteuid() != 0:
+        parser.error("--without is for root, whose programs run as nobody: they may kill all processes of their user")
+    if arguments.as_nobody:
+        os.setgroups([])
+        os.setresgid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
+        os.setresuid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
+    programs = [hostile for hostile in PROGRAMS if arguments.tier in hostile.tiers]
+    found = trio.run(complaints, TIERS[arguments.tier] - set(arguments.without), programs)
+    print(*found, f"{len(programs)} programs", sep="\n")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

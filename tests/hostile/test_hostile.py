@@ -1,0 +1,168 @@
+"""The suite in every tier this machine can give, as whoever runs the tests and as an unprivileged user."""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from actors.sandbox import open_sandbox
+from actors.sandbox.tiers import LADDER, TIERS, folders_above
+from spade.config import Sandbox as Limits
+from spade.config import Tier
+from spade.errors import RunError
+from spade.protocol import Faulted, Observed
+from tests.actors.odd_programs import play, program
+from tests.hostile.suite import PROGRAMS, complaints
+
+ROOT = Path(__file__).parents[2]
+
+
+@functools.cache
+def holds(tier: Tier) -> str:
+    """Why the tier cannot be had here, "" where it can."""
+
+    async def attempt() -> None:
+        async with open_sandbox(Limits(tier=tier)):
+            pass
+
+    try:
+        trio.run(attempt)
+    except RunError as error:
+        return str(error)
+    return ""
+
+
+def passable() -> list[str]:
+    """What lets an unprivileged user see the interpreter and this checkout, where folders above are root's alone."""
+    needed = [Path(sys.base_prefix), Path(sys.prefix), ROOT]
+    closed = {
+        next(above for above in reversed(path.parents) if not above.stat().st_mode & 0o001)
+        for path in needed
+        if any(not above.stat().st_mode & 0o001 for above in path.parents)
+    }
+    if not closed:
+        return []
+    if shutil.which("bwrap") is None:
+        pytest.skip(f"{closed} cannot be passed by others, and there is no bubblewrap to open them")
+    command = ["bwrap", "--dev-bind", "/", "/", "--cap-add", "ALL"]
+    for folder in closed:
+        command += ["--perms", "0755", "--tmpfs", str(folder)]
+        for path in needed:
+            if path.is_relative_to(folder):
+                command += [*folders_above(path), "--ro-bind", str(path), str(path)]
+    return command
+
+
+@pytest.mark.parametrize("user", ["self", "nobody"])
+@pytest.mark.parametrize("tier", LADDER)
+def test_the_suite_is_contained(tier, user):
+    if holds(tier):
+        pytest.skip(holds(tier))
+    if user == "nobody" and os.geteuid() != 0:
+        pytest.skip("it runs as an unprivileged user already")
+    command = [sys.executable, "-P", "-B", "-m", "tests.hostile.suite", tier]
+    if user == "nobody":
+        command = [*passable(), *command, "--as-nobody"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd="/")
+    assert (done.stdout.splitlines()[:-1], done.returncode) == ([], 0), done.stderr
+
+
+def test_the_suite_is_large_and_names_are_unique():
+    assert len({hostile.name for hostile in PROGRAMS}) == len(PROGRAMS) >= 100
+
+
+TELLTALES = [
+    ("namespaces", "namespaces", "see the name of a file"),
+    ("namespaces", "namespaces", "see another's process"),
+    ("namespaces", "landlock", "list the root"),
+    ("namespaces", "seccomp", "a page to write and execute"),
+    ("namespaces", "seccomp", "a pair of sockets"),
+    ("namespaces", "seccomp", "call keyctl"),
+    ("namespaces", "limits", "one great bytearray"),
+    ("landlock", "landlock", "read a secret"),
+    ("landlock", "landlock", "users"),
+    ("landlock", "seccomp", "send by UDP"),
+    ("landlock", "seccomp", "a pipe"),
+    ("landlock", "limits", "one great mapping"),
+    ("seccomp", "sealed", "read a secret"),
+    ("seccomp", "seccomp", "send by UDP"),
+    ("seccomp", "limits", "one great bytearray"),
+]
+"""Tier, the layer that is taken away, and a program that does no harm when it gets through."""
+
+
+@pytest.mark.parametrize(("tier", "layer", "telltale"), TELLTALES)
+def test_without_a_layer_the_suite_fails(tier, layer, telltale):
+    if holds(tier):
+        pytest.skip(holds(tier))
+    chosen = [hostile for hostile in PROGRAMS if hostile.name == telltale]
+    assert trio.run(complaints, TIERS[tier], chosen) == []
+    told = trio.run(complaints, TIERS[tier] - {layer}, chosen)
+    assert [complaint.partition(":")[0] for complaint in told] == [telltale]
+
+
+async def test_an_unwalled_sandbox_must_be_asked_for():
+    async with open_sandbox(Limits(tier="none")) as sandbox:
+        assert sandbox.gauges()["sandbox_tier"] == 0
+    async with open_sandbox(Limits()) as sandbox:
+        assert sandbox.gauges()["sandbox_tier"] > 0
+
+
+async def test_no_state_passes_between_episodes_or_programs():
+    marks = "import builtins, json\nbuiltins.MARK = json.MARK = os.environ['MARK'] = 'here'\nrandom.seed(3)"
+    looks = "import builtins, json"
+    found = "str([hasattr(builtins, 'MARK'), hasattr(json, 'MARK'), 'MARK' in os.environ, random.random()])"
+    looking = program(step=looks, result=f"{found}, 0.0, True, False, {{}}")
+    async with open_sandbox(Limits()) as sandbox:
+        before = (await play(sandbox, looking, "go"))[-1]
+        for name in ("one", "two"):  # one of them still lives
+            await play(sandbox, program(step=marks), "go", name=name)
+        sandbox.close("one")
+        assert before == (await play(sandbox, looking, "go"))[-1]
+        assert isinstance(before, Observed)
+        assert before.observation.startswith("[False, False, False, ")
+
+
+async def test_a_program_that_faults_in_a_row_is_run_no_more():
+    async with open_sandbox(Limits(quarantine_faults=3)) as sandbox:
+        source = program(step="1 / 0")
+        for _ in range(3):
+            assert "quarantined" not in (await play(sandbox, source, "go"))[-1].detail
+        spawns = sandbox.spawns
+        refused = await sandbox.open("e", source, 1, 3)
+        assert isinstance(refused, Faulted)
+        assert (refused.kind, refused.environment_fault) == ("exception", True)
+        assert "quarantined after 3 faults in a row" in refused.detail
+        assert "ZeroDivisionError" in refused.detail
+        assert (sandbox.spawns, sandbox.live) == (spawns, 0)
+
+
+async def test_an_episode_played_to_its_end_forgives_its_program():
+    source = program(step="if action == 'err':\n    1 / 0", result='"on", 0.0, True, False, {}')
+    async with open_sandbox(Limits(quarantine_faults=2)) as sandbox:
+        for action in ("err", "go", "err", "go", "err", "err"):
+            await play(sandbox, source, action)
+            assert sandbox.spawns
+        assert "quarantined" in (await sandbox.open("e", source, 1, 3)).detail
+        assert sandbox.faults == {"exception": 4}
+
+
+async def test_the_runner_as_a_whole_has_a_budget_of_memory():
+    hoard = program(reset="global hoard\nhoard = b'x' * (96 << 20)")
+    async with open_sandbox(Limits(runner_bytes=160 << 20)) as sandbox:
+        assert isinstance(await sandbox.open("small", program(), 1, 99), Observed)
+        assert isinstance(await sandbox.open("one", hoard, 1, 99), Observed)
+        await sandbox.open("two", hoard, 1, 99)
+        with trio.fail_after(5):
+            while not sandbox.gauges()["evictions"]:  # noqa: ASYNC110 - the sandbox tells nobody
+                await trio.sleep(0.01)
+        ends = [await sandbox.step(name, 1, "go") for name in ("one", "two")]
+        (evicted,) = [end for end in ends if isinstance(end, Faulted)]
+        assert (evicted.kind, evicted.environment_fault) == ("infrastructure", False)
+        assert "sandbox.runner_bytes" in evicted.detail
+        assert isinstance(await sandbox.step("small", 1, "go"), Observed)

@@ -1,0 +1,86 @@
+"""The replay service and the learner as processes, and somebody who feeds them what actors would bring."""
+
+import os
+from contextlib import asynccontextmanager
+
+import numpy as np
+import trio
+
+from replay.client import ReplayClient
+from spade import codec, config
+from spade.process import Launch
+from spade.protocol import PROTOCOL_VERSION, Hello, SubmitEnvironment, SubmitPlay, Trajectory, Weights
+from spade.supervise import supervise
+from spade.transport import connect
+
+# Every environment brings two plays and a design to train on and a step takes 8 or 9 sequences, so 18 environments
+# make exactly 6 steps and 21 exactly 7: past the checkpoint of step 4, short of that of step 8.
+SMALL = (
+    "design.active_environments=6", "design.active_skills=3", "design.round_jobs=3",
+    "play.group_size=2", "play.window_chunks=1", "learner.batch_sequences=8", "learner.checkpoint_every=4",
+    "learner.agent_lag=100", "learner.designer_lag=100", "learner.lr=1e-3", "bus.heartbeat_s=0.2", "bus.silence_s=5.0",
+)  # fmt: skip
+
+
+class Feeder:
+    """Stands in for all actors: whatever work the replay service leases is answered with random tokens."""
+
+    def __init__(self, client, call_deadline_s):
+        self.client = client
+        self.replay = ReplayClient(client, call_deadline_s)
+        self.rng = np.random.default_rng(5)
+
+    def trajectory(self):
+        length = int(self.rng.integers(6, 30))
+        mask = [False, *(self.rng.random(length - 2) < 0.5).tolist(), True]
+        logprobs = np.where(mask, -self.rng.exponential(3.0, length), 0.0)
+        tokens = codec.pack_ids(self.rng.integers(0, 200, length).tolist()), codec.pack_mask(mask)
+        version = self.client.pulse.weights.version
+        return Trajectory(*tokens, codec.pack_floats(logprobs.tolist()), ((version, sum(mask)),), 1.0)
+
+    async def design(self, count):
+        """Hand in so many environments."""
+        while count:
+            for job in await self.replay.lease_designs(min(count, 4), 5.0):
+                texts = ("document", "Name", "source", "hint")
+                await self.replay.submit_environment(
+                    SubmitEnvironment(job.id, job.lease, 1, *texts, True, "observation", self.trajectory())
+                )
+                count -= 1
+
+    async def play(self):
+        while True:
+            for index, play in enumerate(await self.replay.lease_plays(8, 5.0)):
+                reward = float(index % 2)
+                await self.replay.submit_play(
+                    SubmitPlay(play.id, play.lease, "terminated", reward, (reward,), 0.1, self.trajectory())
+                )
+
+    async def until(self, step) -> Weights:
+        """The newest weights once those of `step` are published."""
+        while self.client.pulse.weights is None or self.client.pulse.weights.step < step:
+            await self.client.wait_pulse()
+        return self.client.pulse.weights
+
+
+@asynccontextmanager
+async def running(settings, run):
+    """The replay service and the learner under a supervisor, fed; yields (supervisor, feeder)."""
+    path = run / "config.toml"
+    path.write_text(config.dump(settings))
+    address = f"ipc://{run}/replay"
+    orders = {"config": str(path), "run": str(run), "replay": address}
+    async with supervise(settings.supervise, run / "logs") as supervisor:
+        await supervisor.add(Launch("replay", "replay", bind=address, **orders))
+        await supervisor.add(Launch("learner", "learner", **orders))
+        hello = Hello(PROTOCOL_VERSION, config.digest(settings), "agent", "feeder", os.getpid())
+        async with connect(address, hello, bus=settings.bus) as client, trio.open_nursery() as nursery:
+            feeder = Feeder(client, settings.bus.call_deadline_s)
+            await feeder.until(0)
+            nursery.start_soon(feeder.play)
+            yield supervisor, feeder
+            nursery.cancel_scope.cancel()
+
+
+def pid_of(supervisor, name):
+    return next(process.pid for process in supervisor.processes() if process.name == name)
