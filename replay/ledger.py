@@ -59,7 +59,7 @@ class Ledger:
                 return training.take(state, step, now)
             case SubmitPlay():
                 _check_play(request)
-                if not windows.finish(state, request, now):
+                if not windows.finish(state, request, holder, now):
                     state.counters.late_plays += 1
                     state.touch("meta", "counters", state.counters)
             case SubmitEnvironment():

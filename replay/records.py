@@ -121,7 +121,7 @@ class Environment(Record):
 class Play(Record):
     """One play. `version` is the newest policy when it was leased, then the oldest that sampled one of its tokens.
 
-    `holder` and `request` are who leased it, and with which of its requests.
+    `holder` and `request` are who leased it, and with which of its requests; in the end `holder` is who played it.
     """
 
     id: str

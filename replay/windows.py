@@ -94,13 +94,13 @@ def release(state: State, play: Play) -> None:
     state.touch("plays", play.id, play)
 
 
-def finish(state: State, request: SubmitPlay, now: float) -> bool:
-    """Take the end of an episode, whoever held the lease last. False where the play is closed already."""
+def finish(state: State, request: SubmitPlay, holder: str, now: float) -> bool:
+    """Take the end of an episode that `holder` played, whoever has its lease. False where the play is closed."""
     play = state.plays.get(request.id)
     if play is None or play.state not in ("open", "leased"):
         return False
     environment = state.environments[play.environment]
-    play.seconds = request.seconds
+    play.holder, play.seconds = holder, request.seconds
     if request.trajectory is None:
         play.state, play.fault = "void", request.fault
         state.counters.voids += 1

@@ -168,7 +168,7 @@ def test_actor_hosts_join_lose_their_link_and_come_back(tmp_path: Path, loss_s: 
         assert run.players() == players, "an agent was started again"
         finished = run.finished()
         assert all(finished[id].episode_return == play.episode_return for id, play in acknowledged.items())
-        assert run.agents() == ["ready", "ready"]
+        until(lambda: run.agents() == ["ready", "ready"], 30)
 
         stop(joined["b"])
         left = run.finished()

@@ -50,7 +50,7 @@ PROTOCOL = [
     forge("half a frame, then silence", "os.write(24, frame(nonce=nonce())[:20])\n__import__('time').sleep(99)", "timeout"),
     forge("half a frame, then the end", "os.write(24, frame(nonce=nonce())[:20])\nos._exit(0)", "died"),
     forge("half a length", "os.write(24, b'\\1')\nos._exit(0)", "died"),
-    forge("a frame a byte at a time, and one too many", "for byte in frame(nonce=nonce()) + b'x':\n    os.write(24, bytes([byte]))\nos._exit(0)", "protocol", "died"),
+    forge("a frame a byte at a time, and one too many", "for byte in frame(nonce=nonce(), terminated=False) + b'x':\n    os.write(24, bytes([byte]))\nos._exit(0)", "protocol", "died"),
     forge("a flood", "while True:\n    os.write(24, b'x' * 65536)", "protocol", "died"),
     forge("the channel closed", "os.close(24)", "died"),
     forge("the channel closed, and a loop", "os.close(24)\nwhile True: pass", "died", "timeout"),

@@ -251,6 +251,17 @@ def test_an_expired_lease_opens_again_is_counted_and_whoever_ends_it_first_count
     assert ledger.state.counters.plays == 1
 
 
+def test_a_play_is_of_who_ended_it():
+    """Its lease may have been lost, and given to another."""
+    ledger = begin()
+    lost, taken = lease(ledger, 2, holder="agent/1")
+    ledger.tick(10.0, None)
+    lease(ledger, 1, now=10.0, holder="agent/2")
+    for play in (lost, taken):
+        ledger.apply(played(play, 1.0, 1), "agent/1", 11.0)
+    assert [ledger.state.plays[play.id].holder for play in (lost, taken)] == ["agent/1", "agent/1"]
+
+
 def test_a_repeated_submit_changes_nothing():
     ledger = begin()
     plays = lease(ledger)
