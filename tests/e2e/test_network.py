@@ -1,4 +1,4 @@
-"""Two actor hosts in network namespaces of their own join a learner host under CURVE, lose their link, come back."""
+"""Two actor hosts in network namespaces join a learner host under CURVE, scale, lose their link and come back."""
 
 import json
 import os
@@ -111,6 +111,15 @@ class Run:
         """The states of the agents, as their hosts said last."""
         return [process["state"] for process in self.status()["processes"] if process["role"] == "agent"]
 
+    def hosts(self) -> list[str]:
+        """The supervisors that keep agents."""
+        return sorted(name for name, counts in self.status()["wanted"].items() if counts.get("agent"))
+
+    def scale(self, host: str, agents: int) -> None:
+        order = ["actors", "scale", str(self.path), f"agents={agents}", "--on", host]
+        done = subprocess.run(self._net.command("l", *order), check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
     def finished(self) -> dict[str, Play]:
         """The plays whose end was acknowledged, by id."""
         if not (self.path / "store" / "data.mdb").exists():
@@ -155,21 +164,26 @@ def test_actor_hosts_join_lose_their_link_and_come_back(tmp_path: Path, loss_s: 
         homes = {host: ["--run", str(tmp_path / host), "--set", f"bus.keys={keys / 'hosts' / host}"] for host in HOSTS}
         until(lambda: (run.path / "run.json").exists(), 60)
         joined = {host: net.start(host, *join, *home) for host, home in homes.items()}
-        until(lambda: len(run.players()) == 2, 60)
+        until(lambda: len(run.hosts()) == 2, 60)
+        grown, _ = run.hosts()
+        run.scale(grown, agents=2)
+        until(lambda: len(run.players()) == 3, 60)
 
         for host in HOSTS:
             net.unplug(host)
         cut, players, acknowledged = time.monotonic(), run.players(), run.finished()
-        until(lambda: run.agents() == ["silent", "silent"], 30)
+        until(lambda: run.agents() == ["silent"] * 3, 30)
         time.sleep(max(0.0, cut + loss_s - time.monotonic()))  # a loss is a length of time
         for host in HOSTS:
             net.plug(host)
-        until(lambda: len(run.players(acknowledged)) == 2, 60)
+        until(lambda: len(run.players(acknowledged)) == 3, 60)
         assert run.players() == players, "an agent was started again"
         finished = run.finished()
         assert all(finished[id].episode_return == play.episode_return for id, play in acknowledged.items())
-        until(lambda: run.agents() == ["ready", "ready"], 30)
+        until(lambda: run.agents() == ["ready"] * 3, 30)
 
+        run.scale(grown, agents=1)
+        until(lambda: sorted(run.agents()) == ["ready", "ready", "stopped"], 60)
         stop(joined["b"])
         left = run.finished()
         until(lambda: bool(run.players(left)), 60)
