@@ -63,9 +63,7 @@ def main(body: Body) -> NoReturn:
     launch = msgspec.json.decode(sys.argv[1], type=Launch)
     pipe = socket.socket(fileno=int(sys.argv[2]))
     pipe.set_inheritable(False)  # our own children must not keep it open
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format=f"%(asctime)s {launch.name} %(levelname)s %(name)s: %(message)s"
-    )
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=line_format(launch.name))
     logging.captureWarnings(True)
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
@@ -76,6 +74,11 @@ def main(body: Body) -> NoReturn:
         sys.exit(code)
     log.info("left in order")
     sys.exit(0)
+
+
+def line_format(name: str) -> str:
+    """How the lines of a process's log look."""
+    return f"%(asctime)s {name} %(levelname)s %(name)s: %(message)s"
 
 
 async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socket.socket) -> None:

@@ -1,5 +1,6 @@
 """The `up` commands: which processes a run is made of, and the supervisor above them."""
 
+import logging
 import os
 import signal
 import socket
@@ -16,7 +17,7 @@ from spade.app.observe import ANSWER_S, follow, interactive, narrate
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config, digest, load
 from spade.errors import BusError, ConfigError
-from spade.process import Launch
+from spade.process import Launch, line_format
 from spade.protocol import PROTOCOL_VERSION, Hello, Orders, ReportProcesses, Role
 from spade.supervise import Supervisor, supervise
 from spade.transport import Client, connect
@@ -134,12 +135,13 @@ async def _supervise(
     with ExitStack() as locks:
         for part in parts:
             locks.enter_context(run.lock(part))
+        name = f"supervisor-{socket.gethostname()}-{os.getpid()}"
+        _log(name, run.logs / "supervisor.log")
         async with supervise(config.supervise, run.logs) as supervisor, trio.open_nursery() as nursery:
             nursery.start_soon(_leave_on_signal, nursery.cancel_scope)
             nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
             if launches and launches[0].role == "replay":
                 await supervisor.add(launches.pop(0))
-            name = f"supervisor-{socket.gethostname()}-{os.getpid()}"
             hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid())
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
                 actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
@@ -153,6 +155,13 @@ async def _supervise(
                     if config.actors.agents == "auto":
                         nursery.start_soon(autoscale, client, actors, config)
                 await trio.sleep_forever()
+
+
+def _log(name: str, path: Path) -> None:
+    """All goes to the file; warnings to standard error too, as it is then: the live view takes it over."""
+    logging.basicConfig(filename=path, level=logging.INFO, format=line_format(name))
+    if logging.lastResort:
+        logging.getLogger().addHandler(logging.lastResort)
 
 
 async def _leave_on_signal(scope: trio.CancelScope) -> None:

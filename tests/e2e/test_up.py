@@ -100,6 +100,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
             ),
             within_s=60,
         )
+        assert (run / "logs" / "supervisor.log").read_text().count("starting it again") == 4
         assert role(status, "learner").restarts == 0
         assert role(status, "replay").restarts == 0
         output = up.stop(signal.SIGINT)
