@@ -24,11 +24,13 @@ class Row(NamedTuple):
     ids         int32, (tokens,)
     trained     int64, (sampled,): indices into `ids` of the sampled tokens, ascending
     behaviour   float32, (sampled,): their log-probabilities when they were sampled
+    version     int64, (sampled,): the policy versions that sampled them
     """
 
     ids: NDArray[np.int32]
     trained: NDArray[np.int64]
     behaviour: NDArray[np.float32]
+    version: NDArray[np.int64]
     temperature: float
     advantage: float
     weight: float
@@ -47,6 +49,8 @@ class MicroBatch:
     advantage     float32, (n,)
     weight        float32, (n,): 1 for the agent's tokens, the designer weight for the designer's
     designer      bool, (n,)
+    sequence      int64, (n,): the trajectory of this micro-batch a token belongs to, from 0
+    version       int64, (n,): policy version that sampled it
     """
 
     ids: Tensor
@@ -58,6 +62,8 @@ class MicroBatch:
     advantage: Tensor
     weight: Tensor
     designer: Tensor
+    sequence: Tensor
+    version: Tensor
 
     def to(self, device: torch.device) -> "MicroBatch":
         """The same on another device."""
@@ -105,6 +111,7 @@ def _rows(group: Group, weight: float) -> Iterator[Row]:
 def _row(trajectory: Trajectory, advantage: float, weight: float, designer: bool) -> Row:
     """The first token has nothing before it that could predict it; a trajectory starts with a prompt."""
     mask = unpack_mask(trajectory)
+    versions, counts = np.asarray(trajectory.versions, dtype=np.int64).reshape(-1, 2).T
     trained = np.flatnonzero(mask)
     if len(trained) and trained[0] == 0:
         raise ValueError("a trajectory that starts with a sampled token has no prompt to learn from")
@@ -113,6 +120,7 @@ def _row(trajectory: Trajectory, advantage: float, weight: float, designer: bool
         ids=unpack_ids(trajectory.ids)[:end],
         trained=trained,
         behaviour=unpack_floats(trajectory.logprobs)[trained],
+        version=np.repeat(versions, counts),
         temperature=trajectory.temperature,
         advantage=advantage,
         weight=weight,
@@ -149,4 +157,6 @@ def _stack(rows: Sequence[Row]) -> MicroBatch:
         advantage=per_token([row.advantage for row in rows], torch.float32),
         weight=per_token([row.weight for row in rows], torch.float32),
         designer=per_token([row.designer for row in rows], torch.bool),
+        sequence=per_token(range(len(rows)), torch.int64),
+        version=torch.from_numpy(np.concatenate([row.version for row in rows])),
     )

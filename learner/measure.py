@@ -1,20 +1,29 @@
 """What a learner step reports: sums over tokens, added up over micro-batches and optimiser steps, then means."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared
+from learner.loss import Losses, denominator
 from spade.config import Loss
 from spade.protocol import StepMetrics
+
+# Lags told apart; the last stands for all from there on.
+LAGS = 16
 
 
 @dataclass
 class Totals:
-    """Sums over the trained tokens so far; `log_w`, `log_w2`: logs of the sums of weights and of their squares."""
+    """Sums over the trained tokens so far; `log_w`, `log_w2`: logs of the sums of weights and of their squares.
 
+    `version`: the policy version the batch is trained at, from which a token's lag counts.
+    """
+
+    version: int
     tokens: int = 0
     agent_tokens: int = 0
     loss: float = 0.0
@@ -22,31 +31,34 @@ class Totals:
     loss_designer: float = 0.0
     clipped: float = 0.0
     truncated: float = 0.0
+    masked: float = 0.0
     mismatch: float = 0.0
     entropy: float = 0.0
+    kl: float = 0.0
     log_w: float = -math.inf
     log_w2: float = -math.inf
+    lag_tokens: tuple[float, ...] = (0.0,) * LAGS
+    lag_mismatch: tuple[float, ...] = (0.0,) * LAGS
 
     @torch.no_grad()
-    def add(
-        self, micro: MicroBatch, losses: Tensor, current: Tensor, old: Tensor, entropy: Tensor, settings: Loss
-    ) -> None:
-        """Count one micro-batch. All tensors float32, (n,); `losses` before the designer weight, `entropy` in nats.
+    def add(self, micro: MicroBatch, losses: Losses, weight: Tensor, old: Tensor, entropy: Tensor) -> None:
+        """Count one micro-batch. All tensors float32, (n,); `weight` as averaged, `entropy` in nats.
 
         The sums are read back in one transfer, so that an accelerator is waited for once.
         """
         log_w = (old - micro.behaviour).double()
-        log_r = current - old
         agent = ~micro.designer
-        up, down = micro.advantage > 0, micro.advantage < 0
-        clipped = (up & (log_r > math.log1p(settings.clip_high))) | (down & (log_r < math.log1p(-settings.clip_low)))
         sums = (
-            losses * micro.weight, losses * agent, losses * micro.designer, clipped, log_w > math.log(settings.cap),
-            log_w.abs(), entropy, agent,
+            losses.loss * weight, losses.loss * agent, losses.loss * micro.designer, losses.clipped, losses.truncated,
+            log_w.abs(), entropy, agent, losses.masked, losses.kl,
         )  # fmt: skip
         values = [value.double().sum() for value in sums] + [torch.logsumexp(k * log_w, 0) for k in (1, 2)]
-        read = torch.stack(values).tolist()
-        self.tokens += len(losses)
+        lag = (self.version - micro.version).clamp(0, LAGS - 1)
+        lags = torch.zeros(2, LAGS, dtype=torch.float64, device=lag.device)
+        lags[0].index_add_(0, lag, torch.ones_like(log_w))
+        lags[1].index_add_(0, lag, log_w.abs())
+        read = torch.cat((torch.stack(values), lags.flatten())).tolist()
+        self.tokens += len(old)
         self.loss += read[0]
         self.loss_agent += read[1]
         self.loss_designer += read[2]
@@ -55,21 +67,27 @@ class Totals:
         self.mismatch += read[5]
         self.entropy += read[6]
         self.agent_tokens += round(read[7])
-        self.log_w = _log_add(self.log_w, read[8])
-        self.log_w2 = _log_add(self.log_w2, read[9])
+        self.masked += read[8]
+        self.kl += read[9]
+        self.log_w = _log_add(self.log_w, read[10])
+        self.log_w2 = _log_add(self.log_w2, read[11])
+        self.lag_tokens = _sum(self.lag_tokens, read[12 : 12 + LAGS])
+        self.lag_mismatch = _sum(self.lag_mismatch, read[12 + LAGS :])
 
-    def metrics(self, work: Prepared, grad_norm: float, skipped: int) -> StepMetrics:
+    def metrics(self, work: Prepared, settings: Loss, grad_norm: float, skipped: int, lr: float) -> StepMetrics:
         """Means over tokens; those of a role over its own tokens, 0 where the batch has none of it.
 
         The effective sample share is Kish's (sum w)^2 / (n * sum w^2) of the importance weights before truncation.
         `skipped` counts optimiser steps left out for a non-finite gradient; a figure the same fault spoiled is reported
-        as 0.
+        as 0. `lr`: the learning rate of the step.
         """
-        designer_tokens = self.tokens - self.agent_tokens
+        passes = self.tokens // work.trained_tokens
+        count = passes * denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, settings)
+        seen = max((lag + 1 for lag, tokens in enumerate(self.lag_tokens) if tokens), default=0)
         return StepMetrics(
-            loss=_finite(self.loss / self.tokens),
+            loss=_finite(self.loss / count),
             loss_agent=_finite(self.loss_agent / max(self.agent_tokens, 1)),
-            loss_designer=_finite(self.loss_designer / max(designer_tokens, 1)),
+            loss_designer=_finite(self.loss_designer / max(self.tokens - self.agent_tokens, 1)),
             grad_norm=_finite(grad_norm),
             clip_fraction=self.clipped / self.tokens,
             truncated_fraction=self.truncated / self.tokens,
@@ -81,7 +99,19 @@ class Totals:
             designer_weight=work.designer_weight,
             trained_tokens=work.trained_tokens,
             skipped=skipped,
+            masked_fraction=self.masked / self.tokens,
+            kl=_finite(self.kl / self.tokens),
+            lr=lr,
+            tokens_by_lag=tuple(round(tokens / passes) for tokens in self.lag_tokens[:seen]),
+            mismatch_by_lag=tuple(
+                _finite(total / max(tokens, 1))
+                for total, tokens in zip(self.lag_mismatch[:seen], self.lag_tokens[:seen], strict=True)
+            ),
         )
+
+
+def _sum(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
 def _log_add(left: float, right: float) -> float:

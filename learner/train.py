@@ -120,8 +120,10 @@ def open_backend(config: Config, found: tuple[Path, checkpoint.Manifest] | None)
     """The policy as a checkpoint left it (None: as model.path gives it), and the metrics of its last step."""
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
-    model = load(resolve(config.model.path), dtype="float32", device=pick_device(config.learner.device))
-    backend = TorchBackend(model, config)
+    folder, device = resolve(config.model.path), pick_device(config.learner.device)
+    model = load(folder, dtype="float32", device=device)
+    reference = load(folder, dtype=config.model.dtype, device=device) if config.loss.kl else None
+    backend = TorchBackend(model, config, reference)
     if found is None:
         return backend, StepMetrics()
     folder, manifest = found

@@ -96,21 +96,33 @@ class Reward(Section, frozen=True):
 
 
 class Loss(Section, frozen=True):
-    """`tis`: clipped surrogate times a truncated importance weight, per token."""
+    """docs/learner.md has the formula of each `kind`. `kl` weighs the KL to the model the run started from."""
 
-    kind: Literal["tis"] = "tis"
+    kind: Literal["tis", "icepop", "sequence_tis", "cispo", "gspo"] = "tis"
+    aggregation: Literal["token", "sequence"] = "token"
     cap: float = 2.0
     clip_low: float = 0.20
     clip_high: float = 0.28
+    mask_low: float = 0.5
+    mask_high: float = 5.0
+    kl: float = 0.0
 
 
 class Learner(Section, frozen=True):
-    """Optimisation, batches and the bounds on policy lag (in published versions)."""
+    """Optimisation, batches and the bounds on policy lag (in published versions).
+
+    The learning rate rises over `warmup_steps` to `lr`; then `schedule` "constant" keeps it, and "cosine" takes it to
+    `lr_min` at step `schedule_steps`.
+    """
 
     backend: Literal["torch"] = "torch"
     device: str = "auto"
     threads: int = 0
     lr: float = 1e-6
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup_steps: int = 0
+    schedule_steps: int = 400
+    lr_min: float = 0.0
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     weight_decay: float = 0.1
@@ -303,6 +315,7 @@ _MAY_BE_ZERO = {
     "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag", "learner.designer_lag",
     "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
     "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
+    "learner.warmup_steps", "learner.lr_min", "loss.kl",
     "run.seed", "replay.commit_delay_ms", "replay.retain_s", "replay.retain_bytes",
 }  # fmt: skip
 
@@ -339,6 +352,17 @@ def _check_ranges(config: Config) -> None:
         raise ConfigError("learner.adam_beta1, learner.adam_beta2: must be under 1")
     if config.loss.clip_low >= 1:
         raise ConfigError(f"loss.clip_low: must be under 1, is {config.loss.clip_low}")
+    if not config.loss.mask_low <= 1 <= config.loss.mask_high:
+        raise ConfigError(
+            "loss.mask_low, loss.mask_high: must satisfy low <= 1 <= high, else on-policy tokens are masked"
+        )
+    if learner.lr_min > learner.lr:
+        raise ConfigError(f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}")
+    if learner.schedule == "cosine" and learner.schedule_steps <= learner.warmup_steps + 1:
+        raise ConfigError(
+            f"learner.schedule_steps: {learner.schedule_steps} leave nothing to fall over after "
+            f"learner.warmup_steps = {learner.warmup_steps}"
+        )
     if config.actors.agents_min > config.actors.agents_max:
         raise ConfigError("actors.agents_min: must be at most actors.agents_max")
     if play.group_size < 2:

@@ -201,6 +201,11 @@ class StepMetrics(Wire, frozen=True):
     step_s: float = 0.0
     wait_s: float = 0.0
     skipped: int = 0
+    masked_fraction: float = 0.0
+    kl: float = 0.0
+    lr: float = 0.0
+    tokens_by_lag: tuple[int, ...] = ()
+    mismatch_by_lag: tuple[float, ...] = ()
 
 
 # ---------------------------------------------------------------- session

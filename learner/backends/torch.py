@@ -1,6 +1,5 @@
 """Plain torch: one process, one device. Parameters and optimiser in float32, the arithmetic in the model's dtype."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,14 @@ from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared, prepare
 from learner.logprobs import check_head, trained_logprobs
-from learner.loss import tis
+from learner.loss import Tokens, averaged, denominator, token_losses
 from learner.measure import Totals
+from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
 from spade.config import Config
 from spade.errors import RunError
 from spade.protocol import Batch, StepMetrics
 
 STATE = "state.safetensors"
-NON_FINITE_MAX = 10
 
 
 class TorchBackend:
@@ -28,13 +27,15 @@ class TorchBackend:
     The model stays in evaluation mode: dropout would make the ratio to the sampling policy noise.
     """
 
-    def __init__(self, model: Any, config: Config) -> None:
+    def __init__(self, model: Any, config: Config, reference: Any = None) -> None:
+        """`reference`: the model that `loss.kl` holds the policy to; None where that is 0."""
         check_head(model)
         self._model = model.eval().requires_grad_(True)
         self._config = config
-        self._optimizer = _optimizer(model, config)
+        self._reference = reference
+        self._optimizer = adamw(model.parameters(), config.learner)
+        self._guard = Guard()
         self._step = 0
-        self._non_finite = 0
 
     @property
     def model(self) -> Any:
@@ -52,48 +53,52 @@ class TorchBackend:
             raise ValueError(f"batch of step {batch.step} after step {self._step}")
         learner = self._config.learner
         work = prepare(batch.groups, learner.microbatch_tokens, learner.designer_weight_max)
-        totals, old, skipped, norm = Totals(), list[Tensor](), 0, 0.0
+        rate = learning_rate(batch.step, learner)
+        set_learning_rate(self._optimizer, rate)
+        totals, old, skipped, norm = Totals(batch.version), list[Tensor](), 0, 0.0
         for index in range(learner.steps_per_batch):
             self._gradient(work, totals, old, interrupt if index == 0 else None)
             norm = float(torch.nn.utils.clip_grad_norm_(self._model.parameters(), learner.max_grad_norm))
             skipped += not self._apply(norm)
         self._step = batch.step
-        return totals.metrics(work, norm, skipped)
+        return totals.metrics(work, self._config.loss, norm, skipped, rate)
 
     def _gradient(
         self, work: Prepared, totals: Totals, old: list[Tensor], interrupt: Callable[[], None] | None
     ) -> None:
         """Gradient of the mean loss over the batch's trained tokens. The first pass fills `old`, the policy before."""
+        settings = self._config.loss
+        count = denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, settings)
         self._optimizer.zero_grad(set_to_none=True)
         for index, micro in enumerate(work.micro):
             if interrupt is not None:
                 interrupt()
             micro = micro.to(self._model.device)
-            current, entropy = self._score(micro)
+            current, entropy = self._score(self._model, micro)
             if index == len(old):
                 old.append(current.detach())
-            losses = tis(current, old[index], micro.behaviour, micro.advantage, self._config.loss)
-            ((losses * micro.weight).sum() / work.trained_tokens).backward()  # type: ignore[no-untyped-call]
-            totals.add(micro, losses, current, old[index], entropy, self._config.loss)
+            tokens = Tokens(
+                current, old[index], micro.behaviour, micro.advantage, micro.sequence, self._under_reference(micro)
+            )
+            losses, weight = token_losses(tokens, settings), averaged(micro.weight, micro.sequence, settings)
+            ((losses.loss * weight).sum() / count).backward()  # type: ignore[no-untyped-call]
+            totals.add(micro, losses, weight, old[index], entropy)
 
-    def _score(self, micro: MicroBatch) -> tuple[Tensor, Tensor]:
+    def _score(self, model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
         low = self._config.model.dtype == "bfloat16"
         with torch.autocast(self._model.device.type, dtype=torch.bfloat16, enabled=low):
-            return trained_logprobs(self._model, micro)
+            return trained_logprobs(model, micro)
+
+    @torch.no_grad()
+    def _under_reference(self, micro: MicroBatch) -> Tensor | None:
+        return None if self._reference is None else self._score(self._reference, micro)[0]
 
     def _apply(self, norm: float) -> bool:
         """One optimiser step, left out where the gradient is not finite. Raises RunError after too many in a row."""
-        if math.isfinite(norm):
+        passes = self._guard.passes(norm)
+        if passes:
             self._optimizer.step()
-            self._non_finite = 0
-            return True
-        self._non_finite += 1
-        if self._non_finite > NON_FINITE_MAX:
-            raise RunError(
-                f"learner: {self._non_finite} gradients in a row were not finite; "
-                "lower learner.lr or learner.max_grad_norm and start the run again from its last checkpoint"
-            )
-        return False
+        return passes
 
     def save(self, folder: Path) -> None:
         """One safetensors file: parameters, Adam's moments, random state; the step in its header."""
@@ -104,7 +109,7 @@ class TorchBackend:
             tensors[f"parameter.{name}"] = parameter.detach()
             for key, value in self._optimizer.state[parameter].items():
                 tensors[f"{key}.{name}"] = value
-        header = {"step": str(self._step), "non_finite": str(self._non_finite)}
+        header = {"step": str(self._step), "non_finite": str(self._guard.count)}
         save_file({name: value.contiguous() for name, value in tensors.items()}, folder / STATE, header)
 
     @torch.no_grad()
@@ -130,20 +135,4 @@ class TorchBackend:
         torch.set_rng_state(tensors["random"])
         if self._model.device.type == "cuda" and "random.device" in tensors:
             torch.cuda.set_rng_state(tensors["random.device"], self._model.device)
-        self._step, self._non_finite = int(header["step"]), int(header["non_finite"])
-
-
-def _optimizer(model: Any, config: Config) -> torch.optim.AdamW:
-    """Matrices decay, vectors (norms, biases) do not. The fused kernel is far faster on many small tensors."""
-    learner = config.learner
-    parameters = list(model.parameters())
-    return torch.optim.AdamW(
-        [
-            {"params": [one for one in parameters if one.dim() > 1], "weight_decay": learner.weight_decay},
-            {"params": [one for one in parameters if one.dim() <= 1], "weight_decay": 0.0},
-        ],
-        lr=learner.lr,
-        betas=(learner.adam_beta1, learner.adam_beta2),
-        eps=learner.adam_eps,
-        fused=True,
-    )
+        self._step, self._guard = int(header["step"]), Guard(int(header["non_finite"]))

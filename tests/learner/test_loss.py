@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learner.loss import tis
+from learner.loss import Tokens, token_losses
 from spade.config import Loss
 
 SETTINGS = Loss()
@@ -18,6 +18,11 @@ def plain(current, old, behaviour, advantage, settings):
     ratio = math.exp(current) / math.exp(old)
     clipped = max(1 - settings.clip_low, min(ratio, 1 + settings.clip_high))
     return -weight * min(ratio * advantage, clipped * advantage)
+
+
+def tis(current, old, behaviour, advantage, settings):
+    sequence = torch.zeros(len(current), dtype=torch.int64)
+    return token_losses(Tokens(current, old, behaviour, advantage, sequence), settings).loss
 
 
 def tensors(*columns):

@@ -1,0 +1,73 @@
+"""What moves the parameters: AdamW over two groups, the learning rate of a step, the guard against bad gradients."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch.nn import Parameter
+
+from spade.config import Learner
+from spade.errors import RunError
+
+NON_FINITE_MAX = 10
+
+
+def adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.AdamW:
+    """Decoupled weight decay (arXiv:1711.05101). The fused kernel is far faster on many small tensors."""
+    return torch.optim.AdamW(
+        groups(parameters, learner.weight_decay),
+        lr=learner.lr,
+        betas=(learner.adam_beta1, learner.adam_beta2),
+        eps=learner.adam_eps,
+        fused=True,
+    )
+
+
+def groups(parameters: Iterable[Parameter], weight_decay: float) -> list[dict[str, object]]:
+    """Matrices decay, vectors (norms, biases) do not."""
+    kept = list(parameters)
+    return [
+        {"params": [one for one in kept if one.dim() > 1], "weight_decay": weight_decay},
+        {"params": [one for one in kept if one.dim() <= 1], "weight_decay": 0.0},
+    ]
+
+
+def learning_rate(step: int, learner: Learner) -> float:
+    """Learning rate of learner step `step` (the first is 1): a function of the step alone, so a resume needs no state.
+
+    It rises linearly over `warmup_steps`, reaching `lr` at the step after them; then it stays (constant), or falls on
+    half a cosine to `lr_min` at step `schedule_steps` and stays there (SGDR, arXiv:1608.03983).
+    """
+    if step <= learner.warmup_steps:
+        return learner.lr * step / (learner.warmup_steps + 1)
+    if learner.schedule == "constant":
+        return learner.lr
+    first = learner.warmup_steps + 1
+    done = min((step - first) / (learner.schedule_steps - first), 1.0)
+    return learner.lr_min + (learner.lr - learner.lr_min) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Of all parameter groups."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+class Guard:
+    """Leaves out optimiser steps whose gradient is not finite. `count`: how many in a row; part of a checkpoint."""
+
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
+
+    def passes(self, norm: float) -> bool:
+        """Whether a gradient of this norm may be applied. Raises RunError after `NON_FINITE_MAX` in a row may not."""
+        if math.isfinite(norm):
+            self.count = 0
+            return True
+        self.count += 1
+        if self.count > NON_FINITE_MAX:
+            raise RunError(
+                f"learner: {self.count} gradients in a row were not finite; "
+                "lower learner.lr or learner.max_grad_norm and start the run again from its last checkpoint"
+            )
+        return False
