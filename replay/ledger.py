@@ -101,16 +101,11 @@ class Ledger:
         state = self.state
         next_version = state.version_at(state.counters.taken_step + 1)
         sequences, oldest = 0, None
-        for environment, chunk in state.chunks():
-            if not chunk.begun or chunk.scored_at is not None:
-                continue
-            plays = [play for play in state.chunk_plays(environment.id, chunk.index) if not play.hinted]
-            version = min(
-                (play.version for play in plays if play.state in ("leased", "finished")), default=state.version
-            )
+        for known, count in state.flight.sequences.items():
+            version = state.version if known is None else known
             # What is over the bound already will be wasted whatever starts now.
             if next_version - version <= state.config.learner.agent_lag:
-                sequences += len(plays)
+                sequences += count
                 oldest = version if oldest is None else min(oldest, version)
         return Load(
             version=state.version,
@@ -126,8 +121,7 @@ class Ledger:
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
         enough = training.waiting(state) >= state.config.learner.batch_sequences
-        playing = any(chunk.scored_at is None for _, chunk in state.chunks())
-        return not (training_now or enough or playing or state.jobs)
+        return not (training_now or enough or state.flight.unscored or state.jobs)
 
     def _release_play(self, id: str, lease: int) -> None:
         play = self.state.plays.get(id)
