@@ -6,7 +6,7 @@ from replay.reward import designer_reward, has_variance, learnable, paired_regre
 from replay.state import State
 from replay.statistics import PlayFigures, SlotFigures
 from replay.training import enqueue
-from spade.protocol import PlayLease, SubmitPlay
+from spade.protocol import EndedPlay, PlayLease
 from spade.seeds import INSTANCE_MASK
 
 LEVELS = 256
@@ -94,31 +94,31 @@ def release(state: State, play: Play) -> None:
     state.touch("plays", play.id, play)
 
 
-def finish(state: State, request: SubmitPlay, holder: str, now: float) -> bool:
+def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
     """Take the end of an episode that `holder` played, whoever has its lease. False where the play is closed."""
-    play = state.plays.get(request.id)
+    play = state.plays.get(ended.id)
     if play is None or play.state not in ("open", "leased"):
         return False
     environment = state.environments[play.environment]
     state.flight.drop(play)
-    play.holder, play.seconds = holder, request.seconds
-    if request.trajectory is None:
-        play.state, play.fault = "void", request.fault
+    play.holder, play.seconds = holder, ended.seconds
+    if ended.trajectory is None:
+        play.state, play.fault = "void", ended.fault
         state.counters.voids += 1
     else:
         play.state = "finished"
-        play.terminated = request.outcome == "terminated"
-        play.episode_return = request.episode_return
-        play.turns, play.sampled = len(request.rewards), request.trajectory.sampled
-        if request.trajectory.versions:
-            play.version = request.trajectory.oldest_version
-        state.touch("trajectories", play.id, request.trajectory)
+        play.terminated = ended.outcome == "terminated"
+        play.episode_return = ended.episode_return
+        play.turns, play.sampled = len(ended.rewards), ended.trajectory.sampled
+        if ended.trajectory.versions:
+            play.version = ended.trajectory.oldest_version
+        state.touch("trajectories", play.id, ended.trajectory)
         won = play.episode_return >= state.config.play.win_return
         state.counters.plays += 1
         state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
     state.flight.add(play)
     state.touch("plays", play.id, play)
-    _note_levels(state, environment, request.rewards)
+    _note_levels(state, environment, ended.rewards)
     _settle(state, environment, now)
     return True
 
