@@ -1,4 +1,4 @@
-"""The agent process: leases plays, has many episodes at once, hands in how they ended.
+"""The agent process: leases plays, has many episodes at once, hands in how they ended, together what ends together.
 
 What an environment does wrong voids the play; what our own services do wrong gives it back, to be played again on the
 same seed.
@@ -18,7 +18,7 @@ from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import BusError
 from spade.process import Launch, main
-from spade.protocol import PlayLease, Program, SubmitPlay
+from spade.protocol import EndedPlay, PlayLease, Program
 
 LEASE_BATCH = 8
 LEASE_WAIT_S = 5.0
@@ -47,6 +47,24 @@ class Programs:
             return self._kept[environment]
 
 
+class Ended:
+    """Plays on their way to the replay service: one message at a time; what ends meanwhile goes with the next."""
+
+    def __init__(self, replay: ReplayClient, most: int) -> None:
+        self._replay = replay
+        self._most = most
+        self._waiting: list[EndedPlay] = []
+        self._turn = trio.Lock()
+
+    async def deliver(self, play: EndedPlay) -> None:
+        """Returns when the play is acknowledged. Turns come in order, so by its own it is first, or was sent before."""
+        self._waiting.append(play)
+        async with self._turn:
+            together, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            if together:
+                await self._replay.submit_plays(tuple(together))
+
+
 class Agent:
     """Gauges: `episodes` going on, `plays` handed in, `plays_released` given back, `turns` played."""
 
@@ -55,6 +73,8 @@ class Agent:
         self._config = session.config
         self._replay = session.replay
         self._programs = Programs(session.replay)
+        # A message holds a batch, so it holds as many plays: what is configured otherwise is refused.
+        self._ended = Ended(session.replay, session.config.learner.batch_sequences)
         self._gauges = session.gauges
         self._gauges.update(episodes=0, plays=0, plays_released=0, turns=0)
 
@@ -76,8 +96,8 @@ class Agent:
             raise
         finally:
             self._gauges["episodes"] -= 1
-        if isinstance(ended, SubmitPlay):
-            await self._session.hand_in(partial(self._replay.submit_play, ended))
+        if isinstance(ended, EndedPlay):
+            await self._session.hand_in(partial(self._ended.deliver, ended))
             self._gauges["plays"] += 1
         else:
             log.info("play %s given back: %s", lease.id, ended)
@@ -86,7 +106,7 @@ class Agent:
             # The slot rests a beat, so that services in trouble are not hammered with the same play.
             await trio.sleep(self._config.bus.heartbeat_s)
 
-    async def _attempt(self, lease: PlayLease) -> SubmitPlay | str:
+    async def _attempt(self, lease: PlayLease) -> EndedPlay | str:
         """How the play ended, or why it has to be played again."""
         within_s = self._config.play.lease_s
         with trio.move_on_after(within_s):

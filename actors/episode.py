@@ -12,6 +12,7 @@ from spade.codec import unpack_ids
 from spade.errors import BusError
 from spade.protocol import (
     CloseEpisode,
+    EndedPlay,
     Faulted,
     Generated,
     Observed,
@@ -20,7 +21,6 @@ from spade.protocol import (
     PlayLease,
     Program,
     StepEpisode,
-    SubmitPlay,
 )
 from spade.seeds import derive
 
@@ -41,7 +41,7 @@ class Episode:
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
         self._name = f"{lease.id}#{lease.lease}"
 
-    async def play(self) -> SubmitPlay:
+    async def play(self) -> EndedPlay:
         """Play to the end. Raises BusError where our own services failed, so that the play proves nothing."""
         play, sandbox = self._session.config.play, self._session.config.sandbox
         opening = OpenEpisode(self._name, self._program.source, self._lease.seed, play.max_turns)
@@ -105,10 +105,10 @@ class Episode:
             except BusError as error:
                 log.info("%s not closed: %s", self._name, error)
 
-    def _end(self, ended: Outcome | Faulted) -> SubmitPlay:
+    def _end(self, ended: Outcome | Faulted) -> EndedPlay:
         fault = f"{ended.kind}: {ended.detail}" if isinstance(ended, Faulted) else ""
         outcome: Outcome = "fault" if isinstance(ended, Faulted) else ended
-        return SubmitPlay(
+        return EndedPlay(
             id=self._lease.id,
             lease=self._lease.lease,
             outcome=outcome,

@@ -11,6 +11,7 @@ from spade.protocol import (
     DesignJob,
     Designs,
     Done,
+    EndedPlay,
     GetProgram,
     GetStatus,
     LeaseDesigns,
@@ -33,7 +34,7 @@ from spade.protocol import (
     Status,
     StepMetrics,
     SubmitEnvironment,
-    SubmitPlay,
+    SubmitPlays,
     TakeBatch,
     Weights,
 )
@@ -78,9 +79,9 @@ class ReplayClient:
         """Source and hint of an environment."""
         return await self._call(GetProgram(environment), Program)
 
-    async def submit_play(self, play: SubmitPlay) -> None:
-        """Hand in the end of an episode."""
-        await self._call(play, Done)
+    async def submit_plays(self, plays: tuple[EndedPlay, ...]) -> None:
+        """Hand in episodes that ended. Raises RefusedError where one makes no sense; the others are taken."""
+        await self._call(SubmitPlays(plays), Done)
 
     async def release_play(self, play: PlayLease, reason: str) -> None:
         """Give a play back: it is leased again, on the same seed."""

@@ -16,6 +16,7 @@ from spade.protocol import (
     Checkpointed,
     Designs,
     Done,
+    EndedPlay,
     LeaseDesigns,
     LeasePlays,
     Plays,
@@ -27,9 +28,11 @@ from spade.protocol import (
     Request,
     Response,
     SubmitEnvironment,
-    SubmitPlay,
+    SubmitPlays,
     TakeBatch,
 )
+
+NAMED = 3  # plays that a refusal names
 
 
 class Ledger:
@@ -57,11 +60,8 @@ class Ledger:
                 return Designs(jobs) if jobs else None
             case TakeBatch(step=step):
                 return training.take(state, step, now)
-            case SubmitPlay():
-                _check_play(request)
-                if not windows.finish(state, request, holder, now):
-                    state.counters.late_plays += 1
-                    state.touch("meta", "counters", state.counters)
+            case SubmitPlays(plays=ended):
+                self._end(ended, holder, now)
             case SubmitEnvironment():
                 environment = designs.admit(state, request, now)
                 if environment is not None:
@@ -101,16 +101,11 @@ class Ledger:
         state = self.state
         next_version = state.version_at(state.counters.taken_step + 1)
         sequences, oldest = 0, None
-        for environment, chunk in state.chunks():
-            if not chunk.begun or chunk.scored_at is not None:
-                continue
-            plays = [play for play in state.chunk_plays(environment.id, chunk.index) if not play.hinted]
-            version = min(
-                (play.version for play in plays if play.state in ("leased", "finished")), default=state.version
-            )
+        for known, count in state.flight.sequences.items():
+            version = state.version if known is None else known
             # What is over the bound already will be wasted whatever starts now.
             if next_version - version <= state.config.learner.agent_lag:
-                sequences += len(plays)
+                sequences += count
                 oldest = version if oldest is None else min(oldest, version)
         return Load(
             version=state.version,
@@ -126,8 +121,20 @@ class Ledger:
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
         enough = training.waiting(state) >= state.config.learner.batch_sequences
-        playing = any(chunk.scored_at is None for _, chunk in state.chunks())
-        return not (training_now or enough or playing or state.jobs)
+        return not (training_now or enough or state.flight.unscored or state.jobs)
+
+    def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
+        """Take the plays in. Raises RefusalError with those that make no sense; the others are taken."""
+        wrong = []
+        for play in plays:
+            if why := _nonsense(play):
+                wrong.append(f"play {play.id}: {why}")
+            elif not windows.finish(self.state, play, holder, now):
+                self.state.counters.late_plays += 1
+                self.state.touch("meta", "counters", self.state.counters)
+        if wrong:
+            taken = f"; the other {len(plays) - len(wrong)} of {len(plays)} plays are taken" if len(plays) > 1 else ""
+            raise RefusalError("; ".join(wrong[:NAMED]) + taken)
 
     def _release_play(self, id: str, lease: int) -> None:
         play = self.state.plays.get(id)
@@ -149,11 +156,12 @@ def _check_wait(request: LeasePlays | LeaseDesigns | TakeBatch) -> None:
         raise RefusalError(f"count must be at least 1, is {request.count}")
 
 
-def _check_play(request: SubmitPlay) -> None:
-    """What a broken or hostile sender may get wrong."""
-    if not all(math.isfinite(value) for value in (request.episode_return, request.seconds, *request.rewards)):
-        raise RefusalError(f"play {request.id}: return, rewards and seconds must be finite")
-    if not -1 <= request.episode_return <= 1:
-        raise RefusalError(f"play {request.id}: the return {request.episode_return} is outside [-1, 1]")
-    if (request.trajectory is None) != (request.outcome == "fault"):
-        raise RefusalError(f"play {request.id}: a trajectory comes with every outcome but a fault")
+def _nonsense(play: EndedPlay) -> str:
+    """What a broken or hostile sender got wrong; "" where it makes sense."""
+    if not all(map(math.isfinite, (play.episode_return, play.seconds, *play.rewards))):
+        return "return, rewards and seconds must be finite"
+    if not -1 <= play.episode_return <= 1:
+        return f"the return {play.episode_return} is outside [-1, 1]"
+    if (play.trajectory is None) != (play.outcome == "fault"):
+        return "a trajectory comes with every outcome but a fault"
+    return ""

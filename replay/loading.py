@@ -101,6 +101,8 @@ def load(store: Store, config: Config, secret: bytes) -> State:
 def _load_environment(state: State, store: Store, environment: Environment) -> None:
     state.environments[environment.id] = environment
     state.sources[environment.id] = store.get_many("sources", [environment.id], Source)[0]
+    for chunk in environment.chunks:
+        state.flight.open(environment, chunk)
     plays = store.scan("plays", Play, prefix=f"{environment.id}-")
     for play in sorted(plays, key=lambda play: (play.chunk, play.hinted, play.index)):
         state.add_play(play)

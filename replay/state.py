@@ -9,10 +9,10 @@ from typing import Literal
 
 import msgspec
 
+from replay.flight import Flight
 from replay.memory import Memory
 from replay.records import (
     BatchRecord,
-    Chunk,
     Counters,
     DesignGroup,
     Environment,
@@ -60,7 +60,7 @@ class State:
         self.design_groups: dict[str, DesignGroup] = {}
         self.queue: dict[int, Group] = {}
         self.batches: dict[int, BatchRecord] = {}
-        self._chunks: dict[tuple[str, int], list[Play]] = {}
+        self.flight = Flight()
         self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
 
     # ------------------------------------------------------------ writing
@@ -83,33 +83,19 @@ class State:
         self._changes = {}
         return taken
 
-    # ------------------------------------------------------------ plays by chunk
+    # ------------------------------------------------------------ plays
 
     def add_play(self, play: Play) -> None:
-        """Take a play in."""
+        """Take a play of an open chunk in."""
         self.plays[play.id] = play
-        self._chunks.setdefault((play.environment, play.chunk), []).append(play)
-
-    def chunk_plays(self, environment: str, chunk: int) -> list[Play]:
-        """Both arms of a chunk, the unhinted first, by index."""
-        return self._chunks.get((environment, chunk), [])
-
-    def window_plays(self, environment: Environment) -> list[Play]:
-        """All plays of a window so far."""
-        return [play for chunk in environment.chunks for play in self.chunk_plays(environment.id, chunk.index)]
+        self.flight.enter(play)
 
     def forget_environment(self, environment: Environment) -> None:
         """A closed environment leaves the memory with its plays; the store keeps them."""
-        for chunk in environment.chunks:
-            for play in self._chunks.pop((environment.id, chunk.index), []):
-                del self.plays[play.id]
+        for play in self.flight.forget(environment):
+            del self.plays[play.id]
         del self.environments[environment.id]
         del self.sources[environment.id]
-
-    def chunks(self) -> list[tuple[Environment, Chunk]]:
-        """All chunks of the active environments, in the order they opened."""
-        found = [(environment, chunk) for environment in self.environments.values() for chunk in environment.chunks]
-        return sorted(found, key=lambda pair: (pair[1].opened_at, pair[0].id))
 
     # ------------------------------------------------------------ versions and seeds
 

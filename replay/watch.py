@@ -18,8 +18,7 @@ from spade.protocol import (
     Request,
     Role,
     SubmitEnvironment,
-    SubmitPlay,
-    Trajectory,
+    SubmitPlays,
 )
 from spade.waits import signed
 
@@ -43,9 +42,10 @@ class Watch:
     def measure(self, request: Request, now: float) -> None:
         """A request took effect."""
         match request:
-            case SubmitPlay(trajectory=Trajectory() as trajectory):
-                self._plays.add(now, 1)
-                self._tokens.add(now, trajectory.sampled)
+            case SubmitPlays(plays=plays):
+                trajectories = [play.trajectory for play in plays if play.trajectory is not None]
+                self._plays.add(now, len(trajectories))
+                self._tokens.add(now, sum(trajectory.sampled for trajectory in trajectories))
             case SubmitEnvironment(trajectory=trajectory) | RejectCandidate(trajectory=trajectory):
                 self._tokens.add(now, trajectory.sampled)
 

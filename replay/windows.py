@@ -6,7 +6,7 @@ from replay.reward import designer_reward, has_variance, learnable, paired_regre
 from replay.state import State
 from replay.statistics import PlayFigures, SlotFigures
 from replay.training import enqueue
-from spade.protocol import PlayLease, SubmitPlay
+from spade.protocol import EndedPlay, PlayLease
 from spade.seeds import INSTANCE_MASK
 
 LEVELS = 256
@@ -15,8 +15,10 @@ LEVELS = 256
 def open_chunk(state: State, environment: Environment, now: float) -> None:
     """Open the next chunk: G unhinted plays, and for chunk 0 their hinted twins."""
     index = len(environment.chunks)
-    first = sum(not play.hinted for play in state.window_plays(environment))
-    environment.chunks.append(Chunk(index, now, state.version))
+    first = sum(state.flight.tally(environment, before).unhinted for before in environment.chunks)
+    chunk = Chunk(index, now, state.version)
+    environment.chunks.append(chunk)
+    state.flight.open(environment, chunk)
     for hinted in (False, True) if index == 0 else (False,):
         for i in range(state.config.play.group_size):
             arm = "h" if hinted else "u"
@@ -32,10 +34,11 @@ def open_chunks(state: State, now: float, starving: bool) -> None:
     `starving`: no weights can come before more plays have been made, so waiting for them serves nothing.
     """
     play = state.config.play
-    for environment in state.environments.values():
+    for environment in list(state.flight.resting.values()):
         last = environment.chunks[-1]
-        if last.scored_at is None or len(environment.chunks) >= play.window_chunks:
+        if len(environment.chunks) >= play.window_chunks:
             continue
+        assert last.scored_at is not None
         newer = state.version > last.opened_version
         if newer or starving or now >= last.scored_at + play.chunk_wait_s:
             open_chunk(state, environment, now)
@@ -43,36 +46,31 @@ def open_chunks(state: State, now: float, starving: bool) -> None:
 
 def lease(state: State, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
     """Up to `count` plays: first of chunks begun (unhinted before hinted), then of at most `chunks` new ones."""
-    leased = (play for play in state.plays.values() if play.state == "leased")
-    if request and (held := [play for play in leased if (play.holder, play.request) == (holder, request)]):
-        return tuple(_as_leased(state, play) for play in sorted(held, key=lambda play: play.id))
-    everything = state.chunks()
-    begun = [pair for pair in everything if pair[1].begun]
-    fresh = [pair for pair in everything if not pair[1].begun][:chunks]
-    order = [
-        (environment, chunk, play)
-        for hinted in (False, True)
-        for environment, chunk in begun
-        for play in state.chunk_plays(environment.id, chunk.index)
-        if play.state == "open" and play.hinted == hinted
-    ]
-    order += [
-        (environment, chunk, play)
-        for environment, chunk in fresh
-        for play in state.chunk_plays(environment.id, chunk.index)
-    ]
-    return tuple(_lease(state, *item, holder, request, now) for item in order[:count])
+    if request and (held := state.flight.held(holder, request)):
+        return tuple(_as_leased(state, play) for play in held)
+    leased: list[PlayLease] = []
+    while len(leased) < count:
+        if (play := state.flight.next_play()) is not None:
+            leased.append(_lease(state, play, holder, request, now))
+        elif chunks and (fresh := state.flight.next_chunk()) is not None:
+            chunks -= 1
+            _begin(state, *fresh)
+        else:
+            break
+    return tuple(leased)
 
 
-def _lease(
-    state: State, environment: Environment, chunk: Chunk, play: Play, holder: str, request: int, now: float
-) -> PlayLease:
-    if not chunk.begun:
-        chunk.begun = True
-        state.touch("environments", environment.id, environment)
+def _begin(state: State, environment: Environment, chunk: Chunk) -> None:
+    state.flight.begin(environment, chunk)
+    state.touch("environments", environment.id, environment)
+
+
+def _lease(state: State, play: Play, holder: str, request: int, now: float) -> PlayLease:
+    state.flight.drop(play)
     play.state, play.holder, play.request, play.version = "leased", holder, request, state.version
     play.lease += 1
     play.deadline = now + state.config.play.lease_s
+    state.flight.add(play)
     state.touch("plays", play.id, play)
     return _as_leased(state, play)
 
@@ -90,33 +88,37 @@ def _as_leased(state: State, play: Play) -> PlayLease:
 
 def release(state: State, play: Play) -> None:
     """A leased play is open again; it keeps its seed."""
+    state.flight.drop(play)
     play.state, play.holder = "open", ""
+    state.flight.add(play)
     state.touch("plays", play.id, play)
 
 
-def finish(state: State, request: SubmitPlay, holder: str, now: float) -> bool:
+def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
     """Take the end of an episode that `holder` played, whoever has its lease. False where the play is closed."""
-    play = state.plays.get(request.id)
+    play = state.plays.get(ended.id)
     if play is None or play.state not in ("open", "leased"):
         return False
     environment = state.environments[play.environment]
-    play.holder, play.seconds = holder, request.seconds
-    if request.trajectory is None:
-        play.state, play.fault = "void", request.fault
+    state.flight.drop(play)
+    play.holder, play.seconds = holder, ended.seconds
+    if ended.trajectory is None:
+        play.state, play.fault = "void", ended.fault
         state.counters.voids += 1
     else:
         play.state = "finished"
-        play.terminated = request.outcome == "terminated"
-        play.episode_return = request.episode_return
-        play.turns, play.sampled = len(request.rewards), request.trajectory.sampled
-        if request.trajectory.versions:
-            play.version = request.trajectory.oldest_version
-        state.touch("trajectories", play.id, request.trajectory)
+        play.terminated = ended.outcome == "terminated"
+        play.episode_return = ended.episode_return
+        play.turns, play.sampled = len(ended.rewards), ended.trajectory.sampled
+        if ended.trajectory.versions:
+            play.version = ended.trajectory.oldest_version
+        state.touch("trajectories", play.id, ended.trajectory)
         won = play.episode_return >= state.config.play.win_return
         state.counters.plays += 1
         state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
+    state.flight.add(play)
     state.touch("plays", play.id, play)
-    _note_levels(state, environment, request.rewards)
+    _note_levels(state, environment, ended.rewards)
     _settle(state, environment, now)
     return True
 
@@ -131,28 +133,23 @@ def _note_levels(state: State, environment: Environment, rewards: tuple[float, .
 
 def _settle(state: State, environment: Environment, now: float) -> None:
     """Quarantine, score what is complete, and close the window when all its plays are terminal."""
-    plays = state.window_plays(environment)
-    voids = sum(play.state == "void" for play in plays)
-    if voids > state.config.play.void_share * len(plays):
+    window = state.flight.windows[environment.id]
+    if window.voids > state.config.play.void_share * window.plays:
         close(state, environment, now, quarantined=True)
         return
     chunk = environment.chunks[-1]
-    if chunk.scored_at is None and all(
-        play.hinted or play.state in ("finished", "void") for play in state.chunk_plays(environment.id, chunk.index)
-    ):
+    if chunk.scored_at is None and not state.flight.tally(environment, chunk).pending:
         _score_chunk(state, environment, chunk, now)
-    done = all(play.state in ("finished", "void") for play in plays)
-    if done and len(environment.chunks) >= state.config.play.window_chunks:
+    if window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks:
         close(state, environment, now)
 
 
 def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: float) -> None:
     """The chunk's finished unhinted plays become a group of the queue if their returns differ."""
-    chunk.scored_at = now
+    state.flight.score(environment, chunk, now)
     state.touch("environments", environment.id, environment)
-    plays = [
-        play for play in state.chunk_plays(environment.id, chunk.index) if play.state == "finished" and not play.hinted
-    ]
+    played = state.flight.tally(environment, chunk).plays
+    plays = [play for play in played if play.state == "finished" and not play.hinted]
     # A play that sampled nothing (its first observation filled the context) has a return but no token to train.
     members = tuple(Member(play.id, play.episode_return, play.version) for play in plays if play.sampled)
     if not plays:
@@ -166,10 +163,12 @@ def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: floa
 
 def close(state: State, environment: Environment, now: float, quarantined: bool = False) -> None:
     """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot."""
-    plays = state.window_plays(environment)
+    plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
     for play in plays:
         if play.state in ("open", "leased"):
+            state.flight.drop(play)
             play.state = "cancelled"
+            state.flight.add(play)
             state.touch("plays", play.id, play)
     last = environment.chunks[-1]
     if last.scored_at is None:
@@ -246,7 +245,7 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> None:
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
         if now >= environment.deadline:
             close(state, environment, now)
-    for play in state.plays.values():
-        if play.state == "leased" and (now >= play.deadline or (live is not None and play.holder not in live)):
+    for play in list(state.flight.leased()):
+        if now >= play.deadline or (live is not None and play.holder not in live):
             state.counters.expired_leases += 1
             release(state, play)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 Role = Literal["replay", "learner", "engine", "env-runner", "designer", "agent", "observer", "supervisor"]
 Outcome = Literal["terminated", "truncated", "fault"]
@@ -441,8 +441,8 @@ class Program(Wire, frozen=True):
     hint: str
 
 
-class SubmitPlay(Wire, frozen=True):
-    """The end of an episode. Idempotent by play id. Reply: Done.
+class EndedPlay(Wire, frozen=True):
+    """How an episode ended.
 
     `rewards` are those of every step; `episode_return` is the last one clipped to [-1, 1] if the episode terminated,
     else 0; `trajectory` is None where a fault of the environment voids the play, and `fault` says which.
@@ -456,6 +456,15 @@ class SubmitPlay(Wire, frozen=True):
     seconds: float
     trajectory: Trajectory | None = None
     fault: str = ""
+
+
+class SubmitPlays(Wire, frozen=True):
+    """Episodes that ended, together. Idempotent by play id, each for itself. Reply: Done, or Refused.
+
+    A play that makes no sense keeps no other from being taken: Refused names it, and the others are committed.
+    """
+
+    plays: Many[EndedPlay]
 
 
 class ReleasePlay(Wire, frozen=True):
@@ -596,7 +605,7 @@ Request = (
     | Generate
     | OpenEpisode | StepEpisode | CloseEpisode | Validate
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
-    | LeasePlays | GetProgram | SubmitPlay | ReleasePlay
+    | LeasePlays | GetProgram | SubmitPlays | ReleasePlay
     | TakeBatch | Publish | Checkpointed
     | ReportProcesses | Orders | GetStatus
 )  # fmt: skip

@@ -18,6 +18,7 @@ from spade.protocol import (
     DesignJob,
     Designs,
     Done,
+    EndedPlay,
     Generate,
     Generated,
     GetProgram,
@@ -38,7 +39,7 @@ from spade.protocol import (
     Response,
     Role,
     SubmitEnvironment,
-    SubmitPlay,
+    SubmitPlays,
     Weights,
 )
 from spade.tokens import Tokenizer
@@ -74,14 +75,16 @@ def byte_tokenizer(folder: Path) -> Tokenizer:
 class SmallReplay:
     """The replay service's half of the protocol over fixed work. What is given back is leased again.
 
-    `done` holds every SubmitPlay, ReleasePlay, SubmitEnvironment, RejectCandidate and ReleaseDesign, in order.
+    `done` holds every EndedPlay, ReleasePlay, SubmitEnvironment, RejectCandidate and ReleaseDesign, in order;
+    `together` how many plays each SubmitPlays brought.
     """
 
     def __init__(
         self, plays: Sequence[PlayLease] = (), jobs: Sequence[DesignJob] = (), programs: Sequence[Program] = ()
     ) -> None:
         self.work: list[PlayLease | DesignJob] = [*plays, *jobs]
-        self.done: list[Request] = []
+        self.done: list[Request | EndedPlay] = []
+        self.together: list[int] = []
         self.fetched: list[str] = []
         self.counts: list[int] = []
         self.peers: tuple[Peer, ...] = ()
@@ -125,7 +128,12 @@ class SmallReplay:
                 return found or Refused(f"there is no environment {environment!r}")
             case ReleasePlay(id=id, lease=lease) | ReleaseDesign(job=id, lease=lease):
                 self.work.append(msgspec.structs.replace(self._given[id], lease=lease + 1))
-            case SubmitPlay() | SubmitEnvironment() | RejectCandidate():
+            case SubmitPlays(plays=plays):
+                self.together.append(len(plays))
+                self.done.extend(plays)
+                self.change()
+                return Done()
+            case SubmitEnvironment() | RejectCandidate():
                 pass
             case _:
                 return Refused(f"no {type(request).__name__} here")

@@ -16,6 +16,7 @@ from spade.protocol import (
     PROTOCOL_VERSION,
     CloseEpisode,
     Done,
+    EndedPlay,
     Faulted,
     Hello,
     Observed,
@@ -23,7 +24,7 @@ from spade.protocol import (
     PlayLease,
     Program,
     ReleasePlay,
-    SubmitPlay,
+    SubmitPlays,
 )
 from spade.seeds import derive
 from spade.transport import connect, serve
@@ -320,7 +321,7 @@ async def test_an_agent_that_retires_finishes_its_plays_and_takes_no_more(settin
             await left.wait()
         nursery.cancel_scope.cancel()
     # The fourth slot was asking for a play already.
-    assert {type(done) for done in small.done} == {SubmitPlay}
+    assert {type(done) for done in small.done} == {EndedPlay}
     assert {"p0", "p1", "p2"} <= {done.id for done in small.done} <= {"p0", "p1", "p2", "p3"}
     assert len(small.work) >= 6
 
@@ -333,7 +334,7 @@ class SlowReplay(SmallReplay):
         self.handed_in, self.commit = trio.Event(), trio.Event()
 
     async def _response(self, request):
-        if isinstance(request, SubmitPlay):
+        if isinstance(request, SubmitPlays):
             self.handed_in.set()
             await self.commit.wait()
         return await super()._response(request)
@@ -360,7 +361,37 @@ async def test_an_agent_leaves_when_what_it_handed_in_is_acknowledged(settings, 
         await trio.testing.wait_all_tasks_blocked()
         assert not left.is_set()
         slow.commit.set()
-    assert [(type(done), done.episode_return) for done in slow.done] == [(SubmitPlay, 1.0)]
+    assert [(type(done), done.episode_return) for done in slow.done] == [(EndedPlay, 1.0)]
+
+
+class Commits:
+    """A replay service's end that commits when it is told to."""
+
+    def __init__(self):
+        self.messages, self.commit = [], trio.Event()
+
+    async def submit_plays(self, plays):
+        self.messages.append([play.id for play in plays])
+        await self.commit.wait()
+
+
+async def test_plays_that_end_while_others_are_handed_in_go_together(autojump_clock):
+    """The first goes at once; of those that wait for it, no more than a message holds go with the next."""
+    commits, acknowledged = Commits(), []
+    ended = agent.Ended(commits, 3)
+
+    async def end(name):
+        await ended.deliver(EndedPlay(name, 1, "fault", 0.0, (), 0.5))
+        acknowledged.append(name)
+
+    async with trio.open_nursery() as nursery:
+        for name in "abcdef":
+            nursery.start_soon(end, name)
+            await trio.testing.wait_all_tasks_blocked()
+        assert (commits.messages, acknowledged) == ([["a"]], [])
+        commits.commit.set()
+    assert commits.messages == [["a"], ["b", "c", "d"], ["e", "f"]]
+    assert sorted(acknowledged) == list("abcdef")
 
 
 async def test_gauges_travel_with_the_heartbeats(settings, tokenizer):

@@ -9,7 +9,7 @@ from actors.engines import server as engine_server
 from spade import config
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.policy.model import parameters_digest
-from spade.protocol import DesignJob, PlayLease, Program, RejectCandidate, SubmitPlay, Weights
+from spade.protocol import DesignJob, EndedPlay, PlayLease, Program, RejectCandidate, Weights
 from spade.tokens import Tokenizer
 from tests.actors.small_services import SmallReplay, process, small_replay
 
@@ -60,7 +60,7 @@ async def test_trajectories_hold_what_the_engine_sampled(tiny_checkpoint):
         process(designer.run, "designer", replay, settings),
     ):
         await small.until_done(16)
-    plays = [done for done in small.done if isinstance(done, SubmitPlay)]
+    plays = [done for done in small.done if isinstance(done, EndedPlay)]
     rejects = [done for done in small.done if isinstance(done, RejectCandidate)]
     assert (len(plays), len(rejects)) == (12, 4)
 

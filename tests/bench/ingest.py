@@ -27,7 +27,7 @@ from replay.client import ReplayClient
 from spade.codec import encode, pack_floats, pack_ids, pack_mask
 from spade.config import Config, digest, dump, load
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics, SubmitPlay, Trajectory
+from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics, Trajectory
 from spade.supervise import supervise
 from spade.transport import connect
 from tests.replay.replay_world import environment

@@ -17,11 +17,11 @@ from replay.client import ReplayClient
 from spade.process import Launch
 from spade.protocol import (
     Batch,
+    EndedPlay,
     NotYet,
     RejectCandidate,
     StepMetrics,
     SubmitEnvironment,
-    SubmitPlay,
     Trajectory,
     Weights,
 )
@@ -46,10 +46,11 @@ class Recording(ReplayClient):
 
     note = staticmethod(lambda **fields: 0)
 
-    async def submit_play(self, play: SubmitPlay) -> None:
-        await super().submit_play(play)
-        trajectory = play.trajectory
-        self.note(kind="play", id=play.id, trajectory=None if trajectory is None else fingerprint(trajectory))
+    async def submit_plays(self, plays: tuple[EndedPlay, ...]) -> None:
+        await super().submit_plays(plays)
+        for play in plays:
+            trajectory = play.trajectory
+            self.note(kind="play", id=play.id, trajectory=None if trajectory is None else fingerprint(trajectory))
 
     async def submit_environment(self, environment: SubmitEnvironment) -> None:
         await super().submit_environment(environment)

@@ -18,7 +18,7 @@ from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Batch, Hello, StepMetrics
 from spade.supervise import Supervisor, supervise
 from spade.transport import connect
-from tests.replay.replay_world import config, environment, played
+from tests.replay.replay_world import config, ended, environment
 
 _FOREVER = "1000000"
 SETTINGS = config(
@@ -110,7 +110,7 @@ async def _fill(replay: ReplayClient) -> None:
     plays = await replay.lease_plays(4, 5.0)
     assert len(plays) == 4
     for index, play in enumerate(plays):
-        await replay.submit_play(played(play, float(index % 2), 1))
+        await replay.submit_plays((ended(play, float(index % 2), 1),))
     assert isinstance(await replay.take_batch(1, 5.0), Batch)
     await replay.publish(1, "digest-1", "/weights/1", StepMetrics())
     await replay.checkpointed(1)

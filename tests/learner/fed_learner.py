@@ -9,7 +9,7 @@ import trio
 from replay.client import ReplayClient
 from spade import codec, config
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Hello, SubmitEnvironment, SubmitPlay, Trajectory, Weights
+from spade.protocol import PROTOCOL_VERSION, EndedPlay, Hello, SubmitEnvironment, Trajectory, Weights
 from spade.supervise import supervise
 from spade.transport import connect
 
@@ -52,8 +52,8 @@ class Feeder:
         while True:
             for index, play in enumerate(await self.replay.lease_plays(8, 5.0)):
                 reward = float(index % 2)
-                await self.replay.submit_play(
-                    SubmitPlay(play.id, play.lease, "terminated", reward, (reward,), 0.1, self.trajectory())
+                await self.replay.submit_plays(
+                    (EndedPlay(play.id, play.lease, "terminated", reward, (reward,), 0.1, self.trajectory()),)
                 )
 
     async def until(self, step) -> Weights:

@@ -17,6 +17,7 @@ from spade.protocol import (
     Checkpointed,
     DesignJob,
     Designs,
+    EndedPlay,
     LeaseDesigns,
     LeasePlays,
     PlayLease,
@@ -26,7 +27,7 @@ from spade.protocol import (
     ReleasePlay,
     StepMetrics,
     SubmitEnvironment,
-    SubmitPlay,
+    SubmitPlays,
     TakeBatch,
     Trajectory,
 )
@@ -71,14 +72,19 @@ def rejected(job: DesignJob, version: int, attempt: int = 1, last: bool = False)
     return RejectCandidate(job.id, job.lease, attempt, "tides", "class", "parse", "no class", trajectory(version), last)
 
 
-def played(play: PlayLease, value: float, version: int) -> SubmitPlay:
+def ended(play: PlayLease, value: float, version: int) -> EndedPlay:
     """A finished play with return `value`."""
-    return SubmitPlay(play.id, play.lease, "terminated", value, (0.0, value), 0.5, trajectory(version))
+    return EndedPlay(play.id, play.lease, "terminated", value, (0.0, value), 0.5, trajectory(version))
 
 
-def void(play: PlayLease) -> SubmitPlay:
-    """A play that the environment's fault ended."""
-    return SubmitPlay(play.id, play.lease, "fault", 0.0, (), 0.5, None, "exception: boom")
+def played(play: PlayLease, value: float, version: int) -> SubmitPlays:
+    """A message of one finished play."""
+    return SubmitPlays((ended(play, value, version),))
+
+
+def void(play: PlayLease) -> SubmitPlays:
+    """A message of one play that the environment's fault ended."""
+    return SubmitPlays((EndedPlay(play.id, play.lease, "fault", 0.0, (), 0.5, None, "exception: boom"),))
 
 
 def weights(step: int, digest: str | None = None) -> Publish:

@@ -20,6 +20,7 @@ from replay.loading import load
 from replay.records import BatchRecord
 from replay.state import State
 from replay.store import open_store
+from replay.training import waiting
 from spade.protocol import (
     Checkpointed,
     DesignJob,
@@ -32,6 +33,7 @@ from spade.protocol import (
     TakeBatch,
     Trajectory,
 )
+from tests.replay import plain
 from tests.replay.replay_world import (
     SECRET,
     config,
@@ -117,7 +119,10 @@ class Resume(RuleBasedStateMachine):
 
     @rule(count=COUNTS, holder=HOLDERS, crash=CRASHES, lost=CRASHES)
     def lease_plays(self, count, holder, crash, lost) -> None:
-        self.plays += self.lease(LeasePlays(count, 0.0), holder, crash, lost)
+        order = plain.lease_order(self.calm)[:count]
+        leased = self.lease(LeasePlays(count, 0.0), holder, crash, lost)
+        assert [play.id for play in leased] == order
+        self.plays += leased
 
     @rule(count=COUNTS, holder=HOLDERS, crash=CRASHES, lost=CRASHES)
     def lease_designs(self, count, holder, crash, lost) -> None:
@@ -217,6 +222,18 @@ class Resume(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.shaken = Ledger(load(self.store, SETTINGS, SECRET))
+
+    @invariant()
+    def counts_are_those_of_the_records(self) -> None:
+        for ledger in (self.calm, self.shaken):
+            state, flight = ledger.state, ledger.state.flight
+            sequences, oldest = plain.in_flight(ledger)
+            load = ledger.load()
+            assert (load.outstanding, load.oldest) == (sequences + waiting(state), oldest)
+            assert {id: (w.plays, w.voids, w.ended) for id, w in flight.windows.items()} == plain.windows(state)
+            assert flight.unscored == sum(chunk.scored_at is None for _, chunk, _ in plain.chunks(state))
+            leased = [play.id for play in state.plays.values() if play.state == "leased"]
+            assert sorted(play.id for play in flight.leased()) == sorted(leased)
 
     @invariant()
     def both_are_the_same(self) -> None:

@@ -32,12 +32,13 @@ from spade.protocol import (
     Process,
     Status,
     StepMetrics,
+    SubmitPlays,
     Trajectory,
     Weights,
 )
 from spade.supervise import supervise
 from spade.transport import connect
-from tests.replay.replay_world import config, environment, played, rejected, trajectory, weights
+from tests.replay.replay_world import config, ended, environment, rejected, trajectory, weights
 
 # Two slots; windows of one chunk of 4 plays; batches of 4.
 SETTINGS = config(
@@ -90,7 +91,7 @@ async def play(replay, count, value=lambda index: float(index % 2)):
     ids = []
     while len(ids) < count:
         for lease in await replay.lease_plays(count - len(ids), 5.0):
-            await replay.submit_play(played(lease, value(len(ids)), 1))
+            await replay.submit_plays((ended(lease, value(len(ids)), 1),))
             ids.append(lease.id)
     return ids
 
@@ -181,7 +182,7 @@ async def test_what_cannot_be_served_is_refused_and_hurts_nobody(tmp_path):
         (lease,) = await replay.lease_plays(1, 5.0)
         for request in (
             Generate(b"", 1, 1.0, 0),
-            msgspec.structs.replace(played(lease, 1.0, 1), episode_return=7.0),
+            SubmitPlays((msgspec.structs.replace(ended(lease, 1.0, 1), episode_return=7.0),)),
             weights(5),
         ):
             with pytest.raises(RefusedError):
@@ -378,7 +379,7 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
     async def agent(replay):
         while True:
             for number, lease in enumerate(await replay.lease_plays(4, 5.0)):
-                await replay.submit_play(played(lease, float(number % 2), versions[-1]))
+                await replay.submit_plays((ended(lease, float(number % 2), versions[-1]),))
                 await send.send(lease.id)
 
     async def designer(replay):
@@ -462,7 +463,7 @@ async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_i
     acknowledged = []
 
     async def submit(replay, lease):
-        await replay.submit_play(played(lease, float(len(lease.id) % 2), 1))
+        await replay.submit_plays((ended(lease, float(len(lease.id) % 2), 1),))
         acknowledged.append(lease.id)
 
     with trio.fail_after(60):

@@ -9,9 +9,9 @@ from replay.ledger import Ledger
 from replay.records import Member
 from replay.state import State
 from replay.training import RefusalError
-from spade.protocol import LeaseDesigns, LeasePlays, ReleasePlay, SubmitPlay, TakeBatch
+from spade.protocol import EndedPlay, LeaseDesigns, LeasePlays, ReleasePlay, SubmitPlays, TakeBatch
 from spade.seeds import derive
-from tests.replay.replay_world import SECRET, config, environment, played, trajectory, void, weights
+from tests.replay.replay_world import SECRET, config, ended, environment, played, trajectory, void, weights
 
 # One slot; windows of 2 chunks of 4 plays; at most a quarter of the plays may be void.
 ONE = (
@@ -132,7 +132,7 @@ def test_a_closed_window_is_scored_over_all_of_it_and_regret_over_chunk_zero():
 def test_a_win_is_a_return_of_one_and_truncated_plays_return_nothing():
     ledger = begin("play.window_chunks=1")
     plays = lease(ledger)
-    cut = SubmitPlay(plays[0].id, 1, "truncated", 0.0, (0.25, 0.75), 0.5, trajectory(1))
+    cut = SubmitPlays((EndedPlay(plays[0].id, 1, "truncated", 0.0, (0.25, 0.75), 0.5, trajectory(1)),))
     ledger.apply(cut, "agent/1", 0.0)
     finish(ledger, plays[1:], [0.75, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0])
     record = closed(ledger)
@@ -281,16 +281,36 @@ def test_chunks_begun_come_before_new_ones_and_unhinted_before_hinted():
     assert rest == ["e000000-0"] * 6 + ["e000001-0"] * 8
 
 
+def senseless(good):
+    """The play told in ways that cannot be."""
+    for change in (
+        {"episode_return": float("nan")},
+        {"episode_return": 1.5},
+        {"rewards": (float("inf"),)},
+        {"trajectory": None},
+        {"outcome": "fault"},
+    ):
+        yield msgspec.structs.replace(good, **change)
+
+
+def test_what_makes_no_sense_in_a_message_keeps_no_other_play_from_being_taken():
+    ledger = begin()
+    first, second, third, *_ = lease(ledger)
+    bad = list(senseless(ended(second, 1.0, 1)))
+    message = SubmitPlays((ended(first, 1.0, 1), *bad, ended(third, 0.0, 1), ended(first, 0.0, 1)))
+    with pytest.raises(RefusalError, match=f"play {second.id}: .*; the other 3 of 8 plays are taken"):
+        ledger.apply(message, "agent/1", 0.0)
+    states = [ledger.state.plays[play.id].state for play in (first, second, third)]
+    assert states == ["finished", "leased", "finished"]
+    assert (ledger.state.counters.plays, ledger.state.counters.late_plays) == (2, 1)
+
+
 def test_nonsense_is_refused_and_changes_nothing():
     ledger = begin()
     play = lease(ledger)[0]
-    good = played(play, 1.0, 1)
+    good = ended(play, 1.0, 1)
     for bad in (
-        msgspec.structs.replace(good, episode_return=float("nan")),
-        msgspec.structs.replace(good, episode_return=1.5),
-        msgspec.structs.replace(good, rewards=(float("inf"),)),
-        msgspec.structs.replace(good, trajectory=None),
-        msgspec.structs.replace(good, outcome="fault"),
+        *(SubmitPlays((nonsense,)) for nonsense in senseless(good)),
         LeasePlays(0, 1.0),
         LeasePlays(1, float("nan")),
         LeaseDesigns(-1, 1.0),
@@ -305,7 +325,7 @@ def test_nonsense_is_refused_and_changes_nothing():
 def test_a_play_that_sampled_nothing_counts_and_is_not_trained():
     ledger = begin()
     plays = arm(lease(ledger), False)
-    empty = SubmitPlay(plays[0].id, 1, "truncated", 0.0, (), 0.1, trajectory(1, sampled=0))
+    empty = SubmitPlays((EndedPlay(plays[0].id, 1, "truncated", 0.0, (), 0.1, trajectory(1, sampled=0)),))
     ledger.apply(empty, "agent/1", 0.0)
     finish(ledger, plays[1:], [1.0, 0.0, 1.0])
     (group,) = ledger.state.queue.values()

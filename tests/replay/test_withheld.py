@@ -47,7 +47,7 @@ def test_each_stage_of_the_loop_says_what_it_lacks():
 
 def test_only_waits_for_the_service_are_explained():
     ledger = Ledger(State(SETTINGS, SECRET))
-    waits = (Wait("engine-0", "LeasePlays"), Wait("replay", "SubmitPlay"), Wait("replay", "TakeBatch"))
+    waits = (Wait("engine-0", "LeasePlays"), Wait("replay", "SubmitPlays"), Wait("replay", "TakeBatch"))
     assert [wait.why for wait in explained(waits, ledger)] == ["", "", "the learner has published no weights yet"]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spade import codec
-from spade.protocol import Generated, Group, Hello, SubmitPlay, Trajectory
+from spade.protocol import EndedPlay, Generated, Group, Hello, SubmitPlays, Trajectory
 
 tokens = st.lists(
     st.tuples(st.integers(0, 2**31 - 1), st.booleans(), st.floats(-50, 0, width=32)), min_size=1, max_size=50
@@ -25,13 +25,13 @@ def trajectory(rows):
 
 @given(tokens)
 def test_a_trajectory_survives_the_wire(rows):
-    message = SubmitPlay("p", 1, "terminated", 1.0, (0.0, 1.0), 0.5, trajectory(rows))
+    message = SubmitPlays((EndedPlay("p", 1, "terminated", 1.0, (0.0, 1.0), 0.5, trajectory(rows)),))
     decoded = codec.decode_request(codec.encode(message))
     assert decoded == message
-    assert codec.unpack_ids(decoded.trajectory.ids).tolist() == [token for token, _, _ in rows]
-    assert codec.unpack_mask(decoded.trajectory).tolist() == [int(mask) for _, mask, _ in rows]
+    assert codec.unpack_ids(decoded.plays[0].trajectory.ids).tolist() == [token for token, _, _ in rows]
+    assert codec.unpack_mask(decoded.plays[0].trajectory).tolist() == [int(mask) for _, mask, _ in rows]
     np.testing.assert_array_equal(
-        codec.unpack_floats(decoded.trajectory.logprobs), np.array([lp for _, _, lp in rows], dtype=np.float32)
+        codec.unpack_floats(decoded.plays[0].trajectory.logprobs), np.array([lp for _, _, lp in rows], dtype=np.float32)
     )
 
 
@@ -60,9 +60,9 @@ def test_a_trajectory_that_does_not_add_up_never_exists(change):
 
 
 def test_lengths_are_checked_where_a_message_is_decoded():
-    good = codec.encode(SubmitPlay("p", 1, "terminated", 1.0, (), 0.5, trajectory([(1, True, -1.0)])))
+    good = codec.encode(SubmitPlays((EndedPlay("p", 1, "terminated", 1.0, (), 0.5, trajectory([(1, True, -1.0)])),)))
     tree = msgspec.msgpack.decode(good)
-    tree[7][2] = b"\1\1"
+    tree[1][0][7][2] = b"\1\1"
     with pytest.raises(msgspec.ValidationError):
         codec.decode_request(msgspec.msgpack.encode(tree))
 

@@ -17,7 +17,7 @@ def test_waits_are_reported_while_they_last():
 def test_a_wait_that_fails_is_over():
     waits = Waits(lambda: 0.0)
     try:
-        with waits.on("replay", "SubmitPlay"):
+        with waits.on("replay", "SubmitPlays"):
             raise RuntimeError
     except RuntimeError:
         assert waits.report() == ()

@@ -1,0 +1,191 @@
+"""What is under way, counted while it changes, so that no request looks through all plays.
+
+Derived from environments and plays, rebuilt when a run is loaded, never stored. Whoever changes a play takes it out
+with `drop` before and puts it back with `add` after; so every count is of what the plays now are.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import TypeVar
+
+from replay.records import Chunk, Environment, Play
+
+Key = TypeVar("Key")
+
+
+class Tally:
+    """A chunk. `plays`: the unhinted first, by index; `pending`: unhinted ones that have not ended.
+
+    `versions` counts the unhinted plays that are leased or finished by their version.
+    """
+
+    __slots__ = ("chunk", "pending", "plays", "unhinted", "versions")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.plays: list[Play] = []
+        self.unhinted = 0
+        self.pending = 0
+        self.versions: dict[int, int] = {}
+
+
+class Window:
+    """An environment's plays, those of them that are void, and those that have ended."""
+
+    __slots__ = ("ended", "environment", "plays", "voids")
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.plays = 0
+        self.voids = 0
+        self.ended = 0
+
+
+class Flight:
+    """The plays of the active environments, by what is asked of them.
+
+    windows    by environment
+    resting    environments whose newest chunk is scored
+    unscored   chunks that are not scored
+    sequences  unhinted plays of the chunks in flight (begun, not scored), by the oldest version that a play of their
+               chunk was leased at or sampled by; None: no play of it is leased or finished
+    """
+
+    def __init__(self) -> None:
+        self.windows: dict[str, Window] = {}
+        self.resting: dict[str, Environment] = {}
+        self.unscored = 0
+        self.sequences: dict[int | None, int] = {}
+        self._chunks: dict[tuple[str, int], Tally] = {}
+        self._held: dict[tuple[str, int], dict[str, Play]] = {}
+        # In the order in which they are leased. An entry whose play or chunk is gone or taken is passed over.
+        self._ready: tuple[list[tuple[float, str, int, int, Play]], ...] = ([], [])
+        self._fresh: list[tuple[float, str, int]] = []
+
+    # ------------------------------------------------------------ chunks
+
+    def open(self, environment: Environment, chunk: Chunk) -> None:
+        """A chunk of an active environment, before its plays."""
+        self.windows.setdefault(environment.id, Window(environment))
+        self._chunks[environment.id, chunk.index] = Tally(chunk)
+        if not chunk.begun:
+            heappush(self._fresh, (chunk.opened_at, environment.id, chunk.index))
+        if chunk.scored_at is None:
+            self.unscored += 1
+            self.resting.pop(environment.id, None)
+        else:
+            self.resting[environment.id] = environment
+
+    def begin(self, environment: Environment, chunk: Chunk) -> None:
+        """The chunk's plays may be leased from now on."""
+        tally = self._chunks[environment.id, chunk.index]
+        chunk.begun = True
+        self._fly(tally, 1)
+        for play in tally.plays:
+            self._offer(play, tally)
+
+    def score(self, environment: Environment, chunk: Chunk, now: float) -> None:
+        """The chunk is scored at `now`."""
+        self._fly(self._chunks[environment.id, chunk.index], -1)
+        chunk.scored_at = now
+        self.unscored -= 1
+        self.resting[environment.id] = environment
+
+    def tally(self, environment: Environment, chunk: Chunk) -> Tally:
+        """The counts of a chunk."""
+        return self._chunks[environment.id, chunk.index]
+
+    def forget(self, environment: Environment) -> list[Play]:
+        """A closed environment leaves; its plays, chunk by chunk."""
+        self.windows.pop(environment.id, None)
+        self.resting.pop(environment.id, None)
+        return [play for chunk in environment.chunks for play in self._chunks.pop((environment.id, chunk.index)).plays]
+
+    # ------------------------------------------------------------ plays
+
+    def enter(self, play: Play) -> None:
+        """A play of an open chunk, for the first time."""
+        tally = self._chunks[play.environment, play.chunk]
+        self._fly(tally, -1)
+        tally.plays.append(play)
+        tally.unhinted += not play.hinted
+        self._fly(tally, 1)
+        self.windows[play.environment].plays += 1
+        self.add(play)
+
+    def add(self, play: Play) -> None:
+        """Count a play as it is."""
+        tally = self._count(play, 1)
+        if play.state == "leased":
+            self._held.setdefault((play.holder, play.request), {})[play.id] = play
+        else:
+            self._offer(play, tally)
+
+    def drop(self, play: Play) -> None:
+        """Count a play no longer as it is: it is about to change."""
+        self._count(play, -1)
+        if play.state == "leased":
+            held = self._held[play.holder, play.request]
+            del held[play.id]
+            if not held:
+                del self._held[play.holder, play.request]
+
+    def _count(self, play: Play, one: int) -> Tally:
+        tally, window = self._chunks[play.environment, play.chunk], self.windows[play.environment]
+        ended = play.state in ("finished", "void")
+        window.ended += one * ended
+        window.voids += one * (play.state == "void")
+        if not play.hinted:
+            self._fly(tally, -1)
+            tally.pending += one * (not ended)
+            if play.state in ("leased", "finished"):
+                _shift(tally.versions, play.version, one)
+            self._fly(tally, 1)
+        return tally
+
+    def _fly(self, tally: Tally, one: int) -> None:
+        if tally.chunk.begun and tally.chunk.scored_at is None:
+            _shift(self.sequences, min(tally.versions, default=None), one * tally.unhinted)
+
+    # ------------------------------------------------------------ leases
+
+    def _offer(self, play: Play, tally: Tally) -> None:
+        if play.state == "open" and tally.chunk.begun:
+            entry = (tally.chunk.opened_at, play.environment, play.chunk, play.index, play)
+            heappush(self._ready[play.hinted], entry)
+
+    def next_play(self) -> Play | None:
+        """The next open play of the chunks begun, unhinted before hinted, oldest chunk first. Asked for once."""
+        for ready in self._ready:
+            while ready:
+                play = heappop(ready)[-1]
+                if play.state == "open":
+                    return play
+        return None
+
+    def next_chunk(self) -> tuple[Environment, Chunk] | None:
+        """The oldest chunk that has not begun. Asked for once."""
+        while self._fresh:
+            _, id, index = heappop(self._fresh)
+            if id in self.windows:
+                return self.windows[id].environment, self._chunks[id, index].chunk
+        return None
+
+    def held(self, holder: str, request: int) -> list[Play]:
+        """Plays leased to a holder with its request of this number, by id."""
+        held = self._held.get((holder, request), {})
+        return [held[id] for id in sorted(held)]
+
+    def leased(self) -> Iterator[Play]:
+        """All that are leased."""
+        for held in self._held.values():
+            yield from held.values()
+
+
+def _shift(counts: dict[Key, int], key: Key, by: int) -> None:
+    """Change a count; what is none is not there."""
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        counts.pop(key, None)

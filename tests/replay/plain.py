@@ -1,0 +1,55 @@
+"""What the ledger keeps counted, told from its records by looking through all of them."""
+
+from replay.ledger import Ledger
+from replay.state import State
+
+
+def chunks(state: State):
+    """(environment, chunk, its plays with the unhinted first), in the order the chunks opened."""
+    found = []
+    for environment in state.environments.values():
+        for chunk in environment.chunks:
+            plays = [p for p in state.plays.values() if (p.environment, p.chunk) == (environment.id, chunk.index)]
+            found.append((environment, chunk, sorted(plays, key=lambda play: (play.hinted, play.index))))
+    return sorted(found, key=lambda each: (each[1].opened_at, each[0].id))
+
+
+def in_flight(ledger: Ledger) -> tuple[int, int | None]:
+    """Sequences of the chunks in flight that are within the lag bound, and the oldest version among them."""
+    state = ledger.state
+    next_version = state.version_at(state.counters.taken_step + 1)
+    sequences, oldest = 0, None
+    for _, chunk, plays in chunks(state):
+        if not chunk.begun or chunk.scored_at is not None:
+            continue
+        unhinted = [play for play in plays if not play.hinted]
+        versions = [play.version for play in unhinted if play.state in ("leased", "finished")]
+        version = min(versions, default=state.version)
+        if next_version - version <= state.config.learner.agent_lag:
+            sequences += len(unhinted)
+            oldest = version if oldest is None else min(oldest, version)
+    return sequences, oldest
+
+
+def lease_order(ledger: Ledger) -> list[str]:
+    """Ids of the plays that may be leased now, in order: of chunks begun, unhinted first, then of those admitted."""
+    found = chunks(ledger.state)
+    order = [
+        play
+        for hinted in (False, True)
+        for _, chunk, plays in found
+        for play in plays
+        if chunk.begun and play.hinted == hinted
+    ]
+    fresh = [plays for _, chunk, plays in found if not chunk.begun][: ledger.admitted().chunks]
+    order += [play for plays in fresh for play in plays]
+    return [play.id for play in order if play.state == "open"]
+
+
+def windows(state: State) -> dict[str, tuple[int, int, int]]:
+    """Of each active environment: plays, voids, and plays that have ended."""
+    found = {}
+    for environment in state.environments.values():
+        states = [play.state for play in state.plays.values() if play.environment == environment.id]
+        found[environment.id] = (len(states), states.count("void"), states.count("void") + states.count("finished"))
+    return found
