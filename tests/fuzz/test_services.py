@@ -9,6 +9,7 @@ from typing import get_args
 import trio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from actors import env_runner
 from actors.engines import server as engine_server
@@ -124,7 +125,8 @@ async def in_this_process(
 
 
 async def test_an_env_runner_answers_all(tmp_path: Path) -> None:
-    async with in_this_process(env_runner.run, tmp_path, SETTINGS, None) as client:
+    roomy = replace(SETTINGS, sandbox=replace(SETTINGS.sandbox, episodes=256))  # for all that is asked, at once
+    async with in_this_process(env_runner.run, tmp_path, roomy, None) as client:
 
         @FEW
         @given(AT_RUNNER)
