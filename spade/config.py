@@ -16,7 +16,7 @@ import tomli_w
 
 from spade.errors import ConfigError
 
-BYTES_PER_TOKEN = 9  # of a trajectory: id, mask, log-probability
+BYTES_PER_TOKEN = 9  # of a trajectory at most: id, log-probability, and its share of what counts and names them
 LONGEST_WAIT_S = 3_600.0  # of a request for work
 
 SKILLS = (
