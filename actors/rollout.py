@@ -17,7 +17,7 @@ class TrajectoryBuilder:
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature
         self._ids = bytearray()
-        self._mask = bytearray()
+        self._spans = [0]
         self._logprobs = bytearray()
         self._versions: tuple[tuple[int, int], ...] = ()
 
@@ -29,7 +29,7 @@ class TrajectoryBuilder:
     @property
     def tokens(self) -> int:
         """All tokens so far, read and sampled."""
-        return len(self._mask)
+        return len(self._ids) // 4
 
     def room(self, max_tokens: int, context_tokens: int) -> bool:
         """True where a turn of `max_tokens` still fits a context of `context_tokens`."""
@@ -38,19 +38,24 @@ class TrajectoryBuilder:
     def read(self, ids: Sequence[int]) -> None:
         """Tokens the model is given."""
         self._ids += pack_ids(list(ids))
-        self._mask += bytes(len(ids))
-        self._logprobs += bytes(4 * len(ids))
+        self._extend(0, len(ids))
 
     def sampled(self, generated: Generated) -> None:
         """Tokens the model sampled, with their log-probabilities and versions as the engine recorded them."""
         self._ids += generated.ids
-        self._mask += b"\x01" * (len(generated.ids) // 4)
+        self._extend(1, len(generated.ids) // 4)
         self._logprobs += generated.logprobs
         self._versions = merge_runs((*self._versions, *generated.versions))
 
     def trajectory(self) -> Trajectory:
         """The record of all of it."""
-        return Trajectory(self.ids, bytes(self._mask), bytes(self._logprobs), self._versions, self._temperature)
+        return Trajectory(self.ids, tuple(self._spans), bytes(self._logprobs), self._versions, self._temperature)
+
+    def _extend(self, sampled: int, tokens: int) -> None:
+        """Lengthen the last span, or begin one of the other kind."""
+        if len(self._spans) % 2 == sampled and tokens:
+            self._spans.append(0)
+        self._spans[-1] += tokens
 
 
 def merge_runs(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -119,7 +119,7 @@ def _row(trajectory: Trajectory, advantage: float, weight: float, designer: bool
     return Row(
         ids=unpack_ids(trajectory.ids)[:end],
         trained=trained,
-        behaviour=unpack_floats(trajectory.logprobs)[trained],
+        behaviour=unpack_floats(trajectory.logprobs),
         version=np.repeat(versions, counts),
         temperature=trajectory.temperature,
         advantage=advantage,

@@ -1,5 +1,9 @@
 """Any past batch, rebuilt from the store."""
 
+from typing import cast
+
+import msgspec
+
 from replay.records import BatchRecord, Counters
 from replay.store import Store
 from replay.training import batch_key
@@ -17,19 +21,30 @@ def batch(store: Store, record: BatchRecord) -> Batch:
     counters = store.get("meta", "counters", Counters)
     if counters is not None and record.step <= counters.dropped_step:
         raise RunError(dropped(record.step))
-    groups = []
-    for group in record.groups:
-        keys = [member.trajectory for member in group.members]
-        groups.append(
-            Group(
-                id=group.id,
-                role=group.role,
-                rewards=tuple(member.reward for member in group.members),
-                trajectories=tuple(store.get_many("trajectories", keys, Trajectory)),
-                baseline=group.baseline,
-            )
+    packed = packed_batch(store, record)
+    return msgspec.structs.replace(packed, groups=tuple(_unpacked(group) for group in packed.groups))
+
+
+def packed_batch(store: Store, record: BatchRecord) -> Batch:
+    """The same as it is sent: its trajectories are msgspec.Raw, the bytes at rest, decoded by who gets them."""
+    bodies = iter(store.bodies([member.trajectory for group in record.groups for member in group.members]))
+    groups = (
+        Group(
+            id=group.id,
+            role=group.role,
+            rewards=tuple(member.reward for member in group.members),
+            trajectories=cast(tuple[Trajectory, ...], tuple(msgspec.Raw(next(bodies)) for _ in group.members)),
+            baseline=group.baseline,
         )
+        for group in record.groups
+    )
     return Batch(record.step, record.version, tuple(groups))
+
+
+def _unpacked(group: Group) -> Group:
+    bodies = cast(tuple[msgspec.Raw, ...], group.trajectories)
+    decoded = tuple(msgspec.msgpack.decode(body, type=Trajectory) for body in bodies)
+    return msgspec.structs.replace(group, trajectories=decoded)
 
 
 def dropped(step: int) -> str:

@@ -109,6 +109,7 @@ def read_contents(store: Store) -> Contents:
         for key, reject in _table(store, "rejects", Reject, bad):
             found.rejects[key] = msgspec.structs.replace(reject, completion="")
         found.sources = {key for key, _ in _table(store, "sources", Source, bad)}
+        bad += store.broken()
         for key, trajectory in _table(store, "trajectories", Trajectory, bad):
             versions = frozenset(version for version, _ in trajectory.versions)
             found.trajectories[key] = Tokens(trajectory.sampled, versions, min(versions, default=0))

@@ -19,12 +19,12 @@ from replay.records import (
 )
 from replay.state import Table
 from replay.store import Store
-from spade.codec import unpack_floats, unpack_ids
+from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import Trajectory
 
 
 class TrajectoryRow(msgspec.Struct):
-    """A trajectory with its tokens as numbers; fields as in `Trajectory`."""
+    """A trajectory with its tokens as numbers. `mask`: 1 where a token was sampled; `logprobs`: of the sampled ones."""
 
     ids: list[int]
     mask: list[int]
@@ -61,7 +61,7 @@ def rows(store: Store, table: Table) -> Iterator[dict[str, Any]]:
 def _numbers(trajectory: Trajectory) -> TrajectoryRow:
     return TrajectoryRow(
         ids=unpack_ids(trajectory.ids).tolist(),
-        mask=list(trajectory.mask),
+        mask=unpack_mask(trajectory).tolist(),
         logprobs=unpack_floats(trajectory.logprobs).tolist(),
         versions=trajectory.versions,
         temperature=trajectory.temperature,

@@ -136,12 +136,20 @@ class Flight:
         window.ended += one * ended
         window.voids += one * (play.state == "void")
         if not play.hinted:
-            self._fly(tally, -1)
             tally.pending += one * (not ended)
             if play.state in ("leased", "finished"):
-                _shift(tally.versions, play.version, one)
-            self._fly(tally, 1)
+                self._weigh(tally, play.version, one)
         return tally
+
+    def _weigh(self, tally: Tally, version: int, one: int) -> None:
+        """Count an unhinted play's version in or out; only a version that comes or goes can change the oldest."""
+        count = tally.versions.get(version, 0) + one
+        if count and version in tally.versions:
+            tally.versions[version] = count
+            return
+        self._fly(tally, -1)
+        _shift(tally.versions, version, one)
+        self._fly(tally, 1)
 
     def _fly(self, tally: Tally, one: int) -> None:
         if tally.chunk.begun and tally.chunk.scored_at is None:

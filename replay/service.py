@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from replay.batches import batch, dropped, recorded
+from replay.batches import dropped, packed_batch, recorded
 from replay.journal import Journal
 from replay.ledger import Ledger
 from replay.loading import Opened
@@ -75,6 +75,7 @@ class Service:
         self._base_s = opened.elapsed_s
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
+        self._expected = 1  # requests of the last round: who was answered together may ask again together
         self._waiting: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
         self._watch = Watch(self._base_s, config.replay.stall_s)
         self._retention = Retention(opened.state, store)
@@ -114,15 +115,26 @@ class Service:
     # ------------------------------------------------------------ a round
 
     async def _arrivals(self, server: Server) -> list[Incoming]:
-        """What is served and committed together, at most a round; nothing where a deadline of ours comes first."""
+        """What is served and committed together, at most a round; nothing where a deadline of ours comes first.
+
+        All that is there, and what comes within the commit delay while it is less than the last time. Who asks alone
+        so never waits for company, and those who are answered together are soon committed together again.
+        """
         wake = min([self._next_tick, *(deadline for _, deadline in self._waiting.values())])
         arrived: list[Incoming] = []
         with trio.move_on_after(max(wake - self.now(), 0.0)):
             arrived.append(await server.receive())
-        if arrived:
-            with trio.move_on_after(self._config.replay.commit_delay_ms / 1_000):
-                while len(arrived) < ROUND:
-                    arrived.append(server.receive_nowait() or await server.receive())
+        if not arrived:
+            return arrived
+        with trio.move_on_after(self._config.replay.commit_delay_ms / 1_000):
+            while len(arrived) < ROUND:
+                if (next_ := server.receive_nowait()) is not None:
+                    arrived.append(next_)
+                elif len(arrived) < self._expected:
+                    arrived.append(await server.receive())
+                else:
+                    break
+        self._expected = len(arrived)
         return arrived
 
     async def _round(self, server: Server, arrived: list[Incoming]) -> None:
@@ -221,7 +233,7 @@ class Service:
 
     async def _reply(self, server: Server, incoming: Incoming, response: Response | BatchRecord) -> None:
         if isinstance(response, BatchRecord):
-            response = await trio.to_thread.run_sync(batch, self._store, response)
+            response = await trio.to_thread.run_sync(packed_batch, self._store, response)
         # Leases that do not arrive are handed out again when they are asked for again, or expire with their holder.
         await server.reply(incoming, response)
 

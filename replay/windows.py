@@ -124,8 +124,9 @@ def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
 
 
 def _note_levels(state: State, environment: Environment, rewards: tuple[float, ...]) -> None:
-    seen = set(environment.levels)
-    new = sorted({round(reward, 9) for reward in rewards} - seen)[: LEVELS - len(seen)]
+    levels = environment.levels
+    # Of many rewards few differ, and most were seen before.
+    new = sorted({round(reward, 9) for reward in set(rewards)}.difference(levels))[: LEVELS - len(levels)]
     if new:
         environment.levels = [*environment.levels, *new]
         state.touch("environments", environment.id, environment)

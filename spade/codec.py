@@ -46,11 +46,17 @@ def unpack_floats(data: bytes) -> NDArray[np.float32]:
     return np.frombuffer(data, dtype="<f4")
 
 
-def pack_mask(mask: list[bool]) -> bytes:
-    """One byte a token, 1 where the model sampled it."""
-    return bytes(mask)
+def pack_mask(mask: list[bool]) -> tuple[int, ...]:
+    """A mask, True where the model sampled a token, as the spans of a trajectory."""
+    spans = [0]
+    for sampled in mask:
+        if sampled == len(spans) % 2:
+            spans.append(0)
+        spans[-1] += 1
+    return tuple(spans)
 
 
 def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:
-    """Shape (tokens,), uint8, read-only."""
-    return np.frombuffer(trajectory.mask, dtype=np.uint8)
+    """Shape (tokens,), uint8; 1 where the model sampled the token."""
+    kinds = np.arange(len(trajectory.spans), dtype=np.uint8) & 1
+    return np.repeat(kinds, np.asarray(trajectory.spans, dtype=np.int64))

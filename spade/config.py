@@ -16,7 +16,7 @@ import tomli_w
 
 from spade.errors import ConfigError
 
-BYTES_PER_TOKEN = 9  # of a trajectory: id, mask, log-probability
+BYTES_PER_TOKEN = 9  # of a trajectory at most: id, log-probability, and its share of what counts and names them
 LONGEST_WAIT_S = 3_600.0  # of a request for work
 
 SKILLS = (
@@ -193,7 +193,7 @@ class Replay(Section, frozen=True):
     """`sync` fsyncs every commit; `nosync` survives the death of the process, not of the machine.
 
     A run without a learner step or a finished play for `stall_s` has stalled: the log says once who waits for whom.
-    A commit waits up to `commit_delay_ms` after the first request of its group for more to share it. Trajectories that
+    A commit waits up to `commit_delay_ms` after its first request for as many as the last one had. Trajectories that
     were trained and that no resume of the learner needs are deleted once they are `retain_s` old, or while all take
     more than `retain_bytes`; 0 keeps them.
     """

@@ -35,28 +35,25 @@ class Trajectory(Wire, frozen=True):
     """What the model read and wrote in one episode (or one design), token by token.
 
     ids       little-endian int32, tokens
-    mask      uint8, tokens; 1 where the model sampled the token, 0 where it read it
-    logprobs  little-endian float32, tokens; log-probability under the distribution really sampled from, 0 where read
-    versions  runs (policy version, count) over the *sampled* tokens, in order
+    spans     lengths of what it read and what it sampled, in turn, beginning with what it read
+    logprobs  little-endian float32, *sampled* tokens; log-probability under the distribution really sampled from
+    versions  runs (policy version, count) over the sampled tokens, in order
     """
 
     ids: bytes
-    mask: bytes
+    spans: Many[int]
     logprobs: bytes
     versions: Many[tuple[int, int]]
     temperature: float
 
     def __post_init__(self) -> None:
-        tokens = len(self.mask)
-        if len(self.ids) != 4 * tokens or len(self.logprobs) != 4 * tokens:
+        sampled = sum(self.spans[1::2])
+        if len(self.ids) != 4 * sum(self.spans) or len(self.logprobs) != 4 * sampled or min(self.spans, default=0) < 0:
             raise ValueError(
-                f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes "
-                f"do not fit {tokens} tokens"
+                f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes do not fit "
+                f"spans of {sum(self.spans)} tokens, {sampled} of them sampled"
             )
-        if (
-            sum(count for _, count in self.versions) != self.mask.count(1)
-            or self.mask.count(1) + self.mask.count(0) != tokens
-        ):
+        if sum(count for _, count in self.versions) != sampled:
             raise ValueError("trajectory: the version runs do not cover the sampled tokens")
         if not self.temperature > 0:
             raise ValueError(f"trajectory: temperature must be positive, is {self.temperature}")
@@ -64,12 +61,12 @@ class Trajectory(Wire, frozen=True):
     @property
     def tokens(self) -> int:
         """All tokens, read and sampled."""
-        return len(self.mask)
+        return len(self.ids) // 4
 
     @property
     def sampled(self) -> int:
         """Tokens the model sampled."""
-        return self.mask.count(1)
+        return len(self.logprobs) // 4
 
     @property
     def oldest_version(self) -> int:

@@ -127,7 +127,7 @@ async def test_a_play_is_what_was_said_and_seen_token_by_token(settings, tokeniz
     trajectory = play.trajectory
     assert unpack_ids(trajectory.ids).tolist() == tokenizer.encode(text)
     assert unpack_mask(trajectory).tolist() == mask
-    assert unpack_floats(trajectory.logprobs).tolist() == [-0.5 * sampled for sampled in mask]
+    assert unpack_floats(trajectory.logprobs).tolist() == [-0.5] * sum(mask)
     assert trajectory.versions == ((VERSION, sum(mask)),)
     assert trajectory.temperature == settings.play.temperature
     # Each prompt is the one before with what was sampled and seen since.

@@ -31,7 +31,6 @@ def test_a_trajectory_is_what_was_read_and_sampled_in_order(moves):
             builder.read(move)
             expected_ids += move
             mask += [0] * len(move)
-            logprobs += [0.0] * len(move)
         else:
             reply = generated(move)
             builder.sampled(reply)

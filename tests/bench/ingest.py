@@ -1,15 +1,16 @@
 """Trajectories from a producer's process over the bus into the store, until acknowledged; against three peers.
 
-    python -m tests.bench.ingest [--rounds 3] [--out ingest.json]
+    python -m tests.bench.ingest [--rounds 5] [--durability sync] [--out ingest.json]
 
-Interleaved with ours, over the same bytes: (a) ZeroMQ PUSH/PULL, (b) LMDB puts with the same grouping and durability,
-(c) the content as Python lists in msgspec over PUSH/PULL, decoded, not stored and not acknowledged. Prints medians.
+Interleaved with ours, over the same messages: (a) ZeroMQ PUSH/PULL, (b) LMDB puts of the same trajectories, a message
+to a transaction, (c) the content as Python lists in msgspec over PUSH/PULL, decoded, not stored and not acknowledged.
+Prints medians.
 """
 
 import argparse
-import itertools
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -24,97 +25,119 @@ import trio
 import zmq
 
 from replay.client import ReplayClient
-from spade.codec import encode, pack_floats, pack_ids, pack_mask
+from spade.codec import encode, pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.config import Config, digest, dump, load
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics, Trajectory
+from spade.protocol import PROTOCOL_VERSION, EndedPlay, Hello, StepMetrics, SubmitPlays, Trajectory
 from spade.supervise import supervise
 from spade.transport import connect
 from tests.replay.replay_world import environment
 
-SHAPES = {"32 x 2048 tokens": (2048, 32, 2048), "256 x 200 tokens": (200, 256, 8192)}
-"""Name to tokens of a trajectory, how many are in flight at once, how many in all."""
+SHAPES = {"32 x 2048 tokens": (2048, 32, 64), "256 x 200 tokens": (200, 256, 64)}
+"""Name to tokens of a trajectory, trajectories of a message, messages in all."""
+AT_ONCE = 2  # messages in flight: the next is made while one is committed
 
 
-def settings(durability: str) -> Config:
+def settings(durability: str, plays: int) -> Config:
     """Windows and batches so wide that nothing but the ingest itself is measured."""
+    environments = 3 * -(-plays // (3 * 128))  # a first chunk of 64 plays in two arms, for three skills
     return load("nano", (
-        f"replay.durability={durability}", "design.active_environments=66", "design.round_jobs=66",
-        "play.group_size=64", "play.window_chunks=2", "learner.batch_sequences=16384", "bus.window=512",
-        "bus.max_message_bytes=268435456",
+        f"replay.durability={durability}", f"design.active_environments={environments}",
+        f"design.round_jobs={environments}", "play.group_size=64", "play.window_chunks=2",
+        "learner.batch_sequences=16384", "bus.max_message_bytes=268435456",
         "play.lease_s=600", "play.window_deadline_s=3600", "bus.silence_s=30",
     ))  # fmt: skip
 
 
 def trajectory(tokens: int) -> Trajectory:
-    """Random content, half of it sampled."""
+    """Random content, half of it sampled in eight turns."""
     rng = np.random.default_rng(tokens)
-    half = tokens // 2
+    spans = [tokens // 16] * 15
+    spans.append(tokens - sum(spans))
+    sampled = sum(spans[1::2])
     return Trajectory(
         ids=pack_ids(rng.integers(0, 150_000, tokens).tolist()),
-        mask=pack_mask([False] * half + [True] * half),
-        logprobs=pack_floats(rng.normal(-1, 1, tokens).tolist()),
-        versions=((1, half),),
+        spans=tuple(spans),
+        logprobs=pack_floats(rng.normal(-1, 1, sampled).tolist()),
+        versions=((1, sampled),),
         temperature=1.0,
     )
+
+
+def ended(id: str, said: Trajectory, value: float) -> EndedPlay:
+    return EndedPlay(id, 1, "terminated", value, (0.0,) * 7 + (value,), 0.5, said)
 
 
 # ---------------------------------------------------------------- ours
 
 
-async def produce(address: str, config: Config, tokens: int, at_once: int, count: int) -> dict[str, float]:
+async def produce(address: str, config: Config, tokens: int, together: int, count: int) -> dict[str, float]:
     """Lease plays, then hand them in; the clock runs from the first handing in to the last acknowledgement."""
     hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "producer", os.getpid())
     async with connect(address, hello, bus=config.bus) as client:
         replay = ReplayClient(client, config.bus.call_deadline_s)
-        weights = await replay.publish(0, "digest", "/nowhere", StepMetrics(loss=0.0, step_s=0.0))
-        made = 0
-        while made < config.design.active_environments:
-            for job in await replay.lease_designs(64, 5.0):
-                await replay.submit_environment(environment(job, weights.version))
-                made += 1
-        leases = []
-        while len(leases) < count:
-            leases += await replay.lease_plays(count - len(leases), 5.0)
+        leases = await take_leases(replay, config.design.active_environments, together * count)
+        leases = shuffled(leases)
         said = trajectory(tokens)
-        ends = zip(leases, itertools.cycle((0.0, 1.0)), strict=False)
-        plays = [SubmitPlay(play.id, play.lease, "terminated", end, (end,), 0.5, said) for play, end in ends]
+        plays = [ended(lease.id, said, float(index % 2)) for index, lease in enumerate(leases)]
+        messages = [tuple(plays[at : at + together]) for at in range(0, len(plays), together)]
         waits: list[float] = []
 
         async def hand_in() -> None:
-            while plays:
-                play = plays.pop()
+            while messages:
+                message = messages.pop(0)
                 began = time.perf_counter()
-                await replay.submit_play(play)
+                await replay.submit_plays(message)
                 waits.append(1000 * (time.perf_counter() - began))
 
         began = time.perf_counter()
         async with trio.open_nursery() as nursery:
-            for _ in range(at_once):
+            for _ in range(AT_ONCE):
                 nursery.start_soon(hand_in)
         seconds = time.perf_counter() - began
-        return {"Mtoken/s": count * tokens / seconds / 1e6, "ack p50 ms": median(waits), "ack p99 ms": p99(waits)}
+        size = len(encode(SubmitPlays(tuple(plays[:together])))) / (together * tokens)
+        return {
+            "Mtoken/s": count * together * tokens / seconds / 1e6, "ack p50 ms": median(waits),
+            "ack p99 ms": quantiles(waits, n=100)[98], "bytes/token, wire": size,
+        }  # fmt: skip
 
 
-def p99(values: list[float]) -> float:
-    return quantiles(values, n=100)[98]
+def shuffled(leases: list, in_flight: int = 1024) -> list:
+    """As plays end: in no order among those that go on at once."""
+    order = random.Random(1)
+    blocks = [leases[at : at + in_flight] for at in range(0, len(leases), in_flight)]
+    return [lease for block in blocks for lease in order.sample(block, len(block))]
 
 
-def ours(tokens: int, at_once: int, count: int, durability: str) -> dict[str, float]:
+async def take_leases(replay: ReplayClient, environments: int, count: int) -> list:
+    """So many plays of so many environments, which are designed for it."""
+    weights = await replay.publish(0, "digest", "/nowhere", StepMetrics(loss=0.0, step_s=0.0))
+    made = 0
+    while made < environments:
+        for job in await replay.lease_designs(64, 5.0):
+            await replay.submit_environment(environment(job, weights.version))
+            made += 1
+    leases = []
+    while len(leases) < count:
+        leases += await replay.lease_plays(min(count - len(leases), 256), 5.0)
+    return leases
+
+
+def ours(tokens: int, together: int, count: int, durability: str) -> dict[str, float]:
     """The real service in its process, a producer in another."""
     with tempfile.TemporaryDirectory() as folder:
-        run, config = Path(folder), settings(durability)
+        run, config = Path(folder), settings(durability, together * count)
         (run / "config.toml").write_text(dump(config))
         address = f"ipc://{run}/replay.sock"
 
         async def served() -> dict[str, float]:
             async with supervise(config.supervise, run / "logs") as supervisor:
                 await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
-                words = [address, str(run / "config.toml"), str(tokens), str(at_once), str(count)]
+                words = [address, str(run / "config.toml"), str(tokens), str(together), str(count)]
                 return json.loads(await output("produce", words))
 
         figures = trio.run(served)
-        return figures | {"bytes/token": stored_bytes(run / "store") / (count * tokens)}
+        return figures | {"bytes/token, store": stored_bytes(run / "store") / (together * count * tokens)}
 
 
 async def output(part: str, words: list[str]) -> bytes:
@@ -132,12 +155,12 @@ def stored_bytes(store: Path) -> int:
 # ---------------------------------------------------------------- the peers
 
 
-def pushed(tokens: int, count: int, as_lists: bool) -> float:
+def pushed(tokens: int, together: int, count: int, as_lists: bool) -> float:
     """Mtoken/s through PUSH/PULL from another process: raw bytes, or lists that are decoded."""
     with tempfile.TemporaryDirectory() as folder, zmq.Context() as context, context.socket(zmq.PULL) as socket:
         address = f"ipc://{folder}/pull"
         socket.bind(address)
-        words = [address, str(tokens), str(count), "lists" if as_lists else "bytes"]
+        words = [address, str(tokens), str(together), str(count), "lists" if as_lists else "bytes"]
         with subprocess.Popen([sys.executable, "-m", "tests.bench.ingest", "--part", "push", *words]):
             decoder = msgspec.msgpack.Decoder()
             socket.recv()  # the producer is up and has made its content
@@ -146,53 +169,50 @@ def pushed(tokens: int, count: int, as_lists: bool) -> float:
                 data = socket.recv()
                 if as_lists:
                     decoder.decode(data)
-            return count * tokens / (time.perf_counter() - began) / 1e6
+            return count * together * tokens / (time.perf_counter() - began) / 1e6
 
 
-def push(address: str, tokens: int, count: int, kind: str) -> None:
-    """The producer of `pushed`; lists are encoded one by one, as a real one would."""
+def push(address: str, tokens: int, together: int, count: int, kind: str) -> None:
+    """The producer of `pushed`; messages are encoded one by one, as real ones are."""
     said = trajectory(tokens)
-    play = SubmitPlay("p00000000", 0, "terminated", 1.0, (1.0,), 0.5, said)
-    lists = {
-        "ids": np.frombuffer(said.ids, "<i4").tolist(),
-        "mask": list(said.mask),
-        "logprobs": np.frombuffer(said.logprobs, "<f4").tolist(),
-    }
+    message = SubmitPlays((ended("e000000-0u000", said, 1.0),) * together)
+    arrays = {"ids": unpack_ids(said.ids), "mask": unpack_mask(said), "logprobs": unpack_floats(said.logprobs)}
+    lists = [{name: array.tolist() for name, array in arrays.items()}] * together
     encoder = msgspec.msgpack.Encoder()
     with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
         socket.connect(address)
         socket.send(b"up")
         for _ in range(count):
-            socket.send(encode(play) if kind == "bytes" else encoder.encode(lists))
+            socket.send(encode(message) if kind == "bytes" else encoder.encode(lists))
 
 
-def put(tokens: int, at_once: int, count: int, durability: str) -> float:
-    """Mtoken/s of bare puts of the same records, `at_once` to a transaction."""
+def put(tokens: int, together: int, count: int, durability: str) -> float:
+    """Mtoken/s of bare puts of the same trajectories, a message's to a transaction."""
     value = msgspec.msgpack.encode(trajectory(tokens))
     with (
         tempfile.TemporaryDirectory() as folder,
         lmdb.open(folder, map_size=2 << 30, sync=durability == "sync") as environment,
     ):
         began = time.perf_counter()
-        for start in range(0, count, at_once):
+        for start in range(0, count * together, together):
             with environment.begin(write=True) as transaction:
-                for index in range(start, start + at_once):
+                for index in range(start, start + together):
                     transaction.put(f"p{index:08}".encode(), value)
-        return count * tokens / (time.perf_counter() - began) / 1e6
+        return count * together * tokens / (time.perf_counter() - began) / 1e6
 
 
 def measure(durability: str, rounds: int) -> dict[str, dict[str, float]]:
     """Medians over the rounds, by shape."""
     figures = {}
-    for name, (tokens, at_once, count) in SHAPES.items():
+    for name, shape in SHAPES.items():
         taken: dict[str, list[float]] = {}
         for _ in range(rounds):
             peers = {
-                "(a) PUSH/PULL": pushed(tokens, count, as_lists=False),
-                "(b) LMDB puts": put(tokens, at_once, count, durability),
-                "(c) lists, no ack": pushed(tokens, count, as_lists=True),
+                "(a) PUSH/PULL": pushed(*shape, as_lists=False),
+                "(b) LMDB puts": put(*shape, durability),
+                "(c) lists, no ack": pushed(*shape, as_lists=True),
             }
-            for key, value in (ours(tokens, at_once, count, durability) | peers).items():
+            for key, value in (ours(*shape, durability) | peers).items():
                 taken.setdefault(key, []).append(value)
         figures[name] = {key: median(values) for key, values in taken.items()}
         slower = min(figures[name]["(a) PUSH/PULL"], figures[name]["(b) LMDB puts"])
@@ -202,17 +222,16 @@ def measure(durability: str, rounds: int) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--durability", choices=["sync", "nosync"], default="sync")
     parser.add_argument("--out", type=Path, default=Path("ingest.json"))
     parser.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     match arguments.part:
-        case ["produce", address, path, tokens, at_once, count]:
-            figures = trio.run(produce, address, load(path), int(tokens), int(at_once), int(count))
-            print(json.dumps(figures))
-        case ["push", address, tokens, count, kind]:
-            push(address, int(tokens), int(count), kind)
+        case ["produce", address, path, *shape]:
+            print(json.dumps(trio.run(produce, address, load(path), *map(int, shape))))
+        case ["push", address, tokens, together, count, kind]:
+            push(address, int(tokens), int(together), int(count), kind)
         case _:
             figures = measure(arguments.durability, arguments.rounds)
             arguments.out.write_text(json.dumps(figures, indent=2) + "\n")

@@ -4,7 +4,7 @@ import struct
 from random import Random
 from typing import get_args
 
-from spade.codec import encode, pack_floats, pack_ids, pack_mask
+from spade.codec import encode, pack_floats, pack_ids
 from spade.protocol import (
     PROTOCOL_VERSION,
     Checkpointed,
@@ -36,9 +36,7 @@ from spade.protocol import (
     Validate,
 )
 
-_TRAJECTORY = Trajectory(
-    pack_ids([1, 2, 3]), pack_mask([False, True, True]), pack_floats([0.0, -1.0, -2.0]), ((1, 2),), 1.0
-)
+_TRAJECTORY = Trajectory(pack_ids([1, 2, 3]), (1, 2), pack_floats([-1.0, -2.0]), ((1, 2),), 1.0)
 _PROGRAM = (
     "class Env:\n    def reset(self, seed): return 'go', {}\n    def step(self, action): return 'on', 0.0, True\n"
 )

@@ -66,6 +66,6 @@ def test_containers_are_bounded() -> None:
         with pytest.raises(msgspec.ValidationError, match="length <="):
             decode_request(encode(request))
     tokens = MOST_ITEMS + 1
-    runs = Trajectory(bytes(4 * tokens), b"\1" * tokens, bytes(4 * tokens), ((1, 1),) * tokens, 1.0)
+    runs = Trajectory(bytes(4 * tokens), (0, tokens), bytes(4 * tokens), ((1, 1),) * tokens, 1.0)
     with pytest.raises(msgspec.ValidationError, match="length <="):
         msgspec.msgpack.decode(encode(runs), type=Trajectory)

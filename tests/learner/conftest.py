@@ -33,9 +33,8 @@ class Policy:
         mask[0], mask[-2] = False, True
         logprobs = np.zeros(length, np.float32)
         logprobs[1:] = self.logprobs(ids, temperature).numpy() + off * rng.normal(size=length - 1)
-        logprobs[~mask] = 0
         return Trajectory(
-            codec.pack_ids(ids.tolist()), codec.pack_mask(mask.tolist()), codec.pack_floats(logprobs.tolist()),
+            codec.pack_ids(ids.tolist()), codec.pack_mask(mask.tolist()), codec.pack_floats(logprobs[mask].tolist()),
             ((1, int(mask.sum())),), temperature,
         )  # fmt: skip
 

@@ -33,7 +33,7 @@ class Feeder:
     def trajectory(self):
         length = int(self.rng.integers(6, 30))
         mask = [False, *(self.rng.random(length - 2) < 0.5).tolist(), True]
-        logprobs = np.where(mask, -self.rng.exponential(3.0, length), 0.0)
+        logprobs = -self.rng.exponential(3.0, sum(mask))
         tokens = codec.pack_ids(self.rng.integers(0, 200, length).tolist()), codec.pack_mask(mask)
         version = self.client.pulse.weights.version
         return Trajectory(*tokens, codec.pack_floats(logprobs.tolist()), ((version, sum(mask)),), 1.0)

@@ -7,7 +7,7 @@ from learner.advantage import agent_advantages, designer_advantages, designer_we
 from spade.protocol import Group, Trajectory
 
 returns = st.lists(st.integers(-100, 100).map(lambda value: value / 100), min_size=2, max_size=20)
-TOKEN = Trajectory(b"\0" * 8, b"\0\1", b"\0" * 8, ((1, 1),), 1.0)
+TOKEN = Trajectory(b"\0" * 8, (1, 1), b"\0" * 4, ((1, 1),), 1.0)
 
 
 def group(role, rewards, baseline=None):

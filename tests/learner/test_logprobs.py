@@ -66,7 +66,7 @@ def test_entropy_is_that_of_the_tempered_distribution(policy):
     work = prepare([group], 1, 32)
     ids = torch.from_numpy(codec.unpack_ids(member.ids).astype("int64"))
     distribution = torch.distributions.Categorical(logits=policy.model(ids[None]).logits[0] / 0.5)
-    trained = torch.tensor([at - 1 for at, sampled in enumerate(member.mask) if sampled])
+    trained = torch.tensor([at - 1 for at, sampled in enumerate(codec.unpack_mask(member)) if sampled])
     expected = distribution.entropy()[trained]
     found = [trained_logprobs(policy.model, micro)[1] for micro in work.micro]
     assert any(len(one) == len(expected) and torch.allclose(one, expected, atol=1e-5) for one in found)

@@ -44,7 +44,7 @@ def plain_step(policy, groups, settings):
         role_weight = agents / designers if group.role == "designer" else 1.0
         for member, advantage in zip(group.trajectories, group_advantages(group), strict=True):
             mask = torch.from_numpy(codec.unpack_mask(member).copy()).bool()[1:]
-            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())[1:][mask]
+            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())
             current = policy.logprobs(codec.unpack_ids(member.ids), member.temperature)[mask]
             weight = torch.exp(current.detach() - behaviour).clamp(max=2.0)
             total = total - role_weight * (weight * torch.exp(current - current.detach()) * advantage).sum()
@@ -93,7 +93,7 @@ def test_the_wrong_temperature_would_show(policy):
             g.id,
             g.role,
             g.rewards,
-            tuple(Trajectory(t.ids, t.mask, t.logprobs, t.versions, 1.0) for t in g.trajectories),
+            tuple(Trajectory(t.ids, t.spans, t.logprobs, t.versions, 1.0) for t in g.trajectories),
         )
         for g in groups
     ]
@@ -106,7 +106,7 @@ def test_metrics_of_off_policy_tokens_are_the_plain_ones(policy):
     for group in one.groups:
         for member in group.trajectories:
             mask = torch.from_numpy(codec.unpack_mask(member).copy()).bool()[1:]
-            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())[1:][mask]
+            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())
             with torch.no_grad():
                 log_w += (policy.logprobs(codec.unpack_ids(member.ids), 0.7)[mask] - behaviour).tolist()
     metrics = backend(policy).train(one)
@@ -155,8 +155,8 @@ def spoiled(policy, step):
     """A batch in which one log-probability is not a number."""
     groups = policy.groups(step)
     member = groups[0].trajectories[0]
-    logprobs = np.full(member.tokens, np.nan, "<f4").tobytes()
-    broken = Trajectory(member.ids, member.mask, logprobs, member.versions, member.temperature)
+    logprobs = np.full(member.sampled, np.nan, "<f4").tobytes()
+    broken = Trajectory(member.ids, member.spans, logprobs, member.versions, member.temperature)
     first = Group("a", "agent", groups[0].rewards, (broken, *groups[0].trajectories[1:]))
     return Batch(step, 1, (first, *groups[1:]))
 

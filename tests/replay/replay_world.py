@@ -11,7 +11,7 @@ import msgspec
 from replay.ledger import Ledger
 from replay.records import BatchRecord
 from replay.state import State
-from spade.codec import pack_floats, pack_ids, pack_mask
+from spade.codec import pack_floats, pack_ids
 from spade.config import Config, load
 from spade.protocol import (
     Checkpointed,
@@ -44,8 +44,8 @@ def trajectory(version: int, read: int = 3, sampled: int = 2) -> Trajectory:
     """A short trajectory sampled by one version."""
     return Trajectory(
         ids=pack_ids(list(range(read + sampled))),
-        mask=pack_mask([False] * read + [True] * sampled),
-        logprobs=pack_floats([0.0] * read + [-1.0] * sampled),
+        spans=(read, sampled),
+        logprobs=pack_floats([-1.0] * sampled),
         versions=((version, sampled),) if sampled else (),
         temperature=1.0,
     )

@@ -5,9 +5,10 @@ import resource
 import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import lmdb
 import msgspec
 import pytest
 import trio
@@ -46,8 +47,6 @@ SETTINGS = config(
     "play.group_size=4", "learner.batch_sequences=4", "bus.heartbeat_s=0.1", "bus.silence_s=0.5",
     "bus.call_deadline_s=20", "replay.durability=sync",
 )  # fmt: skip
-
-SLOW_COMMIT = msgspec.structs.replace(SETTINGS.replay, commit_delay_ms=600.0)
 
 
 def address(run):
@@ -455,7 +454,6 @@ async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_i
         SETTINGS,
         play=msgspec.structs.replace(SETTINGS.play, group_size=50),
         learner=msgspec.structs.replace(SETTINGS.learner, batch_sequences=50),
-        replay=SLOW_COMMIT,
     )
     path = tmp_path / "config.toml"
     path.write_text(dump(settings))
@@ -476,10 +474,12 @@ async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_i
                 while len(leases) < 100:
                     leases += await replay.lease_plays(100 - len(leases), 5.0)
                 async with trio.open_nursery() as nursery:
-                    for lease in leases:
-                        nursery.start_soon(submit, replay, lease)
-                    await trio.sleep(SLOW_COMMIT.commit_delay_ms / 4_000)
-                    os.kill(supervisor.processes()[0].pid, signal.SIGKILL)
+                    with closing(lmdb.open(str(tmp_path / "store"))) as environment, environment.begin(write=True):
+                        # While this transaction lasts the service cannot commit.
+                        for lease in leases:
+                            nursery.start_soon(submit, replay, lease)
+                        await trio.sleep(0.15)
+                        os.kill(supervisor.processes()[0].pid, signal.SIGKILL)
                     assert acknowledged == []
                     with open_reader(tmp_path / "store") as store:
                         assert not [play for play in store.scan("plays", Play) if play.state == "finished"]

@@ -62,6 +62,18 @@ def test_a_trajectory_comes_back_byte_for_byte(tmp_path):
             store.get_many("trajectories", ["p", "q"], Trajectory)
 
 
+def test_trajectories_rest_as_they_were_encoded_in_any_order_and_go_whole(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        put(store, *(("trajectories", key, trajectory(version)) for version, key in enumerate("qpr", 1)))
+        put(store, ("trajectories", "p", trajectory(9)), ("trajectories", "r", None))
+        assert store.bodies(["p", "q"]) == [msgspec.msgpack.encode(trajectory(version)) for version in (9, 1)]
+        assert [key for key, _ in store.each("trajectories")] == ["p", "q"]
+        assert store.scan("trajectories", Trajectory, start="q") == [trajectory(1)]
+        assert list(store.broken()) == []
+        with pytest.raises(RunError, match="1 of 2 trajectories are missing"):
+            store.bodies(["p", "r"])
+
+
 @pytest.mark.parametrize("key", ["", "x" * 512])
 def test_a_key_that_no_record_can_have_finds_nothing(tmp_path, key):
     with open_store(tmp_path, "nosync") as store:
@@ -82,7 +94,7 @@ def test_pinned_it_shows_one_commit_however_much_is_written_meanwhile(tmp_path):
 
 
 def test_the_map_grows_on_demand(tmp_path, monkeypatch):
-    monkeypatch.setattr("replay.store.FIRST_MAP_BYTES", 1 << 20)
+    monkeypatch.setattr("replay.store.opening.FIRST_MAP_BYTES", 1 << 20)
     with open_store(tmp_path, "nosync") as store:
         for number in range(4):
             put(store, *(("rejects", f"{number}-{i}", reject("x" * 100_000)) for i in range(20)))

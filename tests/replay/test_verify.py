@@ -9,6 +9,7 @@ from replay.contents import read_contents
 from replay.records import BatchRecord, Counters, Environment, Group, Job, Play, Publication, Remembered
 from replay.store import open_reader, open_store
 from replay.verify import problems
+from spade.codec import pack_floats
 from tests.replay.kept_world import ACCIDENTS, SETTINGS, keep_world
 from tests.replay.replay_world import Pace, trajectory
 
@@ -57,9 +58,21 @@ def train_twice(store):
     edit(store, "batches", BatchRecord, lambda b: b.step == batch.step, groups=(*batch.groups, first.groups[0]))
 
 
-def flip(store):
+def cut(store):
     key, data = next(store.each("trajectories"))
     store.commit([("trajectories", key.encode(), data[:-20] + data[-10:])])
+
+
+def rot(folder):
+    """One bit of a log-probability of a play turns over on the disk; the play's id."""
+    unlike_others = pack_floats([-0.25, -0.125])
+    with open_store(folder, "nosync") as store:
+        play = next(play for play in store.scan("plays", Play) if finished(play))
+        said = msgspec.structs.replace(trajectory(play.version), logprobs=unlike_others)
+        put(("trajectories", play.id, said))(store)
+    path = folder / "data.mdb"
+    path.write_bytes(path.read_bytes().replace(unlike_others, pack_floats([-0.25, -0.12500001])))
+    return play.id
 
 
 def put(*changes):
@@ -89,7 +102,7 @@ DAMAGE = {
     "a play's trajectory is gone": (lose_a_trajectory, "has no trajectory"),
     "a trajectory of nobody": (put(("trajectories", "e999999-0u000", trajectory(1))), "belongs to nothing"),
     "a version that never was": (put(("trajectories", "j000000", trajectory(999))), "never published"),
-    "bytes cut out": (flip, "cannot be decoded"),
+    "bytes cut out": (cut, "cannot be decoded"),
     "a play is gone": (lambda s: drop(s, "plays", Play, finished), "were counted"),
     "another return": (lambda s: edit(s, "plays", Play, finished, episode_return=0.123), "its plays say"),
     "a return out of range": (lambda s: edit(s, "plays", Play, finished, episode_return=7.0), "its return is 7.0"),
@@ -106,6 +119,13 @@ DAMAGE = {
     "another count": (miscount, "10000 wasted"),
     "the run's header is gone": (put(("meta", "run", None)), "meta run: is missing"),
 }
+
+
+def test_a_flipped_bit_in_a_log_probability_is_named(tmp_path):
+    keep_world(tmp_path, 4)
+    assert found(tmp_path) == []
+    play = rot(tmp_path)
+    assert found(tmp_path) == [f"trajectories {play}: its bytes are not those that were committed (CRC-32)"]
 
 
 @pytest.mark.parametrize("name", DAMAGE)

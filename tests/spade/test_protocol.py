@@ -16,8 +16,8 @@ def trajectory(rows):
     sampled = sum(mask for _, mask, _ in rows)
     return Trajectory(
         ids=codec.pack_ids([token for token, _, _ in rows]),
-        mask=codec.pack_mask([mask for _, mask, _ in rows]),
-        logprobs=codec.pack_floats([logprob for _, _, logprob in rows]),
+        spans=codec.pack_mask([mask for _, mask, _ in rows]),
+        logprobs=codec.pack_floats([logprob for _, mask, logprob in rows if mask]),
         versions=((3, sampled),),
         temperature=0.6,
     )
@@ -31,21 +31,23 @@ def test_a_trajectory_survives_the_wire(rows):
     assert codec.unpack_ids(decoded.plays[0].trajectory.ids).tolist() == [token for token, _, _ in rows]
     assert codec.unpack_mask(decoded.plays[0].trajectory).tolist() == [int(mask) for _, mask, _ in rows]
     np.testing.assert_array_equal(
-        codec.unpack_floats(decoded.plays[0].trajectory.logprobs), np.array([lp for _, _, lp in rows], dtype=np.float32)
+        codec.unpack_floats(decoded.plays[0].trajectory.logprobs),
+        np.array([lp for _, mask, lp in rows if mask], dtype=np.float32),
     )
 
 
-def test_nine_bytes_a_token():
-    long = trajectory([(5, True, -1.0)] * 2048)
-    assert len(codec.encode(long)) <= 9 * 2048 + 64
+def test_four_bytes_for_a_token_and_four_where_it_was_sampled():
+    turns = ([(5, False, 0.0)] * 30 + [(5, True, -1.0)] * 34) * 32
+    assert len(codec.encode(trajectory(turns))) <= 4 * 64 * 32 + 4 * 34 * 32 + 128
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"ids": b"\0" * 3},
-        {"mask": b"\1\1\1"},
-        {"mask": b"\1\2"},
+        {"spans": (0, 3)},
+        {"spans": (0, 1, 1)},
+        {"spans": (-2, 2, 2)},
         {"logprobs": b""},
         {"versions": ((3, 1),)},
         {"temperature": 0.0},
@@ -62,7 +64,7 @@ def test_a_trajectory_that_does_not_add_up_never_exists(change):
 def test_lengths_are_checked_where_a_message_is_decoded():
     good = codec.encode(SubmitPlays((EndedPlay("p", 1, "terminated", 1.0, (), 0.5, trajectory([(1, True, -1.0)])),)))
     tree = msgspec.msgpack.decode(good)
-    tree[1][0][7][2] = b"\1\1"
+    tree[1][0][7][2] = [0, 2]
     with pytest.raises(msgspec.ValidationError):
         codec.decode_request(msgspec.msgpack.encode(tree))
 
