@@ -6,6 +6,7 @@ from typing import get_args
 
 from spade.codec import encode, pack_floats, pack_ids
 from spade.protocol import (
+    PROTOCOL_VERSION,
     Checkpointed,
     CloseEpisode,
     EndedPlay,
@@ -39,7 +40,7 @@ _TRAJECTORY = Trajectory(pack_ids([1, 2, 3]), (1, 2), pack_floats([-1.0, -2.0]),
 _PROGRAM = (
     "class Env:\n    def reset(self, seed): return 'go', {}\n    def step(self, action): return 'on', 0.0, True\n"
 )
-HELLO = Hello(1, "d" * 32, "agent", "fuzz", 1)
+HELLO = Hello(PROTOCOL_VERSION, "d" * 32, "agent", "fuzz", 1)
 
 # Of work that nobody was given: none of these may change anything.
 REQUESTS: tuple[Request, ...] = (
