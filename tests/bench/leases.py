@@ -2,13 +2,14 @@
 
     python -m tests.bench.leases [--clients 1 8 64 512] [--rounds 3] [--durability nosync] [--out leases.json]
 
-The clients live in a process of their own, each with its own connection to the real service. Prints medians over the
+The clients live in processes of their own, each with its own connection to the real service. Prints medians over the
 rounds; a round trip is a lease or an acknowledgement.
 """
 
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,14 +29,14 @@ from tests.bench.ingest import ended, settings, trajectory
 from tests.replay.replay_world import environment
 
 PLAYS = 4_096
+EACH = 128  # clients of a process: ZeroMQ has no more sockets for one
 TOKENS = 200
 
 
-async def clients(address: str, config: Config, count: int) -> dict[str, float]:
-    """So many clients share the plays of a run until all have ended."""
+async def clients(address: str, config: Config, name: str, count: int, left: int) -> None:
+    """So many clients share `left` plays; begins with a line on stdin, prints the waits in ms."""
     said = trajectory(TOKENS)
     waits: list[float] = []
-    left = PLAYS if count > 1 else PLAYS // 8
 
     async def live(replay: ReplayClient) -> None:
         nonlocal left
@@ -45,43 +46,70 @@ async def clients(address: str, config: Config, count: int) -> dict[str, float]:
             (play,) = await replay.lease_plays(1, 30.0)
             leased = time.perf_counter()
             await replay.submit_plays((ended(play.id, said, float(left % 2)),))
-            waits.extend((leased - began, time.perf_counter() - leased))
+            waits.extend((1000 * (leased - began), 1000 * (time.perf_counter() - leased)))
 
     async with AsyncExitStack() as stack:
         replays = []
         for number in range(count):
-            hello = Hello(PROTOCOL_VERSION, digest(config), "agent", f"agent-{number}", os.getpid() * 1000 + number)
+            hello = Hello(PROTOCOL_VERSION, digest(config), "agent", f"{name}-{number}", os.getpid())
             client = await stack.enter_async_context(connect(address, hello, bus=config.bus))
             replays.append(ReplayClient(client, config.bus.call_deadline_s))
-        weights = await replays[0].publish(0, "digest", "/nowhere", StepMetrics(loss=0.0, step_s=0.0))
-        made = 0
-        while made < config.design.active_environments:
-            for job in await replays[0].lease_designs(64, 5.0):
-                await replays[0].submit_environment(environment(job, weights.version))
-                made += 1
+        print("ready", flush=True)
+        await trio.to_thread.run_sync(sys.stdin.readline)
         began = time.perf_counter()
         async with trio.open_nursery() as nursery:
             for replay in replays:
                 nursery.start_soon(live, replay)
-        seconds = time.perf_counter() - began
+        print(json.dumps([time.perf_counter() - began, waits]))
+
+
+async def design(address: str, config: Config) -> None:
+    """Environments with plays enough for all."""
+    hello = Hello(PROTOCOL_VERSION, digest(config), "designer", "designer", os.getpid())
+    async with connect(address, hello, bus=config.bus) as client:
+        replay = ReplayClient(client, config.bus.call_deadline_s)
+        weights = await replay.publish(0, "digest", "/nowhere", StepMetrics(loss=0.0, step_s=0.0))
+        made = 0
+        while made < config.design.active_environments:
+            for job in await replay.lease_designs(64, 5.0):
+                await replay.submit_environment(environment(job, weights.version))
+                made += 1
+
+
+def together(words: list[str], count: int) -> dict[str, float]:
+    """The clients in processes of at most `EACH`, begun at one time."""
+    plays = PLAYS if count > 1 else PLAYS // 8
+    shares = [min(EACH, count - start) for start in range(0, count, EACH)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-m", "tests.bench.leases", "--part", *words]
+    processes = [
+        subprocess.Popen([*command, f"agent-{index}", str(share), str(plays * share // count)], **pipes)
+        for index, share in enumerate(shares)
+    ]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    told = [json.loads(process.communicate()[0]) for process in processes]
+    waits = [wait for _, each in told for wait in each]
     return {
-        "round trips/s": len(waits) / seconds,
-        "p50 ms": 1000 * median(waits),
-        "p99 ms": 1000 * quantiles(waits, n=100)[98],
+        "round trips/s": len(waits) / max(seconds for seconds, _ in told),
+        "p50 ms": median(waits),
+        "p99 ms": quantiles(waits, n=100)[98],
     }
 
 
 async def measured(count: int, durability: str) -> dict[str, float]:
-    """The service in one process, the clients in another."""
+    """The service in one process, the clients in others."""
     with tempfile.TemporaryDirectory() as folder:
         run, config = Path(folder), settings(durability, PLAYS)
         (run / "config.toml").write_text(dump(config))
         address = f"ipc://{run}/replay.sock"
         async with supervise(config.supervise, run / "logs") as supervisor:
             await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
-            words = [address, str(run / "config.toml"), str(count)]
-            command = [sys.executable, "-m", "tests.bench.leases", "--part", *words]
-            return json.loads((await trio.run_process(command, capture_stdout=True)).stdout)
+            await design(address, config)
+            return await trio.to_thread.run_sync(together, [address, str(run / "config.toml")], count)
 
 
 def main() -> None:
@@ -90,11 +118,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--durability", choices=["sync", "nosync"], default="nosync")
     parser.add_argument("--out", type=Path, default=Path("leases.json"))
-    parser.add_argument("--part", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--part", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.part:
-        address, path, count = arguments.part
-        print(json.dumps(trio.run(clients, address, load(path), int(count))))
+        address, path, name, count, plays = arguments.part
+        trio.run(clients, address, load(path), name, int(count), int(plays))
         return
     taken: dict[int, list[dict[str, float]]] = {count: [] for count in arguments.clients}
     for _ in range(arguments.rounds):
