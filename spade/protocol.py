@@ -47,11 +47,11 @@ class Trajectory(Wire, frozen=True):
     temperature: float
 
     def __post_init__(self) -> None:
-        sampled = sum(self.spans[1::2])
-        if len(self.ids) != 4 * sum(self.spans) or len(self.logprobs) != 4 * sampled or min(self.spans, default=0) < 0:
+        tokens, sampled = sum(self.spans), sum(self.spans[1::2])
+        if len(self.ids) != 4 * tokens or len(self.logprobs) != 4 * sampled or min(self.spans, default=0) < 0:
             raise ValueError(
                 f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes do not fit "
-                f"spans of {sum(self.spans)} tokens, {sampled} of them sampled"
+                f"spans of {tokens} tokens, {sampled} of them sampled"
             )
         if sum(count for _, count in self.versions) != sampled:
             raise ValueError("trajectory: the version runs do not cover the sampled tokens")
@@ -71,7 +71,7 @@ class Trajectory(Wire, frozen=True):
     @property
     def oldest_version(self) -> int:
         """The oldest policy version that sampled one of its tokens."""
-        return min(version for version, _ in self.versions)
+        return min(self.versions)[0]
 
 
 class MemorySeed(Wire, frozen=True):
