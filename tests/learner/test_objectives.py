@@ -38,7 +38,7 @@ def sequences(groups):
         weight = agents / designers if group.role == "designer" else 1.0
         for member, advantage in zip(group.trajectories, group_advantages(group), strict=True):
             mask = torch.from_numpy(codec.unpack_mask(member).copy()).bool()[1:]
-            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())[1:][mask]
+            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())
             yield codec.unpack_ids(member.ids), mask, behaviour, float(advantage), weight, member.versions
 
 
@@ -162,6 +162,13 @@ def test_the_rate_follows_the_schedule_and_goes_on_where_a_resume_left_it(policy
     for step in range(5, 8):
         assert resumed.train(Batch(step, 1, policy.groups(step))).lr == rates[step - 1]
     assert torch.equal(parameters(resumed.model), parameters(straight.model))
+
+
+def test_a_step_is_taken_at_its_rate(policy):
+    warming, plain = backend(policy, "learner.lr=0.003", "learner.warmup_steps=2"), backend(policy, "learner.lr=0.001")
+    for tested in (warming, plain):
+        assert tested.train(Batch(1, 1, policy.groups(1))).lr == 0.001
+    assert torch.equal(parameters(warming.model), parameters(plain.model))
 
 
 def test_the_mismatch_is_told_apart_by_the_lag_of_each_token(policy):

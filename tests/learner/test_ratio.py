@@ -14,12 +14,8 @@ from spade.protocol import Generate, Group, Trajectory, Weights
 
 def trajectory(asked, generated):
     """As an actor keeps it: the prompt read, the rest sampled."""
-    read = len(codec.unpack_ids(asked.prompt))
-    sampled = len(codec.unpack_ids(generated.ids))
-    return Trajectory(
-        asked.prompt + generated.ids, bytes([0] * read + [1] * sampled),
-        codec.pack_floats([0.0] * read) + generated.logprobs, ((1, sampled),), asked.temperature,
-    )  # fmt: skip
+    spans = len(codec.unpack_ids(asked.prompt)), len(codec.unpack_ids(generated.ids))
+    return Trajectory(asked.prompt + generated.ids, spans, generated.logprobs, ((1, spans[1]),), asked.temperature)
 
 
 @pytest.mark.parametrize("temperature", [0.6, 1.0, 1.3])
