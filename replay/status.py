@@ -101,7 +101,7 @@ def waiting_for(state: State, roles: frozenset[Role]) -> str:
 
 
 def metrics_row(status: Status) -> dict[str, object]:
-    """The scalars of a status and of its learner step, by name."""
+    """The figures of a status and of its learner step, by name."""
     gauges = {name: value for name, value in msgspec.structs.asdict(status).items() if name not in NOT_IN_ROWS}
     step = {} if status.step_metrics is None else msgspec.structs.asdict(status.step_metrics)
     return gauges | step

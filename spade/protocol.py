@@ -201,8 +201,8 @@ class StepMetrics(Wire, frozen=True):
     masked_fraction: float = 0.0
     kl: float = 0.0
     lr: float = 0.0
-    tokens_by_lag: tuple[int, ...] = ()
-    mismatch_by_lag: tuple[float, ...] = ()
+    tokens_by_lag: Many[int] = ()
+    mismatch_by_lag: Many[float] = ()
 
 
 # ---------------------------------------------------------------- session
