@@ -40,7 +40,7 @@ class Follower:
         self._heard: dict[int, float] = {}
         self._digests: dict[int, bytes] = {}
         self._new = trio.open_memory_channel[Weights](1)
-        self._served = trio.open_memory_channel[Swapped](1)
+        self._served = trio.open_memory_channel[Weights](1)
         self._unchecked = trio.open_memory_channel[Weights](1)
 
     async def run(self) -> None:
@@ -69,7 +69,8 @@ class Follower:
             self._replay.gauges["swap_ms"] = 1e3 * (trio.current_time() - heard)
         if swapped.off is not None:
             self._replay.gauges["canary_mismatch"] = swapped.off
-        put_newest(*self._served, swapped)
+        put_newest(*self._served, swapped.weights)
+        put_newest(*self._unchecked, swapped.weights)
 
     async def _pushed(self) -> None:
         async for message in self._replay.pushes:
@@ -97,15 +98,13 @@ class Follower:
                 self._order(here)
 
     async def _tell(self) -> None:
-        async for swapped in self._served[1]:
-            weights = swapped.weights
+        async for weights in self._served[1]:
             try:
                 await self._replay.call(Serving(weights.version, weights.digest))
             except RefusedError:
                 raise
             except BusError as error:
                 log.warning("%s", error)  # a report that is late is of no use
-            put_newest(*self._unchecked, weights)
 
     async def _check(self) -> None:
         """Read every byte of what was mapped, beside the sampling: it takes longer than the swap itself."""
