@@ -13,8 +13,8 @@ from replay.records import Quarantined
 from replay.state import State
 from replay.store import open_reader, open_store
 from replay.verify import problems
-from spade.protocol import LeaseDesigns, LeasePlays, TakeBatch
-from tests.replay.replay_world import SECRET, config, environment, played, rejected, trajectory, weights
+from spade.protocol import LeaseDesigns, LeasePlays, SubmitPlays, TakeBatch
+from tests.replay.replay_world import SECRET, config, ended, environment, rejected, trajectory, weights
 
 SETTINGS = config(
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=2",
@@ -67,13 +67,13 @@ def test_a_play_of_unpublished_weights_is_kept_apart_and_played_again(made, why)
     play, *others = lease_plays(ledger)
     state = ledger.state
     for _ in range(2):  # sent again, it is the same
-        ledger.apply(made(played(play, 1.0, 1)), "agent/1", 0.0)
+        ledger.apply(SubmitPlays((made(ended(play, 1.0, 1)),)), "agent/1", 0.0)
     assert (state.counters.quarantined, state.counters.plays) == (1, 0)
     assert state.counters.newest_quarantined == f"{play.id}/1 of agent/1: {why}"
     (again,) = lease_plays(ledger)
     assert (again.id, again.lease, again.seed) == (play.id, 2, play.seed)
-    for index, one in enumerate((again, *others)):
-        ledger.apply(sampled(played(one, float(index % 2), 1), GOOD, GOOD), "agent/1", 0.0)
+    plays = [sampled(ended(one, float(index % 2), 1), GOOD, GOOD) for index, one in enumerate((again, *others))]
+    ledger.apply(SubmitPlays(tuple(plays)), "agent/1", 0.0)
     assert state.counters.plays == 4
     batch = ledger.apply(TakeBatch(1, 0.0), "learner", 0.0)
     assert sorted(member.trajectory for group in batch.groups for member in group.members)[0] == play.id
@@ -106,12 +106,12 @@ def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
         ledger = begin(open_run(store, SETTINGS).state)
         design(ledger)
         play = lease_plays(ledger)[0]
-        bad = sampled(played(play, 1.0, 1), OTHER)
-        ledger.apply(bad, "agent/1", 3.0)
+        bad = sampled(ended(play, 1.0, 1), OTHER)
+        ledger.apply(SubmitPlays((bad,)), "agent/1", 3.0)
         store.commit(store.encode(ledger.state.changes()))
     with open_store(tmp_path / "store", "nosync") as store:
         ledger = Ledger(open_run(store, SETTINGS).state)
-        ledger.apply(bad, "agent/1", 4.0)
+        ledger.apply(SubmitPlays((bad,)), "agent/1", 4.0)
         assert ledger.state.counters.quarantined == 1
         (kept,) = store.scan("quarantine", Quarantined)
         assert (kept.at, kept.trajectory) == (3.0, bad.trajectory)
