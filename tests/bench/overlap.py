@@ -128,7 +128,7 @@ async def designs(replay: ReplayClient, engine: Engine) -> None:
     async def design(job: DesignJob) -> None:
         version = engine.version
         await trio.sleep(turn_s(job.sampler))
-        said = Trajectory(pack_ids([1, 2]), b"\0\1", pack_floats([0.0, -1.0]), ((version, 1),), 1.0)
+        said = Trajectory(pack_ids([1, 2]), (1, 1), pack_floats([-1.0]), ((version, 1),), 1.0)
         texts = ("document", "CoinEnv", PROGRAM, "")
         await replay.submit_environment(SubmitEnvironment(job.id, job.lease, 1, *texts, True, "Go on.", said))
 

@@ -3,10 +3,10 @@
     python -m tests.bench.swap [--rounds 9] [--parameters 1 100] [--running 8] [--out swap.json]
 
 A real engine process serves `--running` long sequences, again and again. A round announces other weights, as the replay
-service does, and waits for the engine's receipt that it samples from them (`in use`; the first token comes a decode step
-later), and for the first request of a single token, one sent after the other, that they answered (`at a caller`). The
-two sets of weights are published by the learner's code and change places. Interleaved with the rounds: one copy of the
-same bytes between two buffers. `stall` is taken from inside an engine in this process: how much longer the running
+service does, and waits for the engine's receipt that it samples from them (`in use`; their first token comes a decode
+step later) and for the first request of a single token, one sent after the other, that they answered (`at a caller`).
+The two sets of weights are published by the learner's code and change places. Interleaved with the rounds: one copy of
+the same bytes between two buffers. `stall` is taken from inside an engine in this process: how much longer the running
 sequences wait between two tokens where a swap lies between. Medians; sizes in millions of parameters, float32.
 """
 
@@ -157,8 +157,9 @@ async def over_the_bus(
         nursery.cancel_scope.cancel()
     copied = median(copies)
     return {
-        "in_use_ms": median(used for used, _ in swaps), "caller_ms": median(back for _, back in swaps), "probe_ms": median(probes), "copy_ms": copied,
-        "target_ms": 3 * copied + 20, "sequences": load.ended, "lost": load.lost, "over_a_swap": load.mixed,
+        "in_use_ms": median(used for used, _ in swaps), "caller_ms": median(back for _, back in swaps),
+        "probe_ms": median(probes), "copy_ms": copied, "target_ms": 3 * copied + 20,
+        "sequences": load.ended, "lost": load.lost, "over_a_swap": load.mixed,
     }  # fmt: skip
 
 
