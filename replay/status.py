@@ -24,6 +24,7 @@ class Seen(msgspec.Struct, frozen=True):
     waits: tuple[Wait, ...]
     stalled_s: float
     strangers: int = 0
+    broadcast_s: float | None = None
 
 
 def build_status(ledger: Ledger, seen: Seen) -> Status:
@@ -74,6 +75,9 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         wanted=seen.wanted,
         waits=seen.waits,
         stalled_s=seen.stalled_s,
+        quarantined=counters.quarantined,
+        newest_quarantined=counters.newest_quarantined,
+        broadcast_s=seen.broadcast_s,
         regret_history=tuple(state.history.regret),
         win_rate_history=tuple(state.history.win_rates),
     )

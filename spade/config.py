@@ -157,7 +157,11 @@ class Actors(Section, frozen=True):
 
 
 class Engine(Section, frozen=True):
-    """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer."""
+    """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer.
+
+    `canary_tolerance` is how far an engine's log-probabilities of the canary may be off the learner's, in nats; None:
+    1e-3 in float32, 0.25 in bfloat16.
+    """
 
     kind: Literal["torch"] = "torch"
     device: str = "auto"
@@ -165,6 +169,7 @@ class Engine(Section, frozen=True):
     rows: int = 64
     context_tokens: int = 32_768
     request_deadline_s: float = 1_800.0
+    canary_tolerance: float | None = None
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]

@@ -18,6 +18,7 @@ ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", 
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME = 65_536, 256, 256
 MOST_ACTORS = 256  # of one role that a supervisor may be ordered to keep up
+DIGEST_BYTES = 16
 _T = TypeVar("_T")
 Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
 Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
@@ -38,6 +39,7 @@ class Trajectory(Wire, frozen=True):
     spans     lengths of what it read and what it sampled, in turn, beginning with what it read
     logprobs  little-endian float32, *sampled* tokens; log-probability under the distribution really sampled from
     versions  runs (policy version, count) over the sampled tokens, in order
+    digests   of the weights that sampled each run, 16 bytes a run; empty where the engine gives no receipts
     """
 
     ids: bytes
@@ -45,6 +47,7 @@ class Trajectory(Wire, frozen=True):
     logprobs: bytes
     versions: Many[tuple[int, int]]
     temperature: float
+    digests: bytes = b""
 
     def __post_init__(self) -> None:
         tokens, sampled = sum(self.spans), sum(self.spans[1::2])
@@ -55,6 +58,7 @@ class Trajectory(Wire, frozen=True):
             )
         if sum(count for _, count in self.versions) != sampled:
             raise ValueError("trajectory: the version runs do not cover the sampled tokens")
+        _check_digests(self.digests, self.versions)
         if not self.temperature > 0:
             raise ValueError(f"trajectory: temperature must be positive, is {self.temperature}")
 
@@ -72,6 +76,11 @@ class Trajectory(Wire, frozen=True):
     def oldest_version(self) -> int:
         """The oldest policy version that sampled one of its tokens."""
         return min(self.versions)[0]
+
+
+def _check_digests(digests: bytes, versions: tuple[tuple[int, int], ...]) -> None:
+    if digests and len(digests) != DIGEST_BYTES * len(versions):
+        raise ValueError(f"{len(digests)} bytes of digests do not fit {len(versions)} version runs")
 
 
 class MemorySeed(Wire, frozen=True):
@@ -144,7 +153,7 @@ class Peer(Wire, frozen=True):
 
 
 class Weights(Wire, frozen=True):
-    """Published parameters: a folder with `model.safetensors`, named by its digest (blake2b-128 of the file, hex)."""
+    """Published parameters: a folder on the learner's host, named by their digest (`spade.manifest`, hex)."""
 
     version: int
     step: int
@@ -276,16 +285,50 @@ class Generate(Wire, frozen=True):
 
 
 class Generated(Wire, frozen=True):
-    """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count)."""
+    """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count).
+
+    digests: of the weights that sampled each run, 16 bytes a run, or empty.
+    """
 
     ids: bytes
     logprobs: bytes
     versions: Many[tuple[int, int]]
     finish: Finish
+    digests: bytes = b""
 
     def __post_init__(self) -> None:
         if len(self.ids) != len(self.logprobs) or sum(count for _, count in self.versions) * 4 != len(self.ids):
             raise ValueError("generated: ids, log-probabilities and version runs differ in length")
+        _check_digests(self.digests, self.versions)
+
+
+class Serving(Wire, frozen=True):
+    """An engine samples from these weights from now on. Reply: Done, or Refused where they were never published."""
+
+    version: int
+    digest: Name
+
+
+# ---------------------------------------------------------------- weights
+
+
+class GetWeights(Wire, frozen=True):
+    """Ask the learner for up to `count` bytes of a file of published weights, from `offset`.
+
+    Reply: WeightsPart, or Refused where it has retired them.
+    """
+
+    digest: Name
+    file: Name
+    offset: int
+    count: int
+
+
+class WeightsPart(Wire, frozen=True):
+    """`data` begins at the offset that was asked for; `size` is that of the whole file, bytes."""
+
+    data: bytes
+    size: int
 
 
 # ---------------------------------------------------------------- env-runner
@@ -595,11 +638,14 @@ class Status(Wire, frozen=True):
     waits: tuple[Wait, ...] = ()
     stalled_s: float = 0.0
     strangers: int = 0
+    quarantined: int = 0
+    newest_quarantined: str = ""
+    broadcast_s: float | None = None
 
 
 Request = (
     Hello | Heartbeat | Goodbye
-    | Generate
+    | Generate | Serving | GetWeights
     | OpenEpisode | StepEpisode | CloseEpisode | Validate
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
     | LeasePlays | GetProgram | SubmitPlays | ReleasePlay
@@ -609,7 +655,7 @@ Request = (
 
 Response = (
     Ready | Refused | Rehello | Pulse | Done
-    | Generated
+    | Generated | WeightsPart
     | Observed | Faulted | Verdict
     | Designs | Plays | Program
     | Batch | NotYet | Published | Weights

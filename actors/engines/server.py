@@ -10,16 +10,23 @@ import os
 import queue
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
+import msgspec
 import torch
 import trio
 from trio.lowlevel import current_trio_token
 
+from actors.engines import receipts
 from actors.engines.base import Engine
+from actors.engines.fetch import Shelf
+from actors.engines.follow import Follower
 from actors.engines.loop import Cancel, Order, Results, Stop, Submit, work
+from actors.engines.receipts import Swapped
 from actors.engines.torch import TorchEngine
 from spade import config as configuration
 from spade.errors import BusError
+from spade.policy import canary
 from spade.process import Launch, main
 from spade.protocol import PROTOCOL_VERSION, Generate, Hello, Refused, Weights
 from spade.transport import Client, Incoming, Server, connect, serve
@@ -38,40 +45,54 @@ async def run(launch: Launch, config: configuration.Config, ready: Callable[[], 
     async with serve(launch.bind, digest=digest, bus=config.bus) as server:
         hello = Hello(PROTOCOL_VERSION, digest, "engine", launch.name, os.getpid(), server.address)
         async with connect(launch.replay, hello, bus=config.bus) as replay:
-            weights = await _first_weights(replay, config.supervise.ready_s)
-            engine = await trio.to_thread.run_sync(_load, config, weights)
+            shelf = Shelf(replay, hello, config.bus, Path(launch.run) / "fetched", config.model.path)
+            weights = await _first_weights(replay, shelf, config.supervise.ready_s)
+            engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
             log.info("serving policy version %d at %s", engine.version, server.address)
             ready()
-            await Desk(server, replay, engine, config).run()
+            await Desk(server, replay, engine, swapped, shelf, config).run()
 
 
-def _load(config: configuration.Config, weights: Weights) -> Engine:
+def _load(config: configuration.Config, weights: Weights) -> tuple[Engine, Swapped]:
     settings = config.engine
-    return TorchEngine(
+    engine = TorchEngine(
         weights,
         rows=settings.rows,
         context_tokens=settings.context_tokens,
         dtype=config.model.dtype,
         device=settings.device,
     )
+    expected = canary.read(Path(weights.path))
+    return engine, Swapped(weights, receipts.compare(engine, weights, expected, receipts.tolerance(config)))
 
 
-async def _first_weights(replay: Client, deadline_s: float) -> Weights:
-    """The newest published weights, waiting for the learner's first."""
+async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:
+    """The newest published weights, on this host, waiting for the learner's first."""
     if replay.pulse.weights is None:
         log.info("waiting for the first published weights")
     with trio.move_on_after(deadline_s), replay.waits.on("learner", "the first weights"):
-        while replay.pulse.weights is None:
+        while True:
+            newest = replay.pulse.weights
+            if newest is not None and (here := await shelf.bring(newest)) is not None:
+                return here
             await replay.wait_pulse()
     if replay.pulse.weights is None:
         raise BusError(f"no weights were published within supervise.ready_s = {deadline_s:g} s; is a learner running?")
-    return replay.pulse.weights
+    raise BusError(f"no weights could be fetched from the learner within supervise.ready_s = {deadline_s:g} s")
 
 
 class Desk:
     """The trio half: keeps account of who asked for what."""
 
-    def __init__(self, server: Server, replay: Client, engine: Engine, config: configuration.Config) -> None:
+    def __init__(
+        self,
+        server: Server,
+        replay: Client,
+        engine: Engine,
+        swapped: Swapped,
+        shelf: Shelf,
+        config: configuration.Config,
+    ) -> None:
         room = _ROWS_AHEAD * config.engine.rows
         self._server = server
         self._replay = replay
@@ -84,16 +105,19 @@ class Desk:
         self._open: dict[int, Incoming] = {}
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._count = itertools.count(1)
-        self._version = engine.version
+        self._follower = Follower(replay, shelf, self._orders.put)
+        self._follower.served(swapped)
+        self._tolerance = receipts.tolerance(config)
 
     async def run(self) -> None:
         """Until cancelled; then the thread finishes its step and leaves."""
-        torch_loop = partial(work, self._engine, self._orders, self._ended.send_nowait, current_trio_token())
+        told = self._ended.send_nowait, self._follower.served
+        torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, torch_loop)
             try:
                 async with trio.open_nursery() as desk:
-                    for task in (self._accept, self._answer, self._forget, self._pushed, self._pulsed, self._measure):
+                    for task in (self._accept, self._answer, self._forget, self._follower.run, self._measure):
                         desk.start_soon(task)
             finally:
                 self._orders.put(Stop())
@@ -135,7 +159,8 @@ class Desk:
             for number, generated in results:
                 incoming = self._close(number)
                 if incoming is not None:
-                    await self._server.reply(incoming, generated)
+                    digests = self._follower.digests(generated.versions)
+                    await self._server.reply(incoming, msgspec.structs.replace(generated, digests=digests))
 
     async def _forget(self) -> None:
         """Cancel what peers that are gone have asked for. One that is back by now still wants it."""
@@ -145,24 +170,6 @@ class Desk:
             for number in [number for number, incoming in self._open.items() if incoming.peer == peer]:
                 self._close(number)
                 self._orders.put(Cancel(number))
-
-    async def _pushed(self) -> None:
-        async for message in self._replay.pushes:
-            if isinstance(message, Weights):
-                self._follow(message)
-
-    async def _pulsed(self) -> None:
-        """Pulses carry the newest weights too: a push may be lost with its connection."""
-        pulse = self._replay.pulse
-        while True:
-            if pulse.weights is not None:
-                self._follow(pulse.weights)
-            pulse = await self._replay.wait_pulse()
-
-    def _follow(self, weights: Weights) -> None:
-        if weights.version > self._version:
-            self._version = weights.version
-            self._orders.put(weights)
 
     async def _measure(self) -> None:
         """Figures for the next heartbeat; their names are in docs/metrics.md."""

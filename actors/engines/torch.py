@@ -6,6 +6,7 @@ with the same tokens (the next turn of an episode) takes them over and computes 
 """
 
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.errors import ConfigError
 from spade.policy import model as policy
+from spade.policy.canary import next_logprobs
 from spade.protocol import Finish, Generate, Generated, Weights
 from spade.tokens import end_ids
 
@@ -119,11 +121,17 @@ class TorchEngine:
 
     def load_weights(self, weights: Weights) -> None:
         if weights.digest != self._digest:
-            self._model = self._load(weights)
-            self._model.set_attn_implementation(ATTENTION)
+            policy.refill(self._model, Path(weights.path), weights.digest)
             self._digest = weights.digest
             self._prefixes.forget()
         self.version = weights.version
+
+    @torch.inference_mode()
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        cache = SlotCache(1, len(ids))
+        cache.plan = Plan([Chunk(0, 0, len(ids))], 0, self._device)
+        packed = torch.tensor(ids, device=self._device)[None]
+        return next_logprobs(_packed_logits(self._model, packed, cache)[0], ids)
 
     def _load(self, weights: Weights) -> PreTrainedModel:
         digest = weights.digest or None

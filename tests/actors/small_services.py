@@ -38,6 +38,7 @@ from spade.protocol import (
     Request,
     Response,
     Role,
+    Serving,
     SubmitEnvironment,
     SubmitPlays,
     Weights,
@@ -122,6 +123,8 @@ class SmallReplay:
                 return Plays(await self._lease(PlayLease, count, wait_s))
             case LeaseDesigns(count=count, wait_s=wait_s):
                 return Designs(await self._lease(DesignJob, count, wait_s))
+            case Serving():
+                return Done()
             case GetProgram(environment=environment):
                 self.fetched.append(environment)
                 found = self._programs.get(environment)

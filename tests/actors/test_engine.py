@@ -14,7 +14,7 @@ from actors.engines.sampling import sample, uniforms
 from actors.engines.slots import Chunk, arrange
 from actors.engines.torch import TorchEngine
 from spade.codec import pack_ids, unpack_floats, unpack_ids
-from spade.errors import ConfigError, RunError
+from spade.errors import ConfigError, WeightsError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import parameters_digest
 from spade.protocol import Generate, Weights
@@ -249,10 +249,10 @@ def test_the_same_weights_again_are_a_version_and_nothing_more(tiny_checkpoint, 
 def test_damaged_weights_are_refused_and_the_old_ones_stay(tiny_checkpoint, tmp_path):
     damaged = write_checkpoint(tmp_path, seed=3)
     digest = parameters_digest(damaged)
-    with (damaged / "model.safetensors").open("ab") as file:
-        file.write(b"x")
+    parameters = damaged / "model.safetensors"
+    parameters.write_bytes(parameters.read_bytes()[:-1] + b"x")
     swapper = engine(tiny_checkpoint)
-    with pytest.raises(RunError, match="its digest is not"):
+    with pytest.raises(WeightsError, match="its digest is not"):
         swapper.load_weights(Weights(2, 1, digest, str(damaged)))
     assert run(swapper, list(requests(1)))[0].versions[0][0] == 1
 
