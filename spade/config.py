@@ -157,7 +157,10 @@ class Actors(Section, frozen=True):
 
 
 class Engine(Section, frozen=True):
-    """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer."""
+    """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer.
+
+    `kv_bytes` bounds the keys and values of all of them (docs/engines.md says what happens when they are full).
+    """
 
     kind: Literal["torch"] = "torch"
     device: str = "auto"
@@ -165,6 +168,7 @@ class Engine(Section, frozen=True):
     rows: int = 64
     context_tokens: int = 32_768
     request_deadline_s: float = 1_800.0
+    kv_bytes: int = 17_179_869_184
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]

@@ -51,6 +51,7 @@ def _load(config: configuration.Config, weights: Weights) -> Engine:
         weights,
         rows=settings.rows,
         context_tokens=settings.context_tokens,
+        kv_bytes=settings.kv_bytes,
         dtype=config.model.dtype,
         device=settings.device,
     )
