@@ -161,6 +161,7 @@ class Engine(Section, frozen=True):
 
     `canary_tolerance` is how far an engine's log-probabilities of the canary may be off the learner's, in nats; None:
     1e-3 in float32, 0.25 in bfloat16.
+    `kv_bytes` bounds the keys and values of all of them (docs/engines.md says what happens when they are full).
     """
 
     kind: Literal["torch"] = "torch"
@@ -170,6 +171,7 @@ class Engine(Section, frozen=True):
     context_tokens: int = 32_768
     request_deadline_s: float = 1_800.0
     canary_tolerance: float | None = None
+    kv_bytes: int = 17_179_869_184
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]

@@ -16,7 +16,7 @@ Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
-MOST_ITEMS, MOST_GAUGES, MOST_NAME = 65_536, 256, 256
+MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
 MOST_ACTORS = 256  # of one role that a supervisor may be ordered to keep up
 DIGEST_BYTES = 16
 _T = TypeVar("_T")
@@ -272,16 +272,22 @@ class Done(Wire, frozen=True):
 
 
 class Generate(Wire, frozen=True):
-    """Sample a continuation. Reply: Generated, or Refused (prompt too long, draining).
+    """Sample a continuation. Reply: Generated, Overdue, or Refused (it can never be served).
 
-    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens, which is returned,
-    or after max_tokens.
+    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens or once the text holds
+    one of the strings `stop`, either of which is returned, or after max_tokens. The distribution is that of the logits
+    over temperature, cut to its `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
+    probability. What is not over within `deadline_s` of its arrival is given up (0: never).
     """
 
     prompt: bytes
     max_tokens: int
     temperature: float
     seed: int
+    top_p: float = 1.0
+    top_k: int = 0
+    stop: Annotated[tuple[Name, ...], Meta(max_length=MOST_STOPS)] = ()
+    deadline_s: float = 0.0
 
 
 class Generated(Wire, frozen=True):
@@ -329,6 +335,13 @@ class WeightsPart(Wire, frozen=True):
 
     data: bytes
     size: int
+
+
+class Overdue(Wire, frozen=True):
+    """The deadline of a Generate passed after `waited_s` in the queue and `sampled_s` being sampled."""
+
+    waited_s: float
+    sampled_s: float
 
 
 # ---------------------------------------------------------------- env-runner
@@ -655,7 +668,7 @@ Request = (
 
 Response = (
     Ready | Refused | Rehello | Pulse | Done
-    | Generated | WeightsPart
+    | Generated | Overdue | WeightsPart
     | Observed | Faulted | Verdict
     | Designs | Plays | Program
     | Batch | NotYet | Published | Weights

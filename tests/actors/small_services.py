@@ -214,10 +214,12 @@ def says(tokenizer: Tokenizer, say: Callable[[str], str]) -> Callable[[Request],
 
 
 @asynccontextmanager
-async def process(run, role: Role, replay: Server, settings: config.Config) -> AsyncIterator[trio.CancelScope]:
+async def process(
+    run, role: Role, replay: Server, settings: config.Config, index: int = 0
+) -> AsyncIterator[trio.CancelScope]:
     """A real process's body, until the block ends; the scope is what SIGTERM cancels."""
     ready = trio.Event()
-    launch = Launch(f"{role}-0", role, config="", run="", replay=replay.address, bind="tcp://127.0.0.1:0")
+    launch = Launch(f"{role}-{index}", role, config="", run="", replay=replay.address, bind="tcp://127.0.0.1:0")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, launch, settings, ready.set)
         with trio.fail_after(10):
