@@ -21,7 +21,7 @@ def trajectory(asked, generated):
 @pytest.mark.parametrize("temperature", [0.6, 1.0, 1.3])
 def test_every_ratio_of_what_the_torch_engine_sampled_is_one(tiny_checkpoint, temperature):
     weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
-    engine = TorchEngine(weights, rows=4, context_tokens=256, dtype="float32", device="cpu")
+    engine = TorchEngine(weights, rows=4, context_tokens=256, kv_bytes=1 << 26, dtype="float32", device="cpu")
     rng = np.random.default_rng(0)
     asked = [
         Generate(codec.pack_ids(rng.integers(3, 256, rng.integers(1, 80)).tolist()), 40, temperature, index)
