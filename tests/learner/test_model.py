@@ -26,7 +26,8 @@ from tests.learner.conftest import VOCABULARY, Policy
 
 SIZES = {
     "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "initializer_range": 0.2, "attention_dropout": 0.5,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+    "initializer_range": 0.2, "attention_dropout": 0.5,
 }  # fmt: skip
 MAKERS = {
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(head_dim=16, **SIZES)),
