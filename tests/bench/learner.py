@@ -4,9 +4,9 @@
     python -m tests.bench.learner [--rounds 5] [--out learner.json]
 
 All take the same optimiser step on the same trajectories, sampled with the very weights they train, so that importance
-weights are 1 and all three gradients should be one. Interleaved, one thread; medians. Seconds are the process's own on the
-CPU, which other work on the machine does not lengthen by its share. `peak` is what torch allocated during a step at
-once, gradients included, parameters and Adam's moments not.
+weights are 1 and all three gradients should be one. Interleaved, one thread; medians. Seconds are the process's own
+on the CPU: other work on the machine does not add its share. `peak` is what torch allocated at once during
+a step, gradients included, parameters and Adam's moments not.
 """
 
 import argparse
@@ -43,7 +43,7 @@ Step = Callable[[], None]
 
 
 def make_model(name: str) -> Any:
-    """"nano", as shipped; "tiny": two random layers below a vocabulary of 8,192."""
+    """The shipped "nano", or "tiny": two random layers below a vocabulary of 8,192."""
     if name == "nano":
         return load_model(resolve("nano"), dtype="float32", device=torch.device("cpu"))
     set_seed(0)
@@ -58,7 +58,7 @@ def make_model(name: str) -> Any:
 
 
 def lengths(rng: np.random.Generator) -> np.ndarray:
-    """Log-normal, σ = 0.8, median 100, between 24 and 384 tokens."""
+    """Log-normal (deviation 0.8), median 100, between 24 and 384 tokens."""
     return np.clip(rng.lognormal(np.log(100), 0.8, GROUPS * PLAYS), 24, 384).astype(int)
 
 
