@@ -29,7 +29,7 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM, set_seed
 
 from learner.advantage import group_advantages
 from learner.backends.torch import TorchBackend
-from learner.batch import MicroBatch, prepare
+from learner.batch import prepare
 from learner.logprobs import trained_logprobs
 from spade.checkpoints import resolve
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_ids, unpack_mask
@@ -43,12 +43,12 @@ Step = Callable[[], None]
 
 
 def make_model(name: str) -> Any:
-    """The shipped "nano", or "tiny": two random layers below a vocabulary of 8,192."""
+    """The shipped "nano", or "tiny": two random layers below a vocabulary of 4,096."""
     if name == "nano":
         return load_model(resolve("nano"), dtype="float32", device=torch.device("cpu"))
     set_seed(0)
     settings = Qwen3Config(
-        vocab_size=8_192, hidden_size=64, intermediate_size=192, num_hidden_layers=2, num_attention_heads=4,
+        vocab_size=4_096, hidden_size=64, intermediate_size=192, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, head_dim=16, tie_word_embeddings=True,
     )  # fmt: skip
     return Qwen3ForCausalLM(settings).eval()
@@ -244,10 +244,6 @@ def overhead(model: Any, step: Step) -> float:
     return 1 - sum(spans) / whole
 
 
-def micro_tokens(micro: tuple[MicroBatch, ...]) -> int:
-    return sum(len(one.ids) for one in micro)
-
-
 def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
     """Figures by contender."""
     config = load("nano", ("learner.lr=1e-6",))
@@ -263,7 +259,7 @@ def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
         for who, step in steps.items():
             taken[who].append(seconds(step))
         outside.append(overhead(models["ours"], steps["ours"]))
-    tokens = micro_tokens(prepare(batch.groups, config.learner.microbatch_tokens, 1.0).micro)
+    tokens = sum(len(play.mask) for group in batch.groups for play in group.trajectories)
     figures = {
         who: {
             "seconds": median(taken[who]),
@@ -285,11 +281,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("learner.json"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    figures = {name: measure(name, arguments.rounds) for name in ("tiny", "nano")}
+    figures = {}
+    for name in ("tiny", "nano"):
+        figures[name] = measure(name, arguments.rounds)
+        for who, row in figures[name].items():
+            print(f"{name:<6}{who:<6}", *(f"{key} {value:.6g}" for key, value in row.items()), sep="  ", flush=True)
     arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
-    for name, contenders in figures.items():
-        for who, row in contenders.items():
-            print(f"{name:<6}{who:<6}", *(f"{key} {value:.6g}" for key, value in row.items()), sep="  ")
 
 
 if __name__ == "__main__":
