@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 import torch
 from torch import Tensor
@@ -67,7 +68,7 @@ def trajectory(rng: np.random.Generator, length: int) -> Trajectory:
     prompt = length // 4
     sampled = [False] * prompt + [at // 12 % 2 == 0 for at in range(length - prompt)]
     ids = rng.integers(3, 1_500, length).tolist()
-    return Trajectory(pack_ids(ids), pack_mask(sampled), pack_floats([0.0] * length), ((1, sum(sampled)),), 1.0)
+    return Trajectory(pack_ids(ids), pack_mask(sampled), pack_floats([0.0] * sum(sampled)), ((1, sum(sampled)),), 1.0)
 
 
 def make_batch(model: Any, config: Config) -> Batch:
@@ -75,11 +76,10 @@ def make_batch(model: Any, config: Config) -> Batch:
     rng = np.random.default_rng(0)
     plays = [trajectory(rng, int(length)) for length in lengths(rng)]
     for index, play in enumerate(plays):
-        mask, logprobs = unpack_mask(play).astype(bool), np.zeros(len(play.mask), np.float32)
         (micro,) = prepare([Group("g", "agent", (1.0,), (play,))], 1, 1.0).micro
         with torch.no_grad():
-            logprobs[mask] = trained_logprobs(model, micro)[0]
-        plays[index] = Trajectory(play.ids, play.mask, logprobs.astype("<f4").tobytes(), play.versions, 1.0)
+            logprobs, _ = trained_logprobs(model, micro)
+        plays[index] = msgspec.structs.replace(play, logprobs=pack_floats(logprobs.tolist()))
     groups = tuple(
         Group(str(at), "agent", tuple(rng.random(PLAYS).tolist()), tuple(plays[at * PLAYS : (at + 1) * PLAYS]))
         for at in range(GROUPS)
@@ -259,7 +259,7 @@ def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
         for who, step in steps.items():
             taken[who].append(seconds(step))
         outside.append(overhead(models["ours"], steps["ours"]))
-    tokens = sum(len(play.mask) for group in batch.groups for play in group.trajectories)
+    tokens = sum(play.tokens for group in batch.groups for play in group.trajectories)
     figures = {
         who: {
             "seconds": median(taken[who]),

@@ -33,7 +33,6 @@ def trajectory(engine, seed, temperature):
 
     def read(count):
         ids.extend(rng.integers(3, 256, count).tolist())
-        logprobs.extend([0.0] * count)
         sampled.extend([False] * count)
 
     read(int(rng.integers(2, 40)))
