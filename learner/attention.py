@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 PACKED = "spade_packed"
 LAYERS = {"full_attention", "sliding_attention"}
+_SEQUENCE = AttentionInterface()["sdpa"]
 
 
 def packed_attention(
@@ -34,14 +34,11 @@ def packed_attention(
     fewer than query heads. No dropout, and no padding: Transformers makes no `attention_mask` for it.
     """
     lengths = list(packed_lengths or (query.shape[2],))
-    shared = query.shape[1] != key.shape[1]
-    outputs = []
-    for q, k, v in zip(*(torch.split(every, lengths, 2) for every in (query, key, value)), strict=True):
-        band = _band(q, sliding_window)
-        outputs.append(
-            scaled_dot_product_attention(q, k, v, band, is_causal=band is None, scale=scaling, enable_gqa=shared)
-        )
-    return torch.cat(outputs, 2).transpose(1, 2), None
+    outputs = [
+        _SEQUENCE(module, q, k, v, _band(q, sliding_window), scaling=scaling)[0]
+        for q, k, v in zip(*(torch.split(every, lengths, 2) for every in (query, key, value)), strict=True)
+    ]
+    return torch.cat(outputs, 1), None
 
 
 def _band(query: Tensor, window: int | None) -> Tensor | None:

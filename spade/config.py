@@ -139,7 +139,7 @@ class Learner(Section, frozen=True):
     designer_weight_max: float = 32.0
     group_deadline_s: float = 7_200.0
     adam_eps: float = 1e-8
-    activation_checkpointing: bool = False
+    activation_checkpointing: bool = True
 
 
 class Actors(Section, frozen=True):
