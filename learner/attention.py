@@ -13,7 +13,7 @@ from transformers import AttentionInterface
 
 PACKED = "spade_packed"
 LAYERS = {"full_attention", "sliding_attention"}
-_SEQUENCE = AttentionInterface()["sdpa"]
+_SEQUENCE = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
 
 
 def packed_attention(

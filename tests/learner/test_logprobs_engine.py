@@ -54,7 +54,7 @@ def test_the_engine_s_log_probabilities_are_the_learner_s(name, tmp_path):
         torch.manual_seed(5)
         AutoModelForCausalLM.from_config(CONFIGS[name]()).save_pretrained(tmp_path)
     weights = Weights(1, 0, parameters_digest(tmp_path), str(tmp_path))
-    engine = TorchEngine(weights, rows=4, context_tokens=256, dtype="float32", device="cpu")
+    engine = TorchEngine(weights, rows=4, context_tokens=256, kv_bytes=1 << 26, dtype="float32", device="cpu")
     members = tuple(trajectory(engine, seed, 0.6 if seed % 2 else 1.0) for seed in range(8))
     model = load(tmp_path, dtype="float32", device=torch.device("cpu"))
     prepare_model(model, activation_checkpointing=False)
