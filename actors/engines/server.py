@@ -52,7 +52,7 @@ async def run(launch: Launch, config: configuration.Config, ready: Callable[[], 
             engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
             log.info("serving policy version %d at %s", engine.version, server.address)
             ready()
-            await Desk(server, replay, engine, swapped, shelf, config).run()
+            await Desk(server, replay, engine, config, (shelf, swapped)).run()
 
 
 def _load(config: configuration.Config, weights: Weights) -> tuple[Engine, Swapped]:
@@ -109,10 +109,10 @@ class Desk:
         server: Server,
         replay: Client,
         engine: Engine,
-        swapped: Swapped,
-        shelf: Shelf,
         config: configuration.Config,
+        weights: tuple[Shelf, Swapped],
     ) -> None:
+        """`weights`: where they are found, and those in use."""
         self._server = server
         self._replay = replay
         self._engine = engine
@@ -127,8 +127,9 @@ class Desk:
         self._overdue = 0
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._count = itertools.count(1)
+        shelf, first = weights
         self._follower = Follower(replay, shelf, self._orders.put)
-        self._follower.served(swapped)
+        self._follower.served(first)
         self._tolerance = receipts.tolerance(config)
 
     async def run(self) -> None:
