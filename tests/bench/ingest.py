@@ -52,8 +52,7 @@ def settings(durability: str, plays: int) -> Config:
 def trajectory(tokens: int) -> Trajectory:
     """Random content, half of it sampled in eight turns."""
     rng = np.random.default_rng(tokens)
-    spans = [tokens // 16] * 15
-    spans.append(tokens - sum(spans))
+    spans = [*[tokens // 16] * 15, tokens - tokens // 16 * 15]
     sampled = sum(spans[1::2])
     return Trajectory(
         ids=pack_ids(rng.integers(0, 150_000, tokens).tolist()),
@@ -65,6 +64,7 @@ def trajectory(tokens: int) -> Trajectory:
 
 
 def ended(id: str, said: Trajectory, value: float) -> EndedPlay:
+    """A play of eight turns."""
     return EndedPlay(id, 1, "terminated", value, (0.0,) * 7 + (value,), 0.5, said)
 
 
