@@ -165,10 +165,10 @@ def main() -> None:
     sizes = [size for size in (1_000, 10_000, 100_000, 1_000_000) if size <= arguments.most]
     with tempfile.TemporaryDirectory() as folder:
         with ExitStack() as stack:
-            opened = {
-                size: stack.enter_context(open_store(Path(folder, str(size), "store"), "nosync")) for size in sizes
-            }
-            runs = {size: Run(store, config) for size, store in opened.items()}
+            runs = {}
+            for size in sizes:
+                store = stack.enter_context(open_store(Path(folder, str(size), "store"), "nosync"))
+                runs[size] = Run(store, config)
             table = growth(runs, arguments.rounds)
         path, count = Path(folder, str(sizes[-1])), runs[sizes[-1]].trajectories
         (path / "config.toml").write_text(dump(config))
