@@ -157,14 +157,19 @@ class Actors(Section, frozen=True):
 
 
 class Engine(Section, frozen=True):
-    """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer."""
+    """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer.
 
-    kind: Literal["torch"] = "torch"
+    vLLM alone: `tensor_parallel` GPUs hold one copy of the model, and `memory_share` of each GPU's memory is taken.
+    """
+
+    kind: Literal["torch", "vllm"] = "torch"
     device: str = "auto"
     threads: int = 0
     rows: int = 64
     context_tokens: int = 32_768
     request_deadline_s: float = 1_800.0
+    tensor_parallel: int = 1
+    memory_share: float = 0.9
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
@@ -383,6 +388,10 @@ def _check_progress(config: Config) -> None:
             f"design.max_tokens: {design.max_tokens} leave no room for a prompt in "
             f"engine.context_tokens = {engine.context_tokens}"
         )
+    if engine.kind == "torch" and engine.tensor_parallel > 1:
+        raise ConfigError("engine.tensor_parallel: the torch engine uses one device; take engine.kind=vllm")
+    if engine.memory_share > 1:
+        raise ConfigError(f"engine.memory_share: must be at most 1, is {engine.memory_share}")
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:

@@ -1,8 +1,9 @@
 """What every engine offers. An engine is driven by one thread; nothing in it waits."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from spade.protocol import Generate, Generated, Weights
+from spade.protocol import Generate, Generated, Refused, Weights
 
 
 class Engine(Protocol):
@@ -42,10 +43,17 @@ class Engine(Protocol):
         """Forget a request; it may have been answered already."""
         ...
 
-    def step(self) -> list[tuple[int, Generated]]:
-        """One decode step: admit what fits, sample one token for every sequence, return those that ended."""
+    def step(self) -> Sequence[tuple[int, Generated | Refused]]:
+        """One decode step, or a moment's wait for who samples elsewhere: the requests that ended since the last.
+
+        Refused is what turned out not to be served after all.
+        """
         ...
 
     def load_weights(self, weights: Weights) -> None:
         """Sample from `weights` from the next step on; sequences in flight go on. Raises RunError where unfit."""
+        ...
+
+    def close(self) -> None:
+        """Let go of processes and connections. Nothing is asked of the engine afterwards."""
         ...

@@ -3,14 +3,14 @@
 import logging
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from trio.lowlevel import TrioToken
 
 from actors.engines.base import Engine
-from spade.protocol import Generate, Generated, Weights
+from spade.protocol import Generate, Generated, Refused, Weights
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Stop(NamedTuple):
 
 
 Order = Submit | Cancel | Weights | Stop
-Results = list[tuple[int, Generated]]
+Results = Sequence[tuple[int, Generated | Refused]]
 
 
 def work(

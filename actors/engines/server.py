@@ -9,6 +9,7 @@ import logging
 import os
 import queue
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 
 import torch
@@ -42,11 +43,16 @@ async def run(launch: Launch, config: configuration.Config, ready: Callable[[], 
             engine = await trio.to_thread.run_sync(_load, config, weights)
             log.info("serving policy version %d at %s", engine.version, server.address)
             ready()
-            await Desk(server, replay, engine, config).run()
+            with closing(engine):
+                await Desk(server, replay, engine, config).run()
 
 
 def _load(config: configuration.Config, weights: Weights) -> Engine:
     settings = config.engine
+    if settings.kind == "vllm":
+        from actors.engines.vllm import VllmEngine
+
+        return VllmEngine(weights, settings, dtype=config.model.dtype)
     return TorchEngine(
         weights,
         rows=settings.rows,
@@ -132,10 +138,10 @@ class Desk:
 
     async def _answer(self) -> None:
         async for results in self._results:
-            for number, generated in results:
+            for number, result in results:
                 incoming = self._close(number)
                 if incoming is not None:
-                    await self._server.reply(incoming, generated)
+                    await self._server.reply(incoming, result)
 
     async def _forget(self) -> None:
         """Cancel what peers that are gone have asked for. One that is back by now still wants it."""

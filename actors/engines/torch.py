@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from actors.engines.prefixes import Prefixes
+from actors.engines.requests import unfit
 from actors.engines.sampling import sample, uniforms
 from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache
 from spade.codec import pack_floats, pack_ids, unpack_ids
@@ -32,7 +33,6 @@ class Pace(NamedTuple):
 
 
 _PACE = {"cpu": Pace(512, 8_192), "cuda": Pace(8_192, 1 << 20)}
-_COLDEST = 1e-3  # a lower temperature would overflow logits / temperature
 _LAYERS = {"full_attention", "sliding_attention"}
 
 
@@ -97,17 +97,7 @@ class TorchEngine:
         return len(self._waiting)
 
     def refusal(self, request: Generate) -> str | None:
-        if not request.prompt or len(request.prompt) % 4 or request.max_tokens < 1 or request.seed < 0:
-            return "a request needs a prompt of int32 ids, max_tokens of at least 1 and a seed of at least 0"
-        prompt = unpack_ids(request.prompt)
-        if len(prompt) + request.max_tokens > self._context:
-            asked = f"{len(prompt)} prompt tokens and max_tokens = {request.max_tokens}"
-            return f"{asked} exceed engine.context_tokens = {self._context}"
-        if not (prompt.min() >= 0 and prompt.max() < self._vocabulary):
-            return f"the prompt has ids outside of the model's {self._vocabulary} tokens"
-        if not _COLDEST <= request.temperature < float("inf"):
-            return f"temperature must be at least {_COLDEST}, is {request.temperature}"
-        return None
+        return unfit(request, self._context, self._vocabulary)
 
     def submit(self, id: int, request: Generate) -> None:
         self._waiting.append(_Row(id, request))
@@ -116,6 +106,9 @@ class TorchEngine:
         self._waiting = deque(row for row in self._waiting if row.id != id)
         for row in [row for row in self._active.values() if row.id == id]:
             self._release(row)
+
+    def close(self) -> None:
+        """It has neither."""
 
     def load_weights(self, weights: Weights) -> None:
         if weights.digest != self._digest:

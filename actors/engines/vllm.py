@@ -1,0 +1,145 @@
+"""vLLM behind our interface: its asynchronous engine with its own scheduler, cache and workers, on GPUs or a CPU.
+
+Token ids go in and out; log-probabilities are those of the distribution sampled from. New weights are read from their
+folder by every worker while generation is paused; sequences in flight keep their keys and go on.
+"""
+
+import asyncio
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from actors.engines.coroutines import CoroutineEngine
+from actors.engines.requests import unfit
+from spade.codec import pack_floats, pack_ids, unpack_ids
+from spade.config import Engine as Settings
+from spade.errors import ConfigError, RunError
+from spade.extras import require
+from spade.policy.model import parameters_digest
+from spade.protocol import Generate, Generated, Weights
+from spade.tokens import end_ids
+
+_WORKER = "actors.engines.vllm_worker.Follower"
+_CPU_CACHE_GIB = 1
+_PARTING_S = 1.0  # its processes hold nothing that matters
+
+
+class VllmEngine(CoroutineEngine):
+    """See `base.Engine`. A request takes its row here, so that vLLM is given no more than it samples at once."""
+
+    def __init__(self, weights: Weights, settings: Settings, *, dtype: str) -> None:
+        """Load `weights` (an empty digest is not checked). Raises RunError; ConfigError if it cannot run here."""
+        require("vllm")
+        _prepare(settings)
+        super().__init__(settings.rows)
+        self.version = weights.version
+        self._context = settings.context_tokens
+        self._end_ids = end_ids(Path(weights.path))
+        _verify(weights)
+        self._digest = weights.digest
+        self._swapping = asyncio.Lock()
+        self._names = itertools.count()
+        self._llm: Any = self.wait_for(_start(weights, settings, dtype))
+        self._vocabulary: int = self._llm.model_config.get_vocab_size()
+
+    def refusal(self, request: Generate) -> str | None:
+        return unfit(request, self._context, self._vocabulary)
+
+    def load_weights(self, weights: Weights) -> None:
+        if weights.digest != self._digest:
+            _verify(weights)
+        self.wait_for(self._swap(weights))
+
+    def close(self) -> None:
+        self._llm.shutdown(timeout=_PARTING_S)
+        del self._llm  # its __del__ fails where the interpreter is half gone
+        super().close()
+
+    async def generate(self, request: Generate) -> Generated:
+        async with self._swapping:
+            # Keys are shared among requests of one salt, so never with those that older weights computed.
+            salt = self._digest
+        prompt = {"prompt_token_ids": unpack_ids(request.prompt).tolist(), "cache_salt": salt or "unpublished"}
+        last: Any = None
+        async for output in self._llm.generate(prompt, self._sampling(request), str(next(self._names))):
+            last = output.outputs[0]
+        ids = list(last.token_ids)
+        return Generated(
+            pack_ids(ids),
+            pack_floats([chosen[id].logprob for id, chosen in zip(ids, last.logprobs, strict=True)]),
+            tuple((int(span.version), span.end - span.start) for span in last.weight_versions),
+            "stop" if ids[-1] in self._end_ids else "length",
+        )
+
+    def _sampling(self, request: Generate) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        return SamplingParams(
+            max_tokens=request.max_tokens,
+            temperature=request.temperature,
+            seed=request.seed,
+            logprobs=0,  # of the sampled token alone
+            stop_token_ids=sorted(self._end_ids),
+            ignore_eos=True,  # as vLLM understands it
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+
+    async def _swap(self, weights: Weights) -> None:
+        async with self._swapping:
+            await self._llm.pause_generation(mode="keep", clear_cache=False)
+            if weights.digest != self._digest:
+                await self._llm.collective_rpc("follow", args=(weights.path,))
+            await self._llm.update_weight_version(str(weights.version))
+            await self._llm.resume_generation()
+            self._digest, self.version = weights.digest, weights.version
+
+
+async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
+    from vllm import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    arguments = AsyncEngineArgs(
+        model=weights.path,
+        skip_tokenizer_init=True,
+        dtype=dtype,
+        max_model_len=settings.context_tokens,
+        max_num_seqs=settings.rows,
+        tensor_parallel_size=settings.tensor_parallel,
+        gpu_memory_utilization=settings.memory_share,
+        enforce_eager=not torch.cuda.is_available(),
+        enable_prefix_caching=True,
+        logprobs_mode="processed_logprobs",  # of what is sampled from; the default leaves the temperature out
+        generation_config="vllm",  # none of the checkpoint's own sampling settings
+        worker_extension_cls=_WORKER,
+        disable_log_stats=True,
+    )
+    try:
+        llm = AsyncLLM.from_engine_args(arguments)
+    except ValueError as error:  # of the arguments: a context too long, a model that it does not know
+        raise ConfigError(f"engine.kind: vLLM refuses {weights.path}: {' '.join(str(error).split())}") from None
+    await llm.update_weight_version(str(weights.version))
+    return llm
+
+
+def _prepare(settings: Settings) -> None:
+    """vLLM takes these from the environment alone; its processes inherit them."""
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    # A fork of a process with threads may hang.
+    os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
+    if not torch.cuda.is_available():
+        os.environ["VLLM_CPU_KVCACHE_SPACE"] = str(_CPU_CACHE_GIB)
+        os.environ["TORCHDYNAMO_DISABLE"] = "1"
+        if settings.threads:
+            os.environ["OMP_NUM_THREADS"] = str(settings.threads)
+            os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+
+
+def _verify(weights: Weights) -> None:
+    if weights.digest and parameters_digest(Path(weights.path)) != weights.digest:
+        raise RunError(f"{weights.path}: its digest is not {weights.digest}; it was changed or cut short")
