@@ -172,6 +172,20 @@ class Engine(Section, frozen=True):
     memory_share: float = 0.9
 
 
+class Endpoint(Section, frozen=True):
+    """An OpenAI-compatible server that samples for `roles`, which are not trained then; `url` "" is none.
+
+    url     root of its API, for example http://127.0.0.1:8000/v1
+    model   its name there; "" is the only one
+    key     file that holds the API key; "" sends none
+    """
+
+    url: str = ""
+    model: str = ""
+    key: str = ""
+    roles: tuple[Literal["designer", "agent"], ...] = ("designer",)
+
+
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
 
 
@@ -249,6 +263,7 @@ class Config(Section, frozen=True):
     learner: Learner = Learner()
     actors: Actors = Actors()
     engine: Engine = Engine()
+    endpoint: Endpoint = Endpoint()
     sandbox: Sandbox = Sandbox()
     replay: Replay = Replay()
     bus: Bus = Bus()
@@ -314,6 +329,7 @@ def check(config: Config) -> None:
     _check_ranges(config)
     _check_progress(config)
     _check_bind(config.bus)
+    _check_endpoint(config.endpoint)
 
 
 _MAY_BE_ZERO = {
@@ -420,6 +436,14 @@ def _check_training(config: Config) -> None:
             f"bus.max_message_bytes: {config.bus.max_message_bytes} do not hold a batch of {sequences} sequences of "
             f"{longest} tokens ({sequences * longest * BYTES_PER_TOKEN}), so the learner could wait for it for ever"
         )
+
+
+def _check_endpoint(endpoint: Endpoint) -> None:
+    scheme, _, rest = endpoint.url.partition("://")
+    if endpoint.url and not (scheme in ("http", "https") and rest):
+        raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
+    if {"designer", "agent"} <= set(endpoint.roles) and endpoint.url:
+        raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
 
 
 def is_local(address: str) -> bool:

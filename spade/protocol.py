@@ -11,7 +11,9 @@ from msgspec import Meta
 
 PROTOCOL_VERSION = 2
 
-Role = Literal["replay", "learner", "engine", "env-runner", "designer", "agent", "observer", "supervisor"]
+Role = Literal[
+    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "observer", "supervisor"
+]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
@@ -276,7 +278,10 @@ class Generate(Wire, frozen=True):
 
 
 class Generated(Wire, frozen=True):
-    """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count)."""
+    """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count).
+
+    What no published policy sampled (an endpoint's) has no versions, and no log-probabilities where none were given.
+    """
 
     ids: bytes
     logprobs: bytes
@@ -284,7 +289,8 @@ class Generated(Wire, frozen=True):
     finish: Finish
 
     def __post_init__(self) -> None:
-        if len(self.ids) != len(self.logprobs) or sum(count for _, count in self.versions) * 4 != len(self.ids):
+        ours = sum(count for _, count in self.versions) * 4 == len(self.ids) == len(self.logprobs)
+        if not (ours or (not self.versions and len(self.logprobs) in (0, len(self.ids)))):
             raise ValueError("generated: ids, log-probabilities and version runs differ in length")
 
 

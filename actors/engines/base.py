@@ -9,7 +9,7 @@ from spade.protocol import Generate, Generated, Refused, Weights
 class Engine(Protocol):
     """Batched sampling with continuous admission: requests come and go between two decode steps."""
 
-    version: int  # policy version of the weights in use
+    version: int  # policy version of the weights in use; 0 where they are none that were published
 
     @property
     def busy(self) -> bool:

@@ -18,6 +18,7 @@ T = TypeVar("T")
 Result = Generated | Refused
 
 _PATIENCE_S = 0.002  # of `step`: an order waits for no longer
+_PARTING_S = 1.0
 
 
 class CoroutineEngine(ABC):
@@ -74,8 +75,10 @@ class CoroutineEngine(ABC):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self) -> None:
+        self.wait_for(_end_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     async def _serve(self, id: int, request: Generate) -> None:
         try:
@@ -91,3 +94,12 @@ class CoroutineEngine(ABC):
             if isinstance(result, Generated):
                 self.sampled += len(result.ids) // 4
             self._ended.put((id, result))
+
+
+async def _end_all() -> None:
+    """Cancel whatever else the loop runs."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_PARTING_S)

@@ -99,8 +99,11 @@ class Desk:
             nursery.start_soon(trio.to_thread.run_sync, torch_loop)
             try:
                 async with trio.open_nursery() as desk:
-                    for task in (self._accept, self._answer, self._forget, self._pushed, self._pulsed, self._measure):
+                    for task in (self._accept, self._answer, self._forget, self._measure):
                         desk.start_soon(task)
+                    if self._engine.version:
+                        desk.start_soon(self._pushed)
+                        desk.start_soon(self._pulsed)
             finally:
                 self._orders.put(Stop())
 

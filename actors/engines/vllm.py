@@ -42,7 +42,11 @@ class VllmEngine(CoroutineEngine):
         self._digest = weights.digest
         self._swapping = asyncio.Lock()
         self._names = itertools.count()
-        self._llm: Any = self.wait_for(_start(weights, settings, dtype))
+        try:
+            self._llm: Any = self.wait_for(_start(weights, settings, dtype))
+        except BaseException:
+            super().close()
+            raise
         self._vocabulary: int = self._llm.model_config.get_vocab_size()
 
     def refusal(self, request: Generate) -> str | None:

@@ -1,4 +1,4 @@
-"""What every kind of engine must do, on the nano checkpoint: a kind's tests subclass these and say how it is started."""
+"""What every kind of engine must do, on the nano checkpoint: a kind's tests subclass these and say how it starts."""
 
 from pathlib import Path
 from typing import NamedTuple
