@@ -107,6 +107,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
     from vllm import AsyncEngineArgs
     from vllm.v1.engine.async_llm import AsyncLLM
 
+    gpu = torch.cuda.is_available()
     arguments = AsyncEngineArgs(
         model=weights.path,
         skip_tokenizer_init=True,
@@ -115,12 +116,16 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         max_num_seqs=settings.rows,
         tensor_parallel_size=settings.tensor_parallel,
         gpu_memory_utilization=settings.memory_share,
-        enforce_eager=not torch.cuda.is_available(),
+        enforce_eager=not gpu,
         enable_prefix_caching=True,
+        # A CPU's random generators cannot be set back, which vLLM does after each piece of a prompt: it dies of it.
+        enable_chunked_prefill=gpu,
+        max_num_batched_tokens=None if gpu else settings.context_tokens,
         logprobs_mode="processed_logprobs",  # of what is sampled from; the default leaves the temperature out
         generation_config="vllm",  # none of the checkpoint's own sampling settings
         worker_extension_cls=_WORKER,
         disable_log_stats=True,
+        use_tqdm_on_load=False,
     )
     try:
         llm = AsyncLLM.from_engine_args(arguments)
@@ -133,7 +138,8 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
 def _prepare(settings: Settings) -> None:
     """vLLM takes these from the environment alone; its processes inherit them."""
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    # Its warnings are of every reload: the rotary embedding, which has no weights, and the head (`vllm_worker`).
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     # A fork of a process with threads may hang.
     os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
     if not torch.cuda.is_available():

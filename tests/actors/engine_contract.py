@@ -103,6 +103,12 @@ class EngineContract:
             for index, generated in answers(engine, asked).items():
                 assert_sampled_from(nano.model, asked[index], generated)
 
+    def test_long_prompts_that_come_together(self, engine, nano):
+        """More tokens than one step may read."""
+        asked = [request(index, CONTEXT - 56, max_tokens=20) for index in range(2 * ROWS)]
+        for index, generated in answers(engine, asked).items():
+            assert_sampled_from(nano.model, asked[index], generated)
+
     def test_a_seed_gives_the_same_alone_and_in_a_crowd_and_another_does_not(self, engine):
         asked = [request(index) for index in range(2 * ROWS)]
         crowd = answers(engine, asked)
