@@ -5,10 +5,13 @@ Pure: no I/O and no clock. The calling loop is
     builder.read(prompt ids); while builder.room(...): builder.sampled(generate(builder.ids)); builder.read(delta ids)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from spade.codec import pack_ids, unpack_ids
-from spade.protocol import Generated, Trajectory
+from spade.protocol import DIGEST_BYTES, Generated, Trajectory
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class TrajectoryBuilder:
@@ -19,7 +22,7 @@ class TrajectoryBuilder:
         self._ids = bytearray()
         self._spans = [0]
         self._logprobs = bytearray()
-        self._versions: tuple[tuple[int, int], ...] = ()
+        self._runs: tuple[tuple[tuple[int, bytes], int], ...] = ()  # ((version, digest), tokens)
 
     @property
     def ids(self) -> bytes:
@@ -51,11 +54,18 @@ class TrajectoryBuilder:
         self._ids += generated.ids
         self._extend(1, len(generated.ids) // 4)
         self._logprobs += generated.logprobs
-        self._versions = merge_runs((*self._versions, *generated.versions))
+        digests = [generated.digests[at : at + DIGEST_BYTES] for at in range(0, len(generated.digests), DIGEST_BYTES)]
+        receipts = zip(generated.versions, digests or [b""] * len(generated.versions), strict=True)
+        self._runs = merge_runs((*self._runs, *(((version, digest), count) for (version, count), digest in receipts)))
 
     def trajectory(self) -> Trajectory:
         """The record of all of it."""
-        return Trajectory(self.ids, tuple(self._spans), bytes(self._logprobs), self._versions, self._temperature)
+        versions = tuple((version, count) for (version, _), count in self._runs)
+        digests = [digest for (_, digest), _ in self._runs]
+        # One run without a receipt among others with theirs has the digest of nothing.
+        receipts = b"".join(digest.ljust(DIGEST_BYTES, b"\0") for digest in digests) if any(digests) else b""
+        spans = tuple(self._spans)
+        return Trajectory(self.ids, spans, bytes(self._logprobs), versions, self._temperature, receipts)
 
     def _extend(self, sampled: int, tokens: int) -> None:
         """Lengthen the last span, or begin one of the other kind."""
@@ -64,16 +74,16 @@ class TrajectoryBuilder:
         self._spans[-1] += tokens
 
 
-def merge_runs(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Runs (version, count) with neighbours of one version made one and empty runs left out."""
-    merged: list[tuple[int, int]] = []
-    for version, count in runs:
+def merge_runs(runs: Iterable[tuple[Key, int]]) -> tuple[tuple[Key, int], ...]:
+    """Runs (of what, count) with neighbours of the same made one and empty runs left out."""
+    merged: list[tuple[Key, int]] = []
+    for key, count in runs:
         if not count:
             continue
-        if merged and merged[-1][0] == version:
-            merged[-1] = (version, merged[-1][1] + count)
+        if merged and merged[-1][0] == key:
+            merged[-1] = (key, merged[-1][1] + count)
         else:
-            merged.append((version, count))
+            merged.append((key, count))
     return tuple(merged)
 
 

@@ -18,11 +18,15 @@ from spade import checkpoints
 from spade.config import Config, digest
 from spade.errors import BusError, RefusedError
 from spade.process import RETIRE, Launch
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Role
+from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Role
 from spade.tokens import Tokenizer
 from spade.transport import connect
 
 log = logging.getLogger(__name__)
+
+
+class OverdueError(BusError):
+    """An engine did not sample what was asked in time."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,19 @@ class Session:
         return self.config.supervise.drain_s / 4
 
     async def generate(self, prompt: bytes, max_tokens: int, temperature: float, seed: int) -> Generated:
-        """Sample a continuation at the engine with the least to do. Raises BusError where none gives one in time."""
-        request = Generate(prompt, max_tokens, temperature, seed)
-        reply = await self.engines.call(request, self.config.engine.request_deadline_s)
+        """Sample a continuation at the engine with the least to do, at another where that is lost.
+
+        Raises OverdueError where it took longer than engine.request_deadline_s, BusError where no engine gives one.
+        """
+        config = self.config
+        request = Generate(prompt, max_tokens, temperature, seed, deadline_s=config.engine.request_deadline_s)
+        # The engine gives up first, so that it samples nothing that nobody waits for, and says why.
+        reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s)
+        if isinstance(reply, Overdue):
+            raise OverdueError(
+                f"an engine had no answer within engine.request_deadline_s = {request.deadline_s:g} s: "
+                f"{reply.waited_s:.1f} s in its queue, {reply.sampled_s:.1f} s being sampled; add engines or raise it"
+            )
         if not isinstance(reply, Generated):
             raise BusError(f"an engine answered Generate with {type(reply).__name__}")
         return reply

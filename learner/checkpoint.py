@@ -86,6 +86,6 @@ def verified(folder: Path) -> Manifest:
 
 
 def file_digest(path: Path) -> str:
-    """blake2b-128 in hex: of a checkpoint's file, and what published weights are named by."""
+    """blake2b-128 in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

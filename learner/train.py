@@ -16,6 +16,7 @@ import trio
 from learner import checkpoint, weights
 from learner.backends.base import Backend
 from learner.backends.torch import TorchBackend
+from learner.broadcast import broadcast
 from replay.client import ReplayClient
 from spade.checkpoints import resolve
 from spade.config import Config, digest
@@ -134,15 +135,16 @@ def open_backend(config: Config, found: tuple[Path, checkpoint.Manifest] | None)
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve as the learner of the run directory `launch.run` until cancelled."""
-    hello = Hello(PROTOCOL_VERSION, digest(config), "learner", launch.name, os.getpid())
     folder = Path(launch.run)
-    async with connect(launch.replay, hello, bus=config.bus) as client:
-        replay = ReplayClient(client, config.bus.call_deadline_s)
-        with client.waits.on("its backend", "the model"):
-            found = await trio.to_thread.run_sync(checkpoint.newest, folder / "checkpoints")
-            backend, metrics = await trio.to_thread.run_sync(open_backend, config, found)
-        ready()
-        await Learner(backend, metrics, replay, config, folder).live()
+    async with broadcast(launch.bind, folder / "weights", config) as address:
+        hello = Hello(PROTOCOL_VERSION, digest(config), "learner", launch.name, os.getpid(), address)
+        async with connect(launch.replay, hello, bus=config.bus) as client:
+            replay = ReplayClient(client, config.bus.call_deadline_s)
+            with client.waits.on("its backend", "the model"):
+                found = await trio.to_thread.run_sync(checkpoint.newest, folder / "checkpoints")
+                backend, metrics = await trio.to_thread.run_sync(open_backend, config, found)
+            ready()
+            await Learner(backend, metrics, replay, config, folder).live()
 
 
 if __name__ == "__main__":

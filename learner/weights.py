@@ -19,7 +19,7 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
     tokenizer: the folder whose tokenizer files go along. The same parameters again are the same folder, and the newest.
     """
     published = model if dtype == "float32" else _cast(model, getattr(torch, dtype))
-    digest, folder = publish_folder(published, tokenizer, root)
+    digest, folder = publish_folder(published, tokenizer, root, trained=model)
     os.utime(folder)
     return digest, folder
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from replay import receipts
 from replay.loading import Header
 from replay.records import (
     BatchRecord,
@@ -18,6 +19,7 @@ from replay.records import (
     Job,
     Play,
     Publication,
+    Quarantined,
     Reject,
     Remembered,
     Source,
@@ -40,16 +42,23 @@ Value = TypeVar("Value", bound=msgspec.Struct)
 
 
 class Tokens(NamedTuple):
-    """Of a trajectory: its sampled tokens, the versions that sampled them, and the oldest of those (0 for none)."""
+    """Of a trajectory: its sampled tokens, the versions that sampled them, the oldest of those (0 for none).
+
+    `flaw` is what is wrong with its receipts, "" where nothing is.
+    """
 
     sampled: int
     versions: frozenset[int]
     oldest: int
+    flaw: str
 
 
 @dataclass
 class Contents:
-    """Tables by key. `undecodable` names what could not be read, so that it is nowhere else."""
+    """Tables by key; of the quarantine, what is wrong with each receipt.
+
+    `undecodable` names what could not be read, so that it is nowhere else.
+    """
 
     header: Header | None = None
     counters: Counters = field(default_factory=Counters)
@@ -64,6 +73,7 @@ class Contents:
     batches: dict[str, BatchRecord] = field(default_factory=dict)
     memory: dict[str, Remembered] = field(default_factory=dict)
     publications: dict[str, Publication] = field(default_factory=dict)
+    quarantine: dict[str, str] = field(default_factory=dict)
     undecodable: list[str] = field(default_factory=list)
 
     @cached_property
@@ -110,9 +120,13 @@ def read_contents(store: Store) -> Contents:
             found.rejects[key] = msgspec.structs.replace(reject, completion="")
         found.sources = {key for key, _ in _table(store, "sources", Source, bad)}
         bad += store.broken()
+        published = {one.weights.version: one.weights.digest for one in found.publications.values()}
         for key, trajectory in _table(store, "trajectories", Trajectory, bad):
             versions = frozenset(version for version, _ in trajectory.versions)
-            found.trajectories[key] = Tokens(trajectory.sampled, versions, min(versions, default=0))
+            flaw = receipts.flaw(published, trajectory)
+            found.trajectories[key] = Tokens(trajectory.sampled, versions, min(versions, default=0), flaw)
+        for key, kept in _table(store, "quarantine", Quarantined, bad):
+            found.quarantine[key] = receipts.flaw(published, kept.trajectory)
     return found
 
 

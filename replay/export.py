@@ -13,6 +13,7 @@ from replay.records import (
     Job,
     Play,
     Publication,
+    Quarantined,
     Reject,
     Remembered,
     Source,
@@ -20,17 +21,30 @@ from replay.records import (
 from replay.state import Table
 from replay.store import Store
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
-from spade.protocol import Trajectory
+from spade.protocol import DIGEST_BYTES, Trajectory
 
 
 class TrajectoryRow(msgspec.Struct):
-    """A trajectory with its tokens as numbers. `mask`: 1 where a token was sampled; `logprobs`: of the sampled ones."""
+    """A trajectory with its tokens as numbers, its digests in hex.
+
+    `mask`: 1 where a token was sampled; `logprobs`: of the sampled ones.
+    """
 
     ids: list[int]
     mask: list[int]
     logprobs: list[float]
     versions: tuple[tuple[int, int], ...]
     temperature: float
+    digests: list[str]
+
+
+class QuarantinedRow(msgspec.Struct):
+    """Fields as in `Quarantined`."""
+
+    holder: str
+    why: str
+    at: float
+    trajectory: TrajectoryRow
 
 
 # Not "meta": it holds the run's secret, from which the instances of its programs can be told beforehand.
@@ -46,25 +60,37 @@ TABLES: dict[Table, type[msgspec.Struct]] = {
     "batches": BatchRecord,
     "memory": Remembered,
     "publications": Publication,
+    "quarantine": QuarantinedRow,
 }
 
 
 def rows(store: Store, table: Table) -> Iterator[dict[str, Any]]:
     """The records of a table by field name, nested ones too, in the order of their keys; `key` is the record's own."""
     kind = TABLES[table]
-    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Trajectory if kind is TrajectoryRow else kind)
+    stored = {TrajectoryRow: Trajectory, QuarantinedRow: Quarantined}.get(kind, kind)
+    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(stored)
     for key, data in store.each(table):
-        record = decoder.decode(data)
-        yield {"key": key, **named(_numbers(record) if isinstance(record, Trajectory) else record)}
+        yield {"key": key, **named(_row(decoder.decode(data)))}
+
+
+def _row(record: msgspec.Struct) -> msgspec.Struct:
+    match record:
+        case Trajectory():
+            return _numbers(record)
+        case Quarantined():
+            return QuarantinedRow(record.holder, record.why, record.at, _numbers(record.trajectory))
+    return record
 
 
 def _numbers(trajectory: Trajectory) -> TrajectoryRow:
+    digests = trajectory.digests.hex()
     return TrajectoryRow(
         ids=unpack_ids(trajectory.ids).tolist(),
         mask=unpack_mask(trajectory).tolist(),
         logprobs=unpack_floats(trajectory.logprobs).tolist(),
         versions=trajectory.versions,
         temperature=trajectory.temperature,
+        digests=[digests[at : at + 2 * DIGEST_BYTES] for at in range(0, len(digests), 2 * DIGEST_BYTES)],
     )
 
 

@@ -6,7 +6,7 @@ brings the passing of time. Deadlines are compared with the `now` the caller giv
 
 import math
 
-from replay import designs, training, windows
+from replay import designs, receipts, training, windows
 from replay.admission import Admitted, Load, admit
 from replay.records import BatchRecord
 from replay.state import State
@@ -63,11 +63,17 @@ class Ledger:
             case SubmitPlays(plays=ended):
                 self._end(ended, holder, now)
             case SubmitEnvironment():
+                if self._quarantined(request, holder, now):
+                    self._release_design(request.job, request.lease)
+                    return Done()
                 environment = designs.admit(state, request, now)
                 if environment is not None:
                     windows.open_chunk(state, environment, now)
             case RejectCandidate():
-                designs.reject(state, request, now)
+                if not self._quarantined(request, holder, now):
+                    designs.reject(state, request, now)
+                elif request.last:
+                    self._release_design(request.job, request.lease)
             case ReleasePlay(id=id, lease=lease):
                 self._release_play(id, lease)
             case ReleaseDesign(job=id, lease=lease):
@@ -129,12 +135,21 @@ class Ledger:
         for play in plays:
             if why := _nonsense(play):
                 wrong.append(f"play {play.id}: {why}")
+            elif self._quarantined(play, holder, now):
+                self._release_play(play.id, play.lease)
             elif not windows.finish(self.state, play, holder, now):
                 self.state.counters.late_plays += 1
                 self.state.touch("meta", "counters", self.state.counters)
         if wrong:
             taken = f"; the other {len(plays) - len(wrong)} of {len(plays)} plays are taken" if len(plays) > 1 else ""
             raise RefusalError("; ".join(wrong[:NAMED]) + taken)
+
+    def _quarantined(self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float) -> bool:
+        """Whether what is handed in was sampled by weights that were never published; then it is kept apart."""
+        if request.trajectory is None:
+            return False
+        name = request.id if isinstance(request, EndedPlay) else f"{request.job}.{request.attempt}"
+        return receipts.quarantine(self.state, f"{name}/{request.lease}", request.trajectory, holder, now)
 
     def _release_play(self, id: str, lease: int) -> None:
         play = self.state.plays.get(id)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from replay import receipts
 from replay.memory import Memory
 from replay.records import (
     BatchRecord,
@@ -16,6 +17,7 @@ from replay.records import (
     Group,
     Job,
     Play,
+    Publication,
     Remembered,
     Source,
 )
@@ -93,6 +95,9 @@ def load(store: Store, config: Config, secret: bytes) -> State:
     groups = store.scan("design_groups", DesignGroup)
     state.design_groups = {group.id: group for group in groups if group.closed < group.jobs}
     state.queue = {group.order: group for group in store.scan("queue", Group)}
+    for publication in store.scan("publications", Publication):
+        receipts.note(state, publication.weights)
+    state.quarantine = {key for key, _ in store.each("quarantine")}
     retired = batch_key(state.counters.retired_step + 1)
     state.batches = {batch.step: batch for batch in store.scan("batches", BatchRecord, start=retired)}
     return state

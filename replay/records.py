@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import StepMetrics, Weights
+from spade.protocol import StepMetrics, Trajectory, Weights
 
 JobState = Literal["open", "leased", "admitted", "failed"]
 PlayState = Literal["open", "leased", "finished", "void", "cancelled"]
@@ -224,6 +224,15 @@ class Publication(Record):
     metrics: StepMetrics
 
 
+class Quarantined(Record):
+    """A trajectory that was sampled by weights that were never published. Its key names what it was handed in for."""
+
+    holder: str
+    why: str
+    at: float
+    trajectory: Trajectory
+
+
 class Clock(Record):
     """The run clock when it was last committed, s."""
 
@@ -263,3 +272,5 @@ class Counters(Record):
     newest: Publication | None = None
     recent: list[Weights] = []
     dropped_step: int = 0
+    quarantined: int = 0
+    newest_quarantined: str = ""

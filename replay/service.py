@@ -44,6 +44,7 @@ from spade.protocol import (
     ReportProcesses,
     Request,
     Response,
+    Serving,
     Status,
     TakeBatch,
     Weights,
@@ -96,7 +97,7 @@ class Service:
         services = {
             hello.name: Peer(hello.role, hello.name, hello.address)
             for hello in self._hellos()
-            if hello.address is not None and hello.role in ("engine", "endpoint", "env-runner")
+            if hello.address is not None and hello.role in ("engine", "endpoint", "env-runner", "learner")
         }
         return Pulse(tuple(services.values()), self._weights)
 
@@ -190,6 +191,8 @@ class Service:
                 return self.status()
             case GetProgram(environment=environment):
                 return self._program(environment)
+            case Serving():
+                return self._serving(incoming.hello, request, now)
             case ReportProcesses():
                 return self._watch.report(request)
             case Orders():
@@ -240,6 +243,7 @@ class Service:
     async def _announce(self, server: Server) -> None:
         """New weights: to every engine at once, and their step into the journal."""
         assert self._weights is not None
+        self._watch.announced(self._weights, self.now())
         for peer, hello in list(server.peers.items()):
             if hello.role == "engine":
                 await server.push(peer, self._weights)
@@ -254,6 +258,14 @@ class Service:
         log.warning("no learner step and no play for %.0f s (replay.stall_s):%s", status.stalled_s, lines)
 
     # ------------------------------------------------------------ what is stored and seen
+
+    def _serving(self, hello: Hello, request: Serving, now: float) -> Done | Refused:
+        published = self.ledger.state.published.get(request.version)
+        if published != request.digest:
+            log.error("%s serves weights %s, not published as version %d", hello.name, request.digest, request.version)
+            return Refused(f"weights {request.digest} were never published as version {request.version}")
+        self._watch.serving(hello.name, request, self._hellos(), now)
+        return Done()
 
     def _program(self, environment: str) -> Program | Refused:
         source = self.ledger.state.sources.get(environment) or self._store.get("sources", environment, Source)

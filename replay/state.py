@@ -1,8 +1,8 @@
 """The run in memory: what is still alive of it, and what of it must be written next.
 
 Only the living is held: open jobs, active environments with their plays, unformed designer groups, the queue, batches
-not yet retired, the env memory and the statistics. Everything else rests in the store. Trajectories are never held:
-they are staged and leave with the next commit.
+not yet retired, the env memory and the statistics; of published weights the digests, of the quarantine the keys.
+Everything else rests in the store. Trajectories are never held: they are staged and leave with the next commit.
 """
 
 from typing import Literal
@@ -38,6 +38,7 @@ Table = Literal[
     "batches",
     "memory",
     "publications",
+    "quarantine",
 ]
 
 Change = tuple[Table, str, msgspec.Struct | None]
@@ -61,6 +62,8 @@ class State:
         self.queue: dict[int, Group] = {}
         self.batches: dict[int, BatchRecord] = {}
         self.flight = Flight()
+        self.published: dict[int, str] = {}
+        self.quarantine: set[str] = set()
         self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
 
     # ------------------------------------------------------------ writing

@@ -24,6 +24,7 @@ class Seen(msgspec.Struct, frozen=True):
     waits: tuple[Wait, ...]
     stalled_s: float
     strangers: int = 0
+    broadcast_s: float | None = None
 
 
 def build_status(ledger: Ledger, seen: Seen) -> Status:
@@ -74,6 +75,9 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         wanted=seen.wanted,
         waits=seen.waits,
         stalled_s=seen.stalled_s,
+        quarantined=counters.quarantined,
+        newest_quarantined=counters.newest_quarantined,
+        broadcast_s=seen.broadcast_s,
         regret_history=tuple(state.history.regret),
         win_rate_history=tuple(state.history.win_rates),
     )
@@ -101,7 +105,7 @@ def waiting_for(state: State, roles: frozenset[Role]) -> str:
 
 
 def metrics_row(status: Status) -> dict[str, object]:
-    """The scalars of a status and of its learner step, by name."""
+    """The figures of a status and of its learner step, by name."""
     gauges = {name: value for name, value in msgspec.structs.asdict(status).items() if name not in NOT_IN_ROWS}
     step = {} if status.step_metrics is None else msgspec.structs.asdict(status.step_metrics)
     return gauges | step

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from replay import receipts
 from replay.records import BatchRecord, Group, Member, Publication
 from replay.reward import has_variance
 from replay.state import State
@@ -133,6 +134,7 @@ def publish(state: State, request: Publish) -> Weights:
     weights = Weights(state.version + 1, request.step, request.digest, request.path)
     counters.newest = Publication(weights, request.metrics)
     counters.recent = [*counters.recent, weights]
+    receipts.note(state, weights)
     state.touch("publications", f"{weights.version:09d}", counters.newest)
     if request.step > 0:
         state.history.add(state.statistics)

@@ -17,8 +17,10 @@ from spade.protocol import (
     ReportProcesses,
     Request,
     Role,
+    Serving,
     SubmitEnvironment,
     SubmitPlays,
+    Weights,
 )
 from spade.waits import signed
 
@@ -38,6 +40,10 @@ class Watch:
         self._processes: dict[str, tuple[Process, ...]] = {}
         self._wanted: dict[str, dict[Role, int]] = {}
         self._orders: dict[str, Orders] = {}
+        self._spreading: Weights | None = None
+        self._announced = start
+        self._broadcast_s: float | None = None
+        self._served: dict[str, int] = {}
 
     def measure(self, request: Request, now: float) -> None:
         """A request took effect."""
@@ -52,6 +58,19 @@ class Watch:
     def stalls(self, step: int, plays: int, now: float) -> bool:
         """Whether the run, this far, has just stalled; True once each time."""
         return self._progress.look(step, plays, now)
+
+    def announced(self, weights: Weights, now: float) -> None:
+        """The engines are being told of these weights."""
+        self._spreading, self._announced = weights, now
+
+    def serving(self, name: str, serving: Serving, hellos: Collection[Hello], now: float) -> None:
+        """An engine samples from these weights. Once all that are here serve the newest, it has been broadcast."""
+        engines = [hello.name for hello in hellos if hello.role == "engine"]
+        self._served = {engine: version for engine, version in self._served.items() if engine in engines}
+        self._served[name] = serving.version
+        newest = self._spreading
+        if newest is not None and all(self._served.get(engine, 0) >= newest.version for engine in engines):
+            self._broadcast_s, self._spreading = now - self._announced, None
 
     def report(self, report: ReportProcesses) -> Orders:
         """A supervisor says how its children are; what it is to change, said once. Those heard last are kept."""
@@ -96,6 +115,7 @@ class Watch:
             wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in here},
             waits=tuple(wait for name, beat in beats.items() for wait in signed(beat.waits, name)),
             stalled_s=self._progress.stalled_s(now),
+            broadcast_s=self._broadcast_s,
         )
 
 

@@ -159,7 +159,11 @@ class Actors(Section, frozen=True):
 class Engine(Section, frozen=True):
     """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer.
 
-    vLLM alone: `tensor_parallel` GPUs hold one copy of the model, and `memory_share` of each GPU's memory is taken.
+    `canary_tolerance` is how far an engine's log-probabilities of the canary may be off the learner's, in nats; None:
+    1e-3 in float32, 0.25 in bfloat16.
+    `kv_bytes` bounds the keys and values of all of them (docs/engines.md says what happens when they are full).
+
+    `tensor_parallel` GPUs hold one copy of the model (vLLM).
     """
 
     kind: Literal["torch", "vllm"] = "torch"
@@ -169,7 +173,8 @@ class Engine(Section, frozen=True):
     context_tokens: int = 32_768
     request_deadline_s: float = 1_800.0
     tensor_parallel: int = 1
-    memory_share: float = 0.9
+    canary_tolerance: float | None = None
+    kv_bytes: int = 17_179_869_184
 
 
 class Endpoint(Section, frozen=True):
@@ -406,8 +411,6 @@ def _check_progress(config: Config) -> None:
         )
     if engine.kind == "torch" and engine.tensor_parallel > 1:
         raise ConfigError("engine.tensor_parallel: the torch engine uses one device; take engine.kind=vllm")
-    if engine.memory_share > 1:
-        raise ConfigError(f"engine.memory_share: must be at most 1, is {engine.memory_share}")
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:

@@ -4,6 +4,7 @@
     ├── ConfigError       a setting that is unknown, of the wrong type or in conflict with another
     ├── BusError          a peer that cannot be reached or does not answer
     │   └── RefusedError  a peer that answered, and said no: final
+    ├── WeightsError      parameters that are not those that were published
     └── RunError          a run directory or store that cannot be used as asked
 
 A failed episode is data and no exception; a broken invariant is an ordinary Python exception and a crash.
@@ -24,6 +25,10 @@ class BusError(SpadeError):
 
 class RefusedError(BusError):
     """A peer answered Refused: asking again will not help. Any other BusError may pass."""
+
+
+class WeightsError(SpadeError):
+    """Parameters that are not those that were published. Loading them anew may help."""
 
 
 class RunError(SpadeError):

@@ -18,8 +18,9 @@ Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
-MOST_ITEMS, MOST_GAUGES, MOST_NAME = 65_536, 256, 256
+MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
 MOST_ACTORS = 256  # of one role that a supervisor may be ordered to keep up
+DIGEST_BYTES = 16
 _T = TypeVar("_T")
 Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
 Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
@@ -40,6 +41,7 @@ class Trajectory(Wire, frozen=True):
     spans     lengths of what it read and what it sampled, in turn, beginning with what it read
     logprobs  little-endian float32, *sampled* tokens; log-probability under the distribution really sampled from
     versions  runs (policy version, count) over the sampled tokens, in order
+    digests   of the weights that sampled each run, 16 bytes a run; empty where the engine gives no receipts
     """
 
     ids: bytes
@@ -47,16 +49,18 @@ class Trajectory(Wire, frozen=True):
     logprobs: bytes
     versions: Many[tuple[int, int]]
     temperature: float
+    digests: bytes = b""
 
     def __post_init__(self) -> None:
-        sampled = sum(self.spans[1::2])
-        if len(self.ids) != 4 * sum(self.spans) or len(self.logprobs) != 4 * sampled or min(self.spans, default=0) < 0:
+        tokens, sampled = sum(self.spans), sum(self.spans[1::2])
+        if len(self.ids) != 4 * tokens or len(self.logprobs) != 4 * sampled or min(self.spans, default=0) < 0:
             raise ValueError(
                 f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes do not fit "
-                f"spans of {sum(self.spans)} tokens, {sampled} of them sampled"
+                f"spans of {tokens} tokens, {sampled} of them sampled"
             )
         if sum(count for _, count in self.versions) != sampled:
             raise ValueError("trajectory: the version runs do not cover the sampled tokens")
+        _check_digests(self.digests, self.versions)
         if not self.temperature > 0:
             raise ValueError(f"trajectory: temperature must be positive, is {self.temperature}")
 
@@ -73,7 +77,12 @@ class Trajectory(Wire, frozen=True):
     @property
     def oldest_version(self) -> int:
         """The oldest policy version that sampled one of its tokens."""
-        return min(version for version, _ in self.versions)
+        return min(self.versions)[0]
+
+
+def _check_digests(digests: bytes, versions: tuple[tuple[int, int], ...]) -> None:
+    if digests and len(digests) != DIGEST_BYTES * len(versions):
+        raise ValueError(f"{len(digests)} bytes of digests do not fit {len(versions)} version runs")
 
 
 class MemorySeed(Wire, frozen=True):
@@ -146,7 +155,7 @@ class Peer(Wire, frozen=True):
 
 
 class Weights(Wire, frozen=True):
-    """Published parameters: a folder with `model.safetensors`, named by its digest (blake2b-128 of the file, hex)."""
+    """Published parameters: a folder on the learner's host, named by their digest (`spade.manifest`, hex)."""
 
     version: int
     step: int
@@ -203,8 +212,8 @@ class StepMetrics(Wire, frozen=True):
     masked_fraction: float = 0.0
     kl: float = 0.0
     lr: float = 0.0
-    tokens_by_lag: tuple[int, ...] = ()
-    mismatch_by_lag: tuple[float, ...] = ()
+    tokens_by_lag: Many[int] = ()
+    mismatch_by_lag: Many[float] = ()
 
 
 # ---------------------------------------------------------------- session
@@ -265,33 +274,78 @@ class Done(Wire, frozen=True):
 
 
 class Generate(Wire, frozen=True):
-    """Sample a continuation. Reply: Generated, or Refused (prompt too long, draining).
+    """Sample a continuation. Reply: Generated, Overdue, or Refused (it can never be served).
 
-    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens, which is returned,
-    or after max_tokens.
+    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens or once the text holds
+    one of the strings `stop`, either of which is returned, or after max_tokens. The distribution is that of the logits
+    over temperature, cut to its `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
+    probability. What is not over within `deadline_s` of its arrival is given up (0: never).
     """
 
     prompt: bytes
     max_tokens: int
     temperature: float
     seed: int
+    top_p: float = 1.0
+    top_k: int = 0
+    stop: Annotated[tuple[Name, ...], Meta(max_length=MOST_STOPS)] = ()
+    deadline_s: float = 0.0
 
 
 class Generated(Wire, frozen=True):
     """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count).
 
     What no published policy sampled (an endpoint's) has no versions, and no log-probabilities where none were given.
+    digests: of the weights that sampled each run, 16 bytes a run, or empty.
     """
 
     ids: bytes
     logprobs: bytes
     versions: Many[tuple[int, int]]
     finish: Finish
+    digests: bytes = b""
 
     def __post_init__(self) -> None:
         ours = sum(count for _, count in self.versions) * 4 == len(self.ids) == len(self.logprobs)
         if not (ours or (not self.versions and len(self.logprobs) in (0, len(self.ids)))):
             raise ValueError("generated: ids, log-probabilities and version runs differ in length")
+        _check_digests(self.digests, self.versions)
+
+
+class Serving(Wire, frozen=True):
+    """An engine samples from these weights from now on. Reply: Done, or Refused where they were never published."""
+
+    version: int
+    digest: Name
+
+
+# ---------------------------------------------------------------- weights
+
+
+class GetWeights(Wire, frozen=True):
+    """Ask the learner for up to `count` bytes of a file of published weights, from `offset`.
+
+    Reply: WeightsPart, or Refused where it has retired them.
+    """
+
+    digest: Name
+    file: Name
+    offset: int
+    count: int
+
+
+class WeightsPart(Wire, frozen=True):
+    """`data` begins at the offset that was asked for; `size` is that of the whole file, bytes."""
+
+    data: bytes
+    size: int
+
+
+class Overdue(Wire, frozen=True):
+    """The deadline of a Generate passed after `waited_s` in the queue and `sampled_s` being sampled."""
+
+    waited_s: float
+    sampled_s: float
 
 
 # ---------------------------------------------------------------- env-runner
@@ -601,11 +655,14 @@ class Status(Wire, frozen=True):
     waits: tuple[Wait, ...] = ()
     stalled_s: float = 0.0
     strangers: int = 0
+    quarantined: int = 0
+    newest_quarantined: str = ""
+    broadcast_s: float | None = None
 
 
 Request = (
     Hello | Heartbeat | Goodbye
-    | Generate
+    | Generate | Serving | GetWeights
     | OpenEpisode | StepEpisode | CloseEpisode | Validate
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
     | LeasePlays | GetProgram | SubmitPlays | ReleasePlay
@@ -615,7 +672,7 @@ Request = (
 
 Response = (
     Ready | Refused | Rehello | Pulse | Done
-    | Generated
+    | Generated | Overdue | WeightsPart
     | Observed | Faulted | Verdict
     | Designs | Plays | Program
     | Batch | NotYet | Published | Weights

@@ -51,7 +51,17 @@ class Engine(Protocol):
         ...
 
     def load_weights(self, weights: Weights) -> None:
-        """Sample from `weights` from the next step on; sequences in flight go on. Raises RunError where unfit."""
+        """Sample from `weights`, of which the folder is on this host, from the next step on; sequences in flight go on.
+
+        Raises WeightsError where they are unfit, FileNotFoundError where they are gone; the old ones stay then.
+        """
+        ...
+
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        """Log-probabilities of ids[1:], each given those before it, at temperature 1, in nats.
+
+        They are of the weights in use, by the way that tokens are sampled; at least 2 ids, of which none is kept.
+        """
         ...
 
     def close(self) -> None:

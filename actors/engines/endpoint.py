@@ -7,7 +7,7 @@ are in use, so its answers are of no policy version and nothing made with them i
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -54,6 +54,9 @@ class EndpointEngine(CoroutineEngine):
     def load_weights(self, weights: Weights) -> None:
         raise AssertionError("an endpoint has its own weights")
 
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        raise AssertionError("an endpoint has no canary")
+
     def close(self) -> None:
         super().close()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -69,6 +72,10 @@ class EndpointEngine(CoroutineEngine):
             "logprobs": 1,
             "return_token_ids": True,
             "stop_token_ids": sorted(self._tokenizer.end_ids),
+            "top_p": request.top_p,
+            "top_k": request.top_k,
+            "stop": list(request.stop),
+            "include_stop_str_in_output": True,
         }
         exchange = self._exchange()
         asked = asyncio.get_running_loop().run_in_executor(

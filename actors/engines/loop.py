@@ -1,18 +1,14 @@
 """The engine's own thread: it follows orders between two steps and never waits for the bus."""
 
-import logging
 import queue
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from trio.lowlevel import TrioToken
 
 from actors.engines.base import Engine
+from actors.engines.receipts import Swapped, swap
 from spade.protocol import Generate, Generated, Refused, Weights
-
-log = logging.getLogger(__name__)
 
 
 class Submit(NamedTuple):
@@ -37,9 +33,17 @@ Results = Sequence[tuple[int, Generated | Refused]]
 
 
 def work(
-    engine: Engine, orders: "queue.SimpleQueue[Order]", ended: Callable[[Results], None], token: TrioToken
+    engine: Engine,
+    orders: "queue.SimpleQueue[Order]",
+    ended: Callable[[Results], None],
+    served: Callable[[Swapped], None],
+    token: TrioToken,
+    tolerance: float,
 ) -> None:
-    """The torch half: follow orders between steps, step while there is work, wait for orders while there is none."""
+    """The torch half: follow orders between steps, step while there is work, wait for orders while there is none.
+
+    `ended` and `served` are called in trio's thread. `tolerance`: of the canary of new weights, nats.
+    """
     while True:
         weights = None
         for order in _taken(orders, wait=not engine.busy):
@@ -52,8 +56,8 @@ def work(
                     weights = order
                 case Stop():
                     return
-        if weights is not None:
-            _swap(engine, weights)
+        if weights is not None and (swapped := swap(engine, weights, tolerance)) is not None:
+            token.run_sync_soon(served, swapped)
         results = engine.step()
         if results:
             token.run_sync_soon(ended, results)
@@ -65,13 +69,3 @@ def _taken(orders: "queue.SimpleQueue[Order]", *, wait: bool) -> list[Order]:
     while not orders.empty():
         taken.append(orders.get())
     return taken
-
-
-def _swap(engine: Engine, weights: Weights) -> None:
-    if not Path(weights.path).is_dir():
-        # The learner keeps the newest few: this one is pruned, so newer ones have been announced.
-        log.warning("policy version %d is gone before it was loaded; waiting for the next", weights.version)
-        return
-    started = time.perf_counter()
-    engine.load_weights(weights)
-    log.info("policy version %d loaded in %.0f ms", weights.version, 1e3 * (time.perf_counter() - started))

@@ -18,4 +18,8 @@ def unfit(request: Generate, context_tokens: int, vocabulary: int) -> str | None
         return f"the prompt has ids outside of the model's {vocabulary} tokens"
     if not COLDEST <= request.temperature < float("inf"):
         return f"temperature must be at least {COLDEST}, is {request.temperature}"
+    if not (0 < request.top_p <= 1 and request.top_k >= 0):
+        return f"top_p must be in (0, 1] and top_k at least 0, are {request.top_p} and {request.top_k}"
+    if "" in request.stop:
+        return "an empty stop string would stop everything"
     return None

@@ -28,14 +28,40 @@ def uniforms(seeds: Sequence[int], counters: Sequence[int]) -> NDArray[np.float6
     return (bits >> np.uint64(64 - _BITS)).astype(np.float64) * 2.0**-_BITS
 
 
-def sample(logits: Tensor, temperatures: Tensor, uniform: NDArray[np.float64]) -> tuple[list[int], list[float]]:
+def sample(
+    logits: Tensor,
+    temperatures: Sequence[float],
+    uniform: NDArray[np.float64],
+    top_p: Sequence[float],
+    top_k: Sequence[int],
+) -> tuple[list[int], list[float]]:
     """A token for each row by inverting its cumulative distribution, and the token's log-probability.
 
-    logits: (rows, vocabulary); temperatures: (rows,) float32; uniform: (rows,) in [0, 1). A token of probability zero
-    is never chosen.
+    logits: (rows, vocabulary); uniform: (rows,) in [0, 1); for the others see `protocol.Generate`. A token of
+    probability zero is never chosen. The log-probability is that under the distribution after it was cut.
     """
-    logprobs = log_distribution(logits, temperatures[:, None])
-    cumulative = logprobs.double().exp_().cumsum(-1)
-    target = torch.from_numpy(uniform).to(logits.device)[:, None] * cumulative[:, -1:]
+    device = logits.device
+    logprobs = log_distribution(logits, torch.tensor(temperatures, device=device)[:, None])
+    cut = [row for row, (p, k) in enumerate(zip(top_p, top_k, strict=True)) if p < 1 or k > 0]
+    if cut:
+        p, k = torch.tensor([top_p[row] for row in cut]), torch.tensor([top_k[row] or logits.shape[1] for row in cut])
+        logprobs[cut] = truncated(logprobs[cut], p.to(device), k.to(device))
+    cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
+    target = torch.from_numpy(uniform).to(device)[:, None] * cumulative[:, -1:]
     ids = torch.searchsorted(cumulative, target, right=True)
     return ids[:, 0].tolist(), logprobs.gather(-1, ids)[:, 0].tolist()
+
+
+def truncated(logprobs: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
+    """Each row's `top_k` likeliest tokens, then the fewest of these that hold `top_p`, renormalised; -inf elsewhere.
+
+    logprobs: (rows, vocabulary) float32; top_p: (rows,); top_k: (rows,) at least 1. Nucleus sampling is of Holtzman
+    et al. 2020; that it looks at what top-k left is as Transformers and vLLM have it.
+    """
+    ordered, index = logprobs.sort(dim=-1, descending=True, stable=True)
+    rank = torch.arange(logprobs.shape[-1], device=logprobs.device)
+    ordered = ordered.masked_fill(rank >= top_k[:, None], -torch.inf)
+    probability = ordered.softmax(-1)
+    before = probability.cumsum(-1) - probability
+    ordered = ordered.masked_fill((before >= top_p[:, None]) & (rank > 0), -torch.inf)
+    return torch.empty_like(logprobs).scatter_(-1, index, ordered.log_softmax(-1))

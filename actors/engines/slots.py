@@ -1,9 +1,9 @@
 """The key-value store of the torch engine behind Transformers' Cache and attention interfaces.
 
-A sequence lives in a *slot*: one row of each layer's store, [slots, heads, tokens, dim], for as long as nobody needs
-the slot. One forward takes any mixture of sequences, *packed*: the new tokens of all of them one after the other as a
-batch of one, so that linear layers never see padding. `update` scatters keys and values into the slots; attention then
-runs in *groups* of sequences of like size, which alone are padded.
+A sequence lives in a *slot*, whose keys and values lie in one extent of each layer's store, [heads, tokens, dim], for
+as long as nobody needs the room. One forward takes any mixture of sequences, *packed*: the new tokens of all of them
+one after the other as a batch of one, so that linear layers never see padding. `update` scatters keys and values into
+the extents; attention then runs in *groups* of sequences of like size, which alone are padded.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,16 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, Cache
 
+from actors.engines.extents import Extent
+
 ATTENTION = "spade_slots"
-_FIRST_TOKENS = 256
 
 
 class Chunk(NamedTuple):
-    """`size` new tokens of the sequence in `slot`, at positions `start` and on."""
+    """`size` new tokens of the sequence in `slot`, at positions `start` and on, stored in `extent`."""
 
     slot: int
+    extent: Extent
     start: int
     size: int
 
@@ -32,30 +34,29 @@ class Chunk(NamedTuple):
 
 
 def arrange(chunks: Sequence[Chunk], spare: int) -> list[list[Chunk]]:
-    """Chunks in groups that attend together, padded to their longest.
+    """Chunks in groups that attend together: of extents of one size, padded to their longest.
 
-    A group's cost is rows * queries * keys; a group more costs about as much as `spare` of them.
+    A group's cost is rows * queries * keys; a group more costs about as much as `spare` of them, so padding may.
     """
     groups: list[list[Chunk]] = []
-    queries = keys = 0
-    for chunk in sorted(chunks, key=lambda chunk: (chunk.size, chunk.end)):
-        if groups:
-            rows = len(groups[-1])
-            wider, longer = max(queries, chunk.size), max(keys, chunk.end)
-            grown = (rows + 1) * wider * longer - rows * queries * keys
-            if grown <= chunk.size * chunk.end + spare:
+    cost = 0
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.extent.size, chunk.size, chunk.end)):
+        cost += chunk.size * chunk.end
+        if groups and groups[-1][0].extent.size == chunk.extent.size:
+            keys = max(groups[-1][-1].end, chunk.end)
+            if (len(groups[-1]) + 1) * chunk.size * keys <= cost + spare:
                 groups[-1].append(chunk)
-                queries, keys = wider, longer
                 continue
         groups.append([chunk])
-        queries, keys = chunk.size, chunk.end
-    return [sorted(group) for group in groups]
+        cost = chunk.size * chunk.end
+    return [sorted(group, key=lambda chunk: chunk.extent) for group in groups]
 
 
 class Group:
     """Rows of one padded attention.
 
-    rows      rows of the store it reads: a range (which may hold slots of others) or a list of slots
+    size      of the extents it reads, tokens
+    rows      which of the store's extents of that size: a range (which may hold others) or a list
     keys      how many keys of each it reads
     packed    (rows, queries): the packed token each query is, 0 where there is none
     real      (tokens,): which of the rows * queries are tokens, in packed order; None: all, in order
@@ -63,20 +64,28 @@ class Group:
     """
 
     def __init__(self, chunks: Sequence[Chunk], first: int, device: torch.device) -> None:
-        low, high = chunks[0].slot, chunks[-1].slot + 1
-        dense = 2 * len(chunks) > high - low
-        row = [chunk.slot - low for chunk in chunks] if dense else list(range(len(chunks)))
+        self.size = chunks[0].extent.size
+        places = [chunk.extent.start // self.size for chunk in chunks]
+        low, high = places[0], places[-1] + 1
+        # Rows that are read in vain cost less than a copy of those that are not, up to about as many.
+        dense = high - low <= 2 * len(chunks)
+        row = [place - low for place in places] if dense else list(range(len(chunks)))
         rows, queries = (high - low if dense else len(chunks)), max(chunk.size for chunk in chunks)
         self.keys = max(chunk.end for chunk in chunks)
-        self.rows = slice(low, high) if dense else torch.tensor([chunk.slot for chunk in chunks], device=device)
+        self.rows = slice(low, high) if dense else torch.tensor(places, device=device)
         packed = np.zeros((rows, queries), dtype=np.int64)
         position = np.zeros((rows, queries), dtype=np.int64)
-        at = first
-        for index, chunk in zip(row, chunks, strict=True):
-            packed[index, : chunk.size] = range(at, at + chunk.size)
-            position[index, : chunk.size] = range(chunk.start, chunk.end)
-            at += chunk.size
-        real = np.concatenate([i * queries + np.arange(chunk.size) for i, chunk in zip(row, chunks, strict=True)])
+        if queries == 1:
+            packed[row, 0] = np.arange(first, first + len(chunks))
+            position[row, 0] = [chunk.start for chunk in chunks]
+            real = np.array(row)
+        else:
+            at = first
+            for index, chunk in zip(row, chunks, strict=True):
+                packed[index, : chunk.size] = range(at, at + chunk.size)
+                position[index, : chunk.size] = range(chunk.start, chunk.end)
+                at += chunk.size
+            real = np.concatenate([i * queries + np.arange(chunk.size) for i, chunk in zip(row, chunks, strict=True)])
         self.packed = torch.from_numpy(packed).to(device)
         self.real = None if len(real) == rows * queries else torch.from_numpy(real).to(device)
         self.position = torch.from_numpy(position)[:, :, None].to(device)
@@ -97,10 +106,11 @@ class Group:
 
 
 class Plan:
-    """One forward: packed tokens by group, then by slot.
+    """One forward: packed tokens by group, then by extent.
 
-    chunks  in packed order
-    slot    (tokens,), position (tokens,): where each packed token belongs, on the host and on the device
+    chunks     in packed order
+    slot       (tokens,), position (tokens,): where each packed token belongs
+    positions  (tokens,), on the device
     """
 
     def __init__(self, chunks: Sequence[Chunk], spare: int, device: torch.device) -> None:
@@ -108,60 +118,83 @@ class Plan:
         self.chunks = [chunk for group in groups for chunk in group]
         counts = [chunk.size for chunk in self.chunks]
         self.slot = np.repeat([chunk.slot for chunk in self.chunks], counts)
-        self.position = np.concatenate([np.arange(chunk.start, chunk.end) for chunk in self.chunks])
-        self.slots = torch.from_numpy(self.slot).to(device)
+        self.position = np.repeat([chunk.end for chunk in self.chunks], counts)
+        self.position += np.arange(len(self.slot)) - np.repeat(np.cumsum(counts), counts)
         self.positions = torch.from_numpy(self.position).to(device)
+        self._extent = np.repeat([chunk.extent for chunk in self.chunks], counts, axis=0)
+        self._places: dict[int, Tensor] = {}
         self.groups = []
         first = 0
         for group in groups:
             self.groups.append(Group(group, first, device))
             first += sum(chunk.size for chunk in group)
 
+    def places(self, heads: int) -> Tensor:
+        """(tokens * heads,): where each packed token's keys belong in a store of `heads` heads, in rows of its dim."""
+        known = self._places.get(heads)
+        if known is None:
+            start, size = self._extent.T
+            rows = (start * heads + self.position)[:, None] + size[:, None] * np.arange(heads)
+            known = self._places[heads] = torch.from_numpy(rows.ravel()).to(self.positions.device)
+        return known
+
+
+class Store:
+    """Keys or values of one layer: `tokens` tokens of `heads` heads, an extent being [heads, size, dim] on end."""
+
+    def __init__(self, tokens: int, like: Tensor) -> None:
+        self.heads, self.dim = like.shape[1], like.shape[3]
+        # Zeros, not empty: what lies behind a sequence's end is masked, but 0 * nan would still be nan.
+        self.flat = like.new_zeros(tokens * self.heads, self.dim)
+
+    def write(self, places: Tensor, new: Tensor) -> None:
+        """Store the packed [1, heads, tokens, dim]."""
+        self.flat.index_copy_(0, places, new[0].transpose(0, 1).reshape(-1, self.dim))
+
+    def read(self, group: Group) -> Tensor:
+        """(rows, heads, keys, dim) of a group."""
+        return self.flat.view(-1, self.heads, group.size, self.dim)[:, :, : group.keys][group.rows]
+
+    def copy(self, source: Extent, target: Extent, tokens: int) -> None:
+        """The first `tokens` of one extent, to the beginning of another."""
+        self._of(target)[:, :tokens] = self._of(source)[:, :tokens]
+
+    def _of(self, extent: Extent) -> Tensor:
+        first = extent.start * self.heads
+        return self.flat[first : first + extent.size * self.heads].view(self.heads, extent.size, self.dim)
+
 
 class SlotCache(Cache):
-    """Keys and values of `slots` sequences, by layer [slots, heads, tokens, dim], tokens doubling up to `limit`."""
+    """Keys and values of all sequences, a pair of stores of `tokens` tokens for each layer."""
 
     plan: Plan
 
-    def __init__(self, slots: int, limit: int) -> None:
+    def __init__(self, tokens: int) -> None:
         super().__init__(layers=[])
-        self.slots = slots
-        self.limit = limit
-        self.tokens = min(_FIRST_TOKENS, limit)
-        self.stores: dict[int, tuple[Tensor, Tensor]] = {}
+        self.tokens = tokens
+        self.stores: dict[int, tuple[Store, Store]] = {}
 
-    def reserve(self, tokens: int) -> None:
-        """Make room for sequences of `tokens` (at most `limit`)."""
-        if tokens <= self.tokens:
-            return
-        self.tokens = min(self.limit, 1 << (tokens - 1).bit_length())
-        for layer, (keys, values) in self.stores.items():
-            self.stores[layer] = (self._grown(keys), self._grown(values))
+    @property
+    def token_bytes(self) -> int:
+        """What one token takes, once a forward has shown the shapes."""
+        stores = [store for pair in self.stores.values() for store in pair]
+        return sum(store.heads * store.dim * store.flat.element_size() for store in stores)
 
-    def _grown(self, old: Tensor) -> Tensor:
-        # Zeros, not empty: what lies behind a sequence's end is masked, but 0 * nan would still be nan.
-        new = old.new_zeros(old.shape[0], old.shape[1], self.tokens, old.shape[3])
-        new[:, :, : old.shape[2]] = old
-        return new
-
-    def copy(self, source: int, target: int, tokens: int) -> None:
-        """Give slot `target` the first `tokens` of slot `source`."""
-        for keys, values in self.stores.values():
-            keys[target, :, :tokens] = keys[source, :, :tokens]
-            values[target, :, :tokens] = values[source, :, :tokens]
+    def copy(self, source: Extent, target: Extent, tokens: int) -> None:
+        """The first `tokens` of one extent, to the beginning of another, in every layer."""
+        for pair in self.stores.values():
+            for store in pair:
+                store.copy(source, target, tokens)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Store the packed keys and values, each [1, heads, tokens, dim], at their slots and positions."""
+        """Store the packed keys and values, each [1, heads, tokens, dim], where the plan says."""
         if layer_idx not in self.stores:
-            self.stores[layer_idx] = (self._empty(key_states), self._empty(value_states))
+            self.stores[layer_idx] = (Store(self.tokens, key_states), Store(self.tokens, value_states))
         for store, new in zip(self.stores[layer_idx], (key_states, value_states), strict=True):
-            store[self.plan.slots, :, self.plan.positions] = new[0].transpose(0, 1)
+            store.write(self.plan.places(store.heads), new)
         return key_states, value_states
-
-    def _empty(self, like: Tensor) -> Tensor:
-        return like.new_zeros(self.slots, like.shape[1], self.tokens, like.shape[3])
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Positions are always given, so nothing is derived from this."""
@@ -185,19 +218,14 @@ def slot_attention(
     Query heads that share a key head are laid out as further queries of it, so that keys are read where they lie.
     """
     keys, values = slot_cache.stores[module.layer_idx]  # type: ignore[index]
-    heads, shared = keys.shape[1], query.shape[1] // keys.shape[1]
+    heads, shared = keys.heads, query.shape[1] // keys.heads
     packed = query[0].transpose(0, 1)
     outputs = []
     for group in slot_cache.plan.groups:
         rows, queries = group.packed.shape
         mine = packed[group.packed].transpose(1, 2).reshape(rows, heads, shared * queries, -1)
-        out = scaled_dot_product_attention(
-            mine,
-            keys[:, :, : group.keys][group.rows],
-            values[:, :, : group.keys][group.rows],
-            attn_mask=group.mask(sliding_window, shared, query.dtype),
-            scale=scaling,
-        )
+        mask = group.mask(sliding_window, shared, query.dtype)
+        out = scaled_dot_product_attention(mine, keys.read(group), values.read(group), attn_mask=mask, scale=scaling)
         out = out.reshape(rows, heads * shared, queries, -1).transpose(1, 2).flatten(0, 1)
         outputs.append(out if group.real is None else out[group.real])
     return torch.cat(outputs)[None] if len(outputs) > 1 else outputs[0][None], None

@@ -6,22 +6,27 @@ with the same tokens (the next turn of an episode) takes them over and computes 
 """
 
 from collections import deque
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import tokenizers
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from actors.engines.prefixes import Prefixes
+from actors.engines.extents import SMALLEST, Extent, size_for
+from actors.engines.memory import Memory
 from actors.engines.requests import unfit
+from actors.engines.rows import Row
 from actors.engines.sampling import sample, uniforms
 from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache
-from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.errors import ConfigError
 from spade.policy import model as policy
-from spade.protocol import Finish, Generate, Generated, Weights
+from spade.policy.canary import next_logprobs
+from spade.protocol import Generate, Generated, Weights
 from spade.tokens import end_ids
 
 
@@ -32,56 +37,37 @@ class Pace(NamedTuple):
     spare: int
 
 
-_PACE = {"cpu": Pace(512, 8_192), "cuda": Pace(8_192, 1 << 20)}
+_PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
+_SLOTS = 2  # for each row, so that as many conversations as there are rows may rest without losing their keys
 _LAYERS = {"full_attention", "sliding_attention"}
 
 
-class _Row:
-    """A sequence in flight. `tokens` are the prompt and what was sampled; the keys of the first `filled` are stored."""
-
-    def __init__(self, id: int, request: Generate) -> None:
-        self.id = id
-        self.tokens: list[int] = unpack_ids(request.prompt).tolist()
-        self.prompt = len(self.tokens)
-        self.max_tokens = request.max_tokens
-        self.temperature = request.temperature
-        self.seed = request.seed
-        self.slot = -1
-        self.filled = 0
-        self.logprobs: list[float] = []
-        self.versions: list[tuple[int, int]] = []
-
-    def push(self, token: int, logprob: float, version: int) -> None:
-        self.tokens.append(token)
-        self.logprobs.append(logprob)
-        if self.versions and self.versions[-1][0] == version:
-            self.versions[-1] = (version, self.versions[-1][1] + 1)
-        else:
-            self.versions.append((version, 1))
-
-    def result(self, finish: Finish) -> Generated:
-        return Generated(pack_ids(self.tokens[self.prompt :]), pack_floats(self.logprobs), tuple(self.versions), finish)
-
-
 class TorchEngine:
-    """See `base.Engine`. `rows` sequences at once, each of at most `context_tokens`."""
+    """See `base.Engine`. `rows` sequences at once, each of at most `context_tokens`, all keys and values in `kv_bytes`.
 
-    def __init__(self, weights: Weights, *, rows: int, context_tokens: int, dtype: str, device: str) -> None:
+    Where these are full, the coldest keys that no sequence in flight uses are dropped; then a request waits in the
+    queue; and where sequences in flight outgrow them, the one admitted last goes back to the queue with what it has
+    sampled. The first in the queue is the first to go on.
+    """
+
+    def __init__(
+        self, weights: Weights, *, rows: int, context_tokens: int, kv_bytes: int, dtype: str, device: str
+    ) -> None:
         """Load `weights` (an empty digest is not checked). Raises RunError; ConfigError if it cannot run here."""
         self.version = weights.version
         self.sampled = 0
         self._rows, self._context, self._dtype = rows, context_tokens, dtype
         self._device = policy.pick_device(device)
         self._pace = _PACE.get(self._device.type, _PACE["cuda"])
-        self._waiting: deque[_Row] = deque()
-        self._active: dict[int, _Row] = {}  # by slot
-        self._cache = SlotCache(rows, context_tokens)
-        self._prefixes = Prefixes(rows, context_tokens)
+        self._waiting: deque[Row] = deque()
+        self._active: dict[int, Row] = {}  # by slot, in the order of admission
         self._steps = 0
         self._end_ids = end_ids(Path(weights.path))
+        bpe = tokenizers.Tokenizer.from_file(str(Path(weights.path) / "tokenizer.json"))
+        self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
         self._model = self._load(weights)
-        _check(self._model)
+        self._memory = Memory(_SLOTS * rows, context_tokens, kv_bytes, _check(self._model))
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
 
     @property
@@ -100,7 +86,7 @@ class TorchEngine:
         return unfit(request, self._context, self._vocabulary)
 
     def submit(self, id: int, request: Generate) -> None:
-        self._waiting.append(_Row(id, request))
+        self._waiting.append(Row(id, request))
 
     def cancel(self, id: int) -> None:
         self._waiting = deque(row for row in self._waiting if row.id != id)
@@ -112,11 +98,15 @@ class TorchEngine:
 
     def load_weights(self, weights: Weights) -> None:
         if weights.digest != self._digest:
-            self._model = self._load(weights)
-            self._model.set_attn_implementation(ATTENTION)
+            policy.refill(self._model, Path(weights.path), weights.digest)
             self._digest = weights.digest
-            self._prefixes.forget()
+            self._memory.prefixes.forget()
         self.version = weights.version
+
+    @torch.inference_mode()
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        logits, _ = _alone(self._model, torch.tensor(ids, device=self._device)[None])
+        return next_logprobs(logits[0], ids)
 
     def _load(self, weights: Weights) -> PreTrainedModel:
         digest = weights.digest or None
@@ -125,26 +115,38 @@ class TorchEngine:
     @torch.inference_mode()
     def step(self) -> list[tuple[int, Generated]]:
         self._steps += 1
-        while self._waiting and len(self._active) < self._rows:
-            self._admit(self._waiting.popleft())
+        self._grow()
+        self._admit()
         chunks = self._next_chunks()
         if not chunks:
             return []
-        longest = max(chunk.end for chunk in chunks)
-        self._cache.reserve(longest)
-        self._prefixes.reserve(longest)
-        plan = Plan(chunks, self._pace.spare, self._device)
-        return self._sample(*self._forward(plan))
+        self._memory.prefixes.reserve(max(chunk.end for chunk in chunks))
+        return self._sample(*self._forward(Plan(chunks, self._pace.spare, self._device)))
 
-    def _admit(self, row: _Row) -> None:
-        prompt = np.array(row.tokens, dtype=np.int32)
-        idle = [slot for slot in range(self._rows) if slot not in self._active]
-        placement = self._prefixes.place(prompt, idle)
-        if placement.source != placement.slot:
-            self._cache.copy(placement.source, placement.slot, placement.tokens)
-        self._prefixes.begin(placement, prompt)
-        row.slot, row.filled = placement.slot, placement.tokens
-        self._active[row.slot] = row
+    def _grow(self) -> None:
+        """Room for the newest token of every sequence in flight, if need be at the cost of those admitted last."""
+        for row in list(self._active.values()):
+            while self._active.get(row.slot) is row and not self._memory.fit(row.slot, len(row.tokens), self._active):
+                last = self._active[next(reversed(self._active))]
+                self._release(last)
+                self._waiting.appendleft(last)
+
+    def _admit(self) -> None:
+        """Sequences from the queue in its order, past those that wait for keys being computed for another."""
+        held = []
+        while self._waiting and len(self._active) < self._rows:
+            row = self._waiting.popleft()
+            prompt = np.array(row.tokens, dtype=np.int32)
+            wanted = self._memory.place(prompt, self._active)
+            placement = wanted and self._memory.admit(wanted, prompt, self._active)
+            if placement is None:
+                held.append(row)
+                if wanted is None:
+                    continue
+                break  # smaller ones behind it would keep the room from it
+            row.slot, row.filled = placement.slot, placement.tokens
+            self._active[row.slot] = row
+        self._waiting.extendleft(reversed(held))
 
     def _next_chunks(self) -> list[Chunk]:
         """What this step computes: the newest token of every sequence, and of prompts what the pace allows."""
@@ -156,15 +158,15 @@ class TorchEngine:
                 count = min(count, left)
                 left -= count
             if count:
-                chunks.append(Chunk(row.slot, row.filled, count))
+                chunks.append(self._memory.chunk(row.slot, row.filled, count))
         return chunks
 
-    def _forward(self, plan: Plan) -> tuple[list[_Row], Tensor]:
+    def _forward(self, plan: Plan) -> tuple[list[Row], Tensor]:
         """Run the model; returns the rows whose next token is due and their logits (rows, vocabulary)."""
         ids: list[int] = []
-        due: list[_Row] = []
+        due: list[Row] = []
         last: list[int] = []
-        for slot, start, count in plan.chunks:
+        for slot, _, start, count in plan.chunks:
             row = self._active[slot]
             row.filled = start + count
             ids += row.tokens[start : row.filled]
@@ -173,50 +175,62 @@ class TorchEngine:
                 last.append(len(ids) - 1)
         packed = np.array(ids, dtype=np.int64)
         keep = torch.tensor(last, dtype=torch.int64, device=self._device)
-        self._cache.plan = plan
-        logits = _packed_logits(self._model, torch.from_numpy(packed)[None].to(self._device), self._cache, keep)[0]
-        self._prefixes.write(plan.slot, plan.position, packed, self._steps)
+        self._memory.cache.plan = plan
+        inputs = torch.from_numpy(packed)[None].to(self._device)
+        logits = _packed_logits(self._model, inputs, self._memory.cache, keep)[0]
+        self._memory.prefixes.write(plan.slot, plan.position, packed, self._steps)
         return due, logits
 
-    def _sample(self, rows: list[_Row], logits: Tensor) -> list[tuple[int, Generated]]:
+    def _sample(self, rows: list[Row], logits: Tensor) -> list[tuple[int, Generated]]:
         if not rows:
             return []
-        temperatures = torch.tensor([row.temperature for row in rows], device=self._device)
-        counters = [len(row.logprobs) for row in rows]
-        tokens, logprobs = sample(logits, temperatures, uniforms([row.seed for row in rows], counters))
+        asked = [row.request for row in rows]
+        tokens, logprobs = sample(
+            logits,
+            [request.temperature for request in asked],
+            uniforms([request.seed for request in asked], [len(row.logprobs) for row in rows]),
+            [request.top_p for request in asked],
+            [request.top_k for request in asked],
+        )
         self.sampled += len(rows)
         ended = []
         for row, token, logprob in zip(rows, tokens, logprobs, strict=True):
             row.push(token, logprob, self.version)
-            if token in self._end_ids:
-                ended.append((row.id, row.result("stop")))
-                self._release(row)
-            elif len(row.logprobs) == row.max_tokens:
-                ended.append((row.id, row.result("length")))
+            finish = row.finish(self._end_ids, self._decode)
+            if finish is not None:
+                ended.append((row.id, row.result(finish)))
                 self._release(row)
         return ended
 
-    def _release(self, row: _Row) -> None:
+    def _release(self, row: Row) -> None:
+        self._memory.prefixes.end(row.slot)
         del self._active[row.slot]
 
 
-def _check(model: PreTrainedModel) -> None:
-    """Make sure that attention over slots is the model's own. Raises ConfigError where it is not."""
+def _check(model: PreTrainedModel) -> int:
+    """Make sure that attention over slots is the model's own; returns bytes of a token's keys. Raises ConfigError."""
     kind = model.config.model_type
     text = model.config.get_text_config()
     if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
         raise ConfigError(f"model.path: the torch engine cannot run {kind}: it has no plain key-value cache")
-    ids = torch.arange(16, device=model.device)[None] % text.vocab_size
+    ids = torch.arange(SMALLEST, device=model.device)[None] % text.vocab_size
     own = model.config._attn_implementation
     with torch.inference_mode():
         expected = model(input_ids=ids, use_cache=False).logits
         model.set_attn_implementation(ATTENTION)
-        cache = SlotCache(1, ids.shape[1])
-        cache.plan = Plan([Chunk(0, 0, ids.shape[1])], 0, model.device)
-        found = _packed_logits(model, ids, cache)
+        found, cache = _alone(model, ids)
     tolerance = 1e-3 if expected.dtype == torch.float32 else 0.2
     if not torch.allclose(expected, found, rtol=tolerance, atol=tolerance):
         raise ConfigError(f"model.path: the torch engine cannot run {kind}: its attention is not {own} attention")
+    return cache.token_bytes
+
+
+def _alone(model: PreTrainedModel, ids: Tensor) -> tuple[Tensor, SlotCache]:
+    """Logits (1, tokens, vocabulary) of the `ids` (1, tokens) of one sequence, and the cache it has for itself."""
+    count = ids.shape[1]
+    cache = SlotCache(size_for(count))
+    cache.plan = Plan([Chunk(0, Extent(0, cache.tokens), 0, count)], 0, model.device)
+    return _packed_logits(model, ids, cache), cache
 
 
 def _packed_logits(model: PreTrainedModel, ids: Tensor, cache: SlotCache, keep: Tensor | int = 0) -> Tensor:

@@ -7,23 +7,25 @@ folder by every worker while generation is paused; sequences in flight keep thei
 import asyncio
 import itertools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import AutoConfig
 
 from actors.engines.coroutines import CoroutineEngine
 from actors.engines.requests import unfit
+from spade import manifest
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Engine as Settings
-from spade.errors import ConfigError, RunError
+from spade.errors import ConfigError
 from spade.extras import require
-from spade.policy.model import parameters_digest
 from spade.protocol import Generate, Generated, Weights
 from spade.tokens import end_ids
 
 _WORKER = "actors.engines.vllm_worker.Follower"
-_CPU_CACHE_GIB = 1
+_BLOCK = 128  # tokens; vLLM chooses 16 to 128
 _PARTING_S = 1.0  # its processes hold nothing that matters
 
 
@@ -31,14 +33,15 @@ class VllmEngine(CoroutineEngine):
     """See `base.Engine`. A request takes its row here, so that vLLM is given no more than it samples at once."""
 
     def __init__(self, weights: Weights, settings: Settings, *, dtype: str) -> None:
-        """Load `weights` (an empty digest is not checked). Raises RunError; ConfigError if it cannot run here."""
+        """Load `weights` (an empty digest is not checked). Raises WeightsError; ConfigError if it cannot run here."""
         require("vllm")
         _prepare(settings)
         super().__init__(settings.rows)
         self.version = weights.version
         self._context = settings.context_tokens
         self._end_ids = end_ids(Path(weights.path))
-        _verify(weights)
+        if weights.digest:
+            manifest.read(Path(weights.path), weights.digest)
         self._digest = weights.digest
         self._swapping = asyncio.Lock()
         self._names = itertools.count()
@@ -54,8 +57,11 @@ class VllmEngine(CoroutineEngine):
 
     def load_weights(self, weights: Weights) -> None:
         if weights.digest != self._digest:
-            _verify(weights)
+            manifest.read(Path(weights.path), weights.digest)
         self.wait_for(self._swap(weights))
+
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        return self.wait_for(self._score(list(ids)))
 
     def close(self) -> None:
         self._llm.shutdown(timeout=_PARTING_S)
@@ -75,7 +81,7 @@ class VllmEngine(CoroutineEngine):
             pack_ids(ids),
             pack_floats([chosen[id].logprob for id, chosen in zip(ids, last.logprobs, strict=True)]),
             tuple((int(span.version), span.end - span.start) for span in last.weight_versions),
-            "stop" if ids[-1] in self._end_ids else "length",
+            "stop" if last.finish_reason == "stop" else "length",
         )
 
     def _sampling(self, request: Generate) -> Any:
@@ -89,9 +95,25 @@ class VllmEngine(CoroutineEngine):
             logprobs=0,  # of the sampled token alone
             stop_token_ids=sorted(self._end_ids),
             ignore_eos=True,  # as vLLM understands it
-            detokenize=False,
+            top_p=request.top_p,
+            top_k=request.top_k,
+            stop=list(request.stop),
+            include_stop_str_in_output=True,
+            skip_special_tokens=False,
+            detokenize=bool(request.stop),
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
+
+    async def _score(self, ids: list[int]) -> list[float]:
+        from vllm import SamplingParams
+
+        name = f"score-{next(self._names)}"
+        prompt = {"prompt_token_ids": ids, "cache_salt": name}  # of its own, so that its keys are nobody else's
+        last: Any = None
+        asked = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
+        async for output in self._llm.generate(prompt, asked, name):
+            last = output
+        return [chosen[id].logprob for id, chosen in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 
     async def _swap(self, weights: Weights) -> None:
         async with self._swapping:
@@ -110,12 +132,11 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
     gpu = torch.cuda.is_available()
     arguments = AsyncEngineArgs(
         model=weights.path,
-        skip_tokenizer_init=True,
         dtype=dtype,
         max_model_len=settings.context_tokens,
         max_num_seqs=settings.rows,
         tensor_parallel_size=settings.tensor_parallel,
-        gpu_memory_utilization=settings.memory_share,
+        kv_cache_memory_bytes=min(settings.kv_bytes, _most_bytes(Path(weights.path), settings, dtype)),
         enforce_eager=not gpu,
         enable_prefix_caching=True,
         # A CPU's random generators cannot be set back, which vLLM does after each piece of a prompt: it dies of it.
@@ -135,6 +156,17 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
     return llm
 
 
+def _most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
+    """What the keys and values of all rows take where each fills its context: vLLM allocates at the start."""
+    text = AutoConfig.from_pretrained(folder).get_text_config()
+    heads = getattr(text, "num_key_value_heads", text.num_attention_heads)
+    head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    token = 2 * text.num_hidden_layers * heads * head * getattr(torch, dtype).itemsize
+    blocks = -(-settings.context_tokens // _BLOCK) + 1
+    most: int = token * _BLOCK * (settings.rows * blocks + 1)
+    return most
+
+
 def _prepare(settings: Settings) -> None:
     """vLLM takes these from the environment alone; its processes inherit them."""
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -143,13 +175,7 @@ def _prepare(settings: Settings) -> None:
     # A fork of a process with threads may hang.
     os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
     if not torch.cuda.is_available():
-        os.environ["VLLM_CPU_KVCACHE_SPACE"] = str(_CPU_CACHE_GIB)
         os.environ["TORCHDYNAMO_DISABLE"] = "1"
         if settings.threads:
             os.environ["OMP_NUM_THREADS"] = str(settings.threads)
             os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
-
-
-def _verify(weights: Weights) -> None:
-    if weights.digest and parameters_digest(Path(weights.path)) != weights.digest:
-        raise RunError(f"{weights.path}: its digest is not {weights.digest}; it was changed or cut short")

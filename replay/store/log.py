@@ -6,6 +6,7 @@ A table of its own holds for each key an entry: the value's place in the log and
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import cast
 
 import lmdb
 
@@ -46,8 +47,8 @@ class Log:
     def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[bytes]:
         """Values in the order of `keys`; fewer where one is missing."""
         with transaction.cursor(db=self._index) as index, transaction.cursor(db=self._values) as values:
-            places = [bytes(entry)[: _PLACE.size] for _, entry in index.getmulti(keys)]
-            return [bytes(value) for _, value in values.getmulti(places)]
+            places = [entry[: _PLACE.size] for _, entry in cast(Records, index.getmulti(keys))]
+            return [value for _, value in cast(Records, values.getmulti(places))]
 
     def whole(self, transaction: lmdb.Transaction, entry: bytes) -> bool:
         """Whether the value of an entry has the bytes that were written."""

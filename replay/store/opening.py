@@ -10,6 +10,8 @@ from typing import Literal
 import lmdb
 import msgspec
 
+from replay.state import Change
+from replay.store.older import from_format_1
 from replay.store.store import TABLES, Store, unwritable
 from spade.errors import RunError
 
@@ -45,11 +47,14 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
 
 
 def _prepared(environment: lmdb.Environment) -> Store:
-    """The store in an environment, begun if it is empty."""
-    fresh = _format(environment) is None  # asked before tables are made: another format's are not ours
+    """The store in an environment, begun if it is empty, migrated if it is of an older format."""
+    found = _format(environment)  # asked before tables are made: another format's are not ours
     store = Store(environment, create=True)
-    if fresh:
-        store.commit(store.encode([("meta", "format", Format(FORMAT))]))
+    ours: Change = ("meta", "format", Format(FORMAT))
+    if found is None:
+        store.commit(store.encode([ours]))
+    elif found < FORMAT:
+        store.move_to_log(from_format_1, ours)
     return store
 
 
@@ -61,8 +66,11 @@ def open_reader(path: Path) -> Iterator[Store]:
     except lmdb.Error as error:
         raise RunError(f"{path}: no store can be read here ({error})") from None
     try:
-        if _format(environment) is None:
+        found = _format(environment)
+        if found is None:
             raise RunError(f"{path}: no store can be read here (nothing was ever committed)")
+        if found < FORMAT:
+            raise RunError(f"{path}: the store has the older format {found}; resume the run once, that migrates it")
         yield Store(environment, create=False)
     finally:
         environment.close()
@@ -95,7 +103,7 @@ def _map_size(path: Path) -> int:
 
 
 def _format(environment: lmdb.Environment) -> int | None:
-    """The store's format, None before its first commit. Raises RunError where it is not ours (none is older)."""
+    """The store's format, None before its first commit. Raises RunError where it is newer than ours."""
     try:
         meta = environment.open_db(b"meta", create=False)
     except lmdb.NotFoundError:
@@ -105,7 +113,7 @@ def _format(environment: lmdb.Environment) -> int | None:
     if data is None:
         return None
     found = msgspec.msgpack.decode(data, type=Format).format
-    if found != FORMAT:
+    if found > FORMAT:
         raise RunError(
             f"{environment.path()}: the store has format {found}, this version of spade reads {FORMAT}; "
             "use the version that wrote it, or start a new run"

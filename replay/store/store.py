@@ -59,11 +59,33 @@ class Store:
         by_table: dict[Table, list[tuple[bytes, bytes | None]]] = {}
         for table, key, value in encoded:
             by_table.setdefault(table, []).append((key, value))
+
+        def write(transaction: lmdb.Transaction) -> None:
+            for table, records in by_table.items():
+                self._write(transaction, table, records)
+
+        self._transact(write)
+
+    def move_to_log(self, convert: Callable[[bytes], bytes], last: Change) -> None:
+        """Trajectories of a format that kept them in their own table, `convert`ed; with `last` in the same commit."""
+
+        def move(transaction: lmdb.Transaction) -> None:
+            start = b""
+            while page := self._page(transaction, LOGGED, start):
+                start = page[-1][0] + b"\0"
+                for key, _ in page:
+                    transaction.delete(key, db=self._tables[LOGGED])
+                self._write(transaction, LOGGED, [(key, convert(data)) for key, data in page])
+            for table, key, value in self.encode([last]):
+                self._write(transaction, table, [(key, value)])
+
+        self._transact(move)
+
+    def _transact(self, write: Callable[[lmdb.Transaction], None]) -> None:
         while True:
             try:
                 with self._environment.begin(write=True) as transaction:
-                    for table, records in by_table.items():
-                        self._write(transaction, table, records)
+                    write(transaction)
                 return
             except lmdb.MapFullError:
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])

@@ -113,10 +113,12 @@ def _play(key: str, play: Play, found: Contents) -> Iterator[str]:
 
 
 def _trajectories(found: Contents) -> Iterator[str]:
-    published = {publication.weights.version for publication in found.publications.values()}
     for key, tokens in found.trajectories.items():
         job = found.jobs.get(key)
         if key not in found.plays and key not in found.rejects and (job is None or job.state != "admitted"):
             yield f"trajectories {key}: belongs to nothing"
-        if unknown := sorted(tokens.versions - published):
-            yield f"trajectories {key}: sampled by version {unknown[0]}, which was never published"
+        if tokens.flaw:
+            yield f"trajectories {key}: {tokens.flaw}, and it is not in quarantine"
+    if len(found.quarantine) != found.counters.quarantined:
+        yield f"quarantine: {len(found.quarantine)} are here, {found.counters.quarantined} were counted"
+    yield from (f"quarantine {key}: its receipts are sound" for key, flaw in found.quarantine.items() if not flaw)

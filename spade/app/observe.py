@@ -100,13 +100,18 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
 def explain(status: Status) -> list[str]:
     """Who waits for whom and for how long, a line each; what has stalled and who is not well come first."""
     stalled = [f"stalled: no learner step and no play for {status.stalled_s:.0f} s"] if status.stalled_s else []
+    apart = (
+        [f"{status.quarantined} trajectories are quarantined, the last {status.newest_quarantined}"]
+        if status.quarantined
+        else []
+    )
     ill = [
         f"{process.name} is {process.state}{f': {process.detail}' if process.detail else ''}"
         for process in status.processes
         if process.state in ("silent", "restarting", "starting", "failed")
     ]
     last = [f"it ends at {', '.join(wait.holder for wait in ends(status.waits)) or 'a circle'}"] if status.waits else []
-    return [*stalled, status.waiting_for, *ill, *picture(status.waits, status.processes), *last]
+    return [*stalled, status.waiting_for, *apart, *ill, *picture(status.waits, status.processes), *last]
 
 
 def sentence(status: Status) -> str:

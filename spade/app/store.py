@@ -18,9 +18,10 @@ from replay.records import Clock, Counters
 from replay.store import FORMAT, open_reader, open_store
 from replay.transfer import check_fit, import_memory, read_memory
 from replay.verify import problems
+from spade import manifest
 from spade.app.rundir import RunDir
 from spade.config import digest, load
-from spade.errors import RunError
+from spade.errors import RunError, WeightsError
 
 MIB = 1 << 20
 
@@ -68,11 +69,10 @@ def _file_problems(run: RunDir, found: Contents) -> Iterator[str]:
     weights = run.path / "weights"
     for folder in sorted(path for path in weights.glob("[!.]*") if path.is_dir()):
         try:
-            whole = checkpoint.file_digest(folder / "model.safetensors") == folder.name
-        except OSError:
-            whole = not folder.exists()  # a live learner has just retired it
-        if not whole:
-            yield f"{folder}: its parameters do not have the digest it is named by"
+            manifest.verify(folder, folder.name)
+        except (OSError, WeightsError) as error:
+            if folder.exists():  # else a live learner has just retired it
+                yield str(error)
     newest = found.counters.newest
     if newest is not None and not (weights / newest.weights.digest).is_dir():
         yield f"{weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"

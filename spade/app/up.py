@@ -33,7 +33,7 @@ def run_everything(
 ) -> None:
     """`spade up`."""
     run, config = _open(recipe, path, overrides)
-    launches = [_replay(run), _launch(run, "learner", "learner", run.replay_address)]
+    launches = [_replay(run), _learner(run, config.bus)]
     actors = partial(_actor, run, run.replay_address, "", config.bus)
     narrated = headless or not interactive()
     body: Body = partial(narrate, say=_say) if narrated else partial(follow, note="Ctrl-C drains and stops")
@@ -54,7 +54,7 @@ def run_learner(path: Path) -> None:
     """`spade learner up`."""
     run = RunDir(path).require()
     _say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
-    launches = [_launch(run, "learner", "learner", run.replay_address)]
+    launches = [_learner(run, run.config().bus)]
     trio.run(_supervise, run, run.config(), ("learner",), launches, None, _wait)
 
 
@@ -102,6 +102,10 @@ def _counts(config: Config) -> dict[Role, int]:
 
 def _replay(run: RunDir) -> Launch:
     return _launch(run, "replay", "replay", run.replay_address, bind=run.replay_address)
+
+
+def _learner(run: RunDir, bus: Bus) -> Launch:
+    return _launch(run, "learner", "learner", run.replay_address, _free_port(bus) or run.socket("learner"))
 
 
 def _actor(run: RunDir, address: str, tag: str, bus: Bus, role: Role, index: int) -> Launch:

@@ -134,7 +134,7 @@ def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
 def _doing(process: Process) -> Text:
     """What went wrong last, or what the process says of itself."""
     if process.state != "ready" and process.detail:
-        return Text(process.detail, "dim")
+        return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
     told = "  ".join(f"{name.replace('_', ' ')} {_figure(value)}" for name, value in process.gauges.items())
     unwalled = "no walls: sandbox.tier = none  " if process.gauges.get("sandbox_tier") == 0 else ""
     return Text.assemble((unwalled, "bold red"), (told, "dim"))
@@ -142,6 +142,9 @@ def _doing(process: Process) -> Text:
 
 def _footer(status: Status, note: str) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
+    if status.quarantined:
+        line.append(f" {status.quarantined} quarantined ", "bold red")
+        line.append(status.newest_quarantined + " ")
     if status.stalled_s:
         line.append(f" stalled for {status.stalled_s:.0f} s ", "bold red")
         # Where the chain ends is what to look at; a circle has no end.

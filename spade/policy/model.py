@@ -1,19 +1,23 @@
 """Checkpoint folders in the Hugging Face layout: load one, publish one under the digest of its parameters."""
 
-import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from spade.errors import ConfigError, RunError
+from spade import manifest
+from spade.errors import ConfigError, RunError, WeightsError
+from spade.manifest import PARAMETERS
+from spade.policy import canary
 
-PARAMETERS = "model.safetensors"
 # What a tokenizer needs, by the names that Hugging Face gives these files; a checkpoint has some of them.
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
@@ -40,10 +44,10 @@ def pick_device(name: str) -> torch.device:
 def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None = None) -> PreTrainedModel:
     """The causal language model of `folder` in evaluation mode; with `digest`, its parameters are checked first.
 
-    dtype: "float32" or "bfloat16". Raises RunError where the folder does not hold what it should.
+    dtype: "float32" or "bfloat16". Raises WeightsError where they are others, RunError where there are none.
     """
     if digest is not None and parameters_digest(folder) != digest:
-        raise RunError(f"{folder / PARAMETERS}: its digest is not {digest}; it was changed or cut short")
+        raise manifest.changed(folder, digest)
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), local_files_only=True)
     except (OSError, ValueError) as error:
@@ -53,32 +57,70 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
 
 
 def parameters_digest(folder: Path) -> str:
-    """blake2b-128 of model.safetensors, in hex. Raises RunError where it cannot be read."""
+    """Digest (`spade.manifest`) of the parameters in `folder`, every byte read. Raises RunError, WeightsError."""
     try:
-        with (folder / PARAMETERS).open("rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        return manifest.digest_of(manifest.measure(folder))
     except OSError as error:
         raise RunError(f"{folder / PARAMETERS}: {error.strerror}") from None
 
 
+@torch.no_grad()
+def refill(model: PreTrainedModel, folder: Path, digest: str) -> None:
+    """Copy the published parameters of `folder` into `model`, where its own lie: one copy in memory, no second model.
+
+    The file is mapped, not read; its bytes are not checked (`manifest.verify` does). A file whose tensors are not the
+    model's one by one (Transformers stores experts apart) goes through a second model. Raises WeightsError where the
+    folder holds other weights or another model's, with nothing copied; FileNotFoundError where it is gone.
+    """
+    published = manifest.read(folder, digest)
+    own = model.state_dict()
+    kept = {own[name].data_ptr() for name in published.keys() & own.keys()}
+    try:
+        if published.keys() <= own.keys() and all(one.data_ptr() in kept for one in own.values()):
+            with safe_open(folder / PARAMETERS, framework="pt") as file:
+                _copy({name: file.get_tensor(name) for name in published}, own, folder)
+        else:
+            dtype = str(model.dtype).removeprefix("torch.")
+            _copy(load(folder, dtype=dtype, device=torch.device("cpu")).state_dict(), own, folder)
+    except SafetensorError as error:
+        raise WeightsError(f"{folder / PARAMETERS}: {error}") from None
+
+
+def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor], folder: Path) -> None:
+    for name, value in source.items():
+        if name not in target or value.shape != target[name].shape:
+            raise WeightsError(f"{folder / PARAMETERS}: its {name} does not fit the model that is loaded")
+    for name, value in source.items():
+        target[name].copy_(value)
+
+
 def save(model: PreTrainedModel, tokenizer: Path, folder: Path) -> str:
-    """Write `model` with the tokenizer files of the folder `tokenizer` into `folder`; returns the digest.
+    """Write `model`, its manifest and the tokenizer files of the folder `tokenizer` into `folder`; returns the digest.
 
     `AutoModelForCausalLM.from_pretrained(folder)` and `AutoTokenizer.from_pretrained(folder)` load the result.
     """
     model.save_pretrained(folder, max_shard_size=_WHOLE)
+    copy_tokenizer(tokenizer, folder)
+    return manifest.write(folder)
+
+
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    """Copy the tokenizer files that the folder `source` has."""
     for name in TOKENIZER_FILES:
-        if (tokenizer / name).is_file():
-            shutil.copyfile(tokenizer / name, folder / name)
-    return parameters_digest(folder)
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
 
 
-def publish(model: PreTrainedModel, tokenizer: Path, parent: Path) -> tuple[str, Path]:
-    """Save under `parent`/<digest>, whole or not at all; returns (digest, folder). Equal parameters share a folder."""
+def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any = None) -> tuple[str, Path]:
+    """Save under `parent`/<digest>, whole or not at all; returns (digest, folder). Equal parameters share a folder.
+
+    `trained`: whom the canary asks where `model` is a copy for publication.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=parent))
     try:
         digest = save(model, tokenizer, draft)
+        canary.write(model if trained is None else trained, draft)
         folder = parent / digest
         if not folder.is_dir():
             draft.chmod(0o755)  # mkdtemp's folders are private

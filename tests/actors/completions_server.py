@@ -36,12 +36,14 @@ class Sampler(threading.Thread):
             self.open[index] = lambda generated: (answer.append(generated), ended.set())
             self.engine.submit(index, request)
             self.changed.notify()
-        ended.wait(30)
+        ended.wait()
         return answer[0]
 
     def leave(self):
         with self.changed:
             self.left = True
+            for answer in self.open.values():
+                answer(None)
             self.changed.notify()
         self.join()
 
@@ -53,8 +55,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append(asked)
-        request = Generate(pack_ids(asked["prompt"]), asked["max_tokens"], asked["temperature"], asked["seed"])
+        named = {name: asked[name] for name in ("max_tokens", "temperature", "seed", "top_p", "top_k")}
+        request = Generate(pack_ids(asked["prompt"]), stop=tuple(asked["stop"]), **named)
         generated = self.server.sampler.sample(request)
+        if generated is None:
+            return  # nobody listens any more
         ids = unpack_ids(generated.ids).tolist()
         choice = {"text": self.server.tokenizer.decode(ids), "finish_reason": generated.finish}
         if self.server.with_ids:
@@ -95,5 +100,5 @@ def completions(engine, tokenizer, *, with_ids=True, key=""):
     finally:
         server.shutdown()
         thread.join()
-        server.server_close()
         server.sampler.leave()
+        server.server_close()

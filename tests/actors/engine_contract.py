@@ -6,17 +6,21 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
+from actors.engines.sampling import truncated
 from spade.checkpoints import NANO
 from spade.codec import pack_ids, unpack_floats, unpack_ids
-from spade.errors import SpadeError
+from spade.errors import WeightsError
+from spade.manifest import MANIFEST
+from spade.policy.canary import next_logprobs
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import parameters_digest, save
 from spade.protocol import Generate, Generated, Weights
-from spade.tokens import end_ids
+from spade.tokens import Tokenizer, end_ids
 
-ROWS, CONTEXT = 8, 256
+ROWS, CONTEXT = 4, 256
 END = end_ids(NANO)
 CLOSE = {"rtol": 0, "atol": 1e-4}  # nats
 
@@ -129,6 +133,32 @@ class EngineContract:
             assert len(ids) == asked[index].max_tokens or generated.finish == "stop"
         assert finishes == {"stop", "length"}
 
+    def test_logprobs_are_those_of_the_distribution_that_was_cut(self, engine, nano):
+        asked = [replace(request(index, temperature=1.0), top_p=0.7, top_k=(0, 5)[index % 2]) for index in range(ROWS)]
+        for index, generated in answers(engine, asked).items():
+            one, sampled = asked[index], unpack_ids(generated.ids).astype(np.int64)
+            whole = torch.from_numpy(np.concatenate([unpack_ids(one.prompt), sampled]).astype(np.int64))
+            with torch.inference_mode():
+                logits = nano.model(whole[None]).logits[0, -len(sampled) - 1 : -1]
+            count = torch.ones(len(sampled))
+            cut = truncated(log_distribution(logits, 1.0), 0.7 * count, (one.top_k or logits.shape[1]) * count)
+            expected = cut.gather(1, torch.from_numpy(sampled)[:, None])[:, 0]
+            np.testing.assert_allclose(unpack_floats(generated.logprobs), expected, **CLOSE)
+
+    def test_a_stop_string_ends_an_answer_and_is_part_of_it(self, engine, nano):
+        one = request(3, max_tokens=60, temperature=1.0)
+        plain = answers(engine, [one])[0]
+        tokenizer = Tokenizer.load(NANO)
+        ids = unpack_ids(plain.ids).tolist()
+        word = tokenizer.decode(ids[4:6])
+        assert word, "a seed whose answer is longer is needed"
+        stopped = answers(engine, [replace(one, stop=(word,))])[0]
+        kept = unpack_ids(stopped.ids).tolist()
+        assert kept == ids[: len(kept)]
+        assert word in tokenizer.decode(kept)
+        assert word not in tokenizer.decode(kept[:-1])
+        assert stopped.finish == "stop"
+
     def test_the_last_token_of_the_context_can_be_sampled(self, engine, nano):
         full = request(1, CONTEXT - 1, max_tokens=1)
         assert_sampled_from(nano.model, full, answers(engine, [full])[0])
@@ -221,6 +251,19 @@ class FollowingContract(EngineContract):
             > 0.1
         )
 
+    def test_it_says_what_it_makes_of_tokens_it_did_not_sample(self, engine, nano, newer):
+        """The canary of new weights."""
+        ids = list(range(5, 40))
+        for version, served in enumerate((nano, newer), engine.version + 1):
+            engine.load_weights(served.weights(version))
+            with torch.inference_mode():
+                logits = served.model(torch.tensor([ids])).logits[0]
+            np.testing.assert_allclose(engine.logprobs(ids), next_logprobs(logits, ids), **CLOSE)
+
+    def test_weights_that_are_gone_are_said_to_be(self, engine, newer, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            engine.load_weights(Weights(engine.version + 1, 0, newer.digest, str(tmp_path / "pruned")))
+
     def test_the_same_weights_again_are_a_version_and_nothing_more(self, engine, nano, tmp_path):
         version = engine.version + 1
         engine.load_weights(Weights(version, 0, nano.digest, str(tmp_path / "never read")))
@@ -228,12 +271,13 @@ class FollowingContract(EngineContract):
 
     def test_damaged_weights_are_refused_and_the_old_ones_stay(self, engine, nano, newer, tmp_path):
         for file in newer.folder.iterdir():
-            (tmp_path / file.name).write_bytes(file.read_bytes())
+            if file.name != MANIFEST:  # else its bytes are looked at later
+                (tmp_path / file.name).write_bytes(file.read_bytes())
         with (tmp_path / "model.safetensors").open("r+b") as file:
             file.seek(-1, 2)
             file.write(b"x")
         version = engine.version
-        with pytest.raises(SpadeError, match="digest"):
+        with pytest.raises(WeightsError, match="its digest is not"):
             engine.load_weights(Weights(version + 1, version, newer.digest, str(tmp_path)))
         one = request(2)
         after = answers(engine, [one])[0]

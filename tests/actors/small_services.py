@@ -38,6 +38,7 @@ from spade.protocol import (
     Request,
     Response,
     Role,
+    Serving,
     SubmitEnvironment,
     SubmitPlays,
     Weights,
@@ -122,6 +123,8 @@ class SmallReplay:
                 return Plays(await self._lease(PlayLease, count, wait_s))
             case LeaseDesigns(count=count, wait_s=wait_s):
                 return Designs(await self._lease(DesignJob, count, wait_s))
+            case Serving():
+                return Done()
             case GetProgram(environment=environment):
                 self.fetched.append(environment)
                 found = self._programs.get(environment)
@@ -211,10 +214,12 @@ def says(tokenizer: Tokenizer, say: Callable[[str], str]) -> Callable[[Request],
 
 
 @asynccontextmanager
-async def process(run, role: Role, replay: Server, settings: config.Config) -> AsyncIterator[trio.CancelScope]:
+async def process(
+    run, role: Role, replay: Server, settings: config.Config, index: int = 0
+) -> AsyncIterator[trio.CancelScope]:
     """A real process's body, until the block ends; the scope is what SIGTERM cancels."""
     ready = trio.Event()
-    launch = Launch(f"{role}-0", role, config="", run="", replay=replay.address, bind="tcp://127.0.0.1:0")
+    launch = Launch(f"{role}-{index}", role, config="", run="", replay=replay.address, bind="tcp://127.0.0.1:0")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, launch, settings, ready.set)
         with trio.fail_after(10):

@@ -28,7 +28,7 @@ def tokenizer(tiny_checkpoint):
 @pytest.fixture
 def served(tiny_checkpoint):
     weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
-    return TorchEngine(weights, rows=4, context_tokens=64, dtype="float32", device="cpu")
+    return TorchEngine(weights, rows=4, context_tokens=64, kv_bytes=1 << 26, dtype="float32", device="cpu")
 
 
 def settings(url, deadline_s=10.0, **endpoint):

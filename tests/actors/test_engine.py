@@ -1,20 +1,25 @@
 """The torch engine samples what the model says: alone or in a crowd, across turns and across new weights."""
 
+import re
 from collections import Counter
+from functools import partial
 
+import msgspec
 import numpy as np
 import pytest
+import tokenizers
 import torch
 import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.engines.extents import SMALLEST, Extent, Extents, size_for
 from actors.engines.prefixes import Placement, Prefixes
-from actors.engines.sampling import sample, uniforms
+from actors.engines.sampling import sample, truncated, uniforms
 from actors.engines.slots import Chunk, arrange
 from actors.engines.torch import TorchEngine
 from spade.codec import pack_ids, unpack_floats, unpack_ids
-from spade.errors import ConfigError, RunError
+from spade.errors import ConfigError, WeightsError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import parameters_digest
 from spade.protocol import Generate, Weights
@@ -23,9 +28,11 @@ from tests.conftest import write_checkpoint, write_tokenizer
 VOCABULARY = 256
 
 
-def engine(folder, rows=8, context_tokens=256, version=1):
+def engine(folder, rows=8, context_tokens=256, version=1, kv_bytes=1 << 30):
     weights = Weights(version, 0, parameters_digest(folder), str(folder))
-    return TorchEngine(weights, rows=rows, context_tokens=context_tokens, dtype="float32", device="cpu")
+    return TorchEngine(
+        weights, rows=rows, context_tokens=context_tokens, kv_bytes=kv_bytes, dtype="float32", device="cpu"
+    )
 
 
 def requests(count, seed=0, longest=80, temperature=0.8):
@@ -97,9 +104,9 @@ def test_a_result_ends_at_the_end_token_or_at_its_limit(tiny_checkpoint):
 
 
 def test_alone_and_in_a_crowd_a_request_gets_the_same(tiny_checkpoint):
-    asked = list(requests(16))
-    crowd = run(engine(tiny_checkpoint), asked)
-    for index in (0, 7, 15):
+    asked = list(requests(32))
+    crowd = run(engine(tiny_checkpoint, rows=32), asked)
+    for index in (0, 7, 15, 31):
         alone = run(engine(tiny_checkpoint, rows=1), [asked[index]])[0]
         assert alone.ids == crowd[index].ids
         np.testing.assert_allclose(unpack_floats(alone.logprobs), unpack_floats(crowd[index].logprobs), atol=1e-5)
@@ -114,11 +121,66 @@ def test_other_seeds_give_other_tokens(tiny_checkpoint):
 def test_sampling_inverts_the_distribution():
     logits = torch.log(torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])).expand(1_000, 6)
     grid = (np.arange(1_000) + 0.5) / 1_000
-    ids, logprobs = sample(logits, torch.ones(1_000), grid)
+    ids, logprobs = sample(logits, [1.0] * 1_000, grid, [1.0] * 1_000, [0] * 1_000)
     assert Counter(ids) == {1: 500, 3: 300, 4: 200}
     assert logprobs[0] == pytest.approx(np.log(0.5), abs=1e-6)
-    ids, _ = sample(logits[:2], torch.ones(2), np.array([0.0, 1 - 2.0**-48]))
+    ids, _ = sample(logits[:2], [1.0] * 2, np.array([0.0, 1 - 2.0**-48]), [1.0] * 2, [0] * 2)
     assert ids == [1, 4], "a token of probability zero is never chosen, at either end"
+
+
+def test_a_cut_distribution_is_renormalised_and_the_rest_is_never_sampled():
+    logits = torch.log(torch.tensor([0.05, 0.4, 0.25, 0.2, 0.1])).expand(1_000, 5)
+    grid = (np.arange(1_000) + 0.5) / 1_000
+    ids, logprobs = sample(logits, [1.0] * 1_000, grid, [0.6] * 1_000, [0] * 1_000)
+    assert Counter(ids) == {1: 615, 2: 385}, "0.4 are too few, 0.65 hold 0.6"
+    assert logprobs[0] == pytest.approx(np.log(0.4 / 0.65), abs=1e-6)
+    ids, _ = sample(logits, [1.0] * 1_000, grid, [1.0] * 1_000, [3] * 1_000)
+    assert set(ids) == {1, 2, 3}
+    ids, _ = sample(logits, [1.0] * 1_000, grid, [0.9, 1.0] * 500, [1, 0] * 500)
+    assert set(ids[::2]) == {1}
+    assert set(ids[1::2]) == {0, 1, 2, 3, 4}
+
+
+def test_cutting_agrees_with_transformers():
+    logits = torch.randn(20, 300, generator=torch.Generator().manual_seed(0))
+    ours = truncated(logits.log_softmax(-1), torch.full((20,), 0.7), torch.full((20,), 40))
+    theirs = transformers.TopPLogitsWarper(0.7)(None, transformers.TopKLogitsWarper(40)(None, logits)).log_softmax(-1)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_logprobs_are_those_of_the_cut_distribution_at_its_temperature(tiny_checkpoint, plain):
+    request = Generate(pack_ids([5, 6, 7]), 30, 0.7, 3, top_p=0.8, top_k=10)
+    generated = run(engine(tiny_checkpoint), [request, *requests(5)])[0]
+    prompt, ids = unpack_ids(request.prompt), unpack_ids(generated.ids)
+    whole = torch.tensor(np.concatenate([prompt, ids]).astype(np.int64))
+    with torch.inference_mode():
+        logprobs = log_distribution(plain(whole[None]).logits[0, len(prompt) - 1 : -1], 0.7)
+    cut = truncated(logprobs, torch.full((len(ids),), 0.8), torch.full((len(ids),), 10))
+    expected = cut.gather(1, whole[len(prompt) :, None])[:, 0].numpy()
+    np.testing.assert_allclose(unpack_floats(generated.logprobs), expected, atol=1e-4)
+
+
+def test_a_stop_string_ends_a_sequence_and_is_part_of_it(tiny_checkpoint):
+    decode = partial(
+        tokenizers.Tokenizer.from_file(str(tiny_checkpoint / "tokenizer.json")).decode, skip_special_tokens=False
+    )
+    asked = list(requests(12))
+    free = run(engine(tiny_checkpoint), asked)
+    stopped = 0
+    for index, generated in free.items():
+        ids = unpack_ids(generated.ids).tolist()
+        texts = [decode(ids[: count + 1]) for count in range(len(ids))]
+        # Most random tokens are no text.
+        stop = re.sub("\N{REPLACEMENT CHARACTER}+.?", "", texts[-1][2:-2])[:1]
+        if not stop:
+            continue
+        bound = msgspec.structs.replace(asked[index], stop=("never said", stop))
+        found = run(engine(tiny_checkpoint), [bound])[0]
+        first = next(count for count, text in enumerate(texts) if stop in text)
+        assert unpack_ids(found.ids).tolist() == ids[: first + 1]
+        assert found.finish == "stop"
+        stopped += first + 1 < len(ids)
+    assert stopped > 2
 
 
 def test_uniforms_are_uniform_and_need_no_history():
@@ -145,16 +207,22 @@ def episode(engine, turns, rng, seed):
     return sampled
 
 
-def test_an_episode_extends_its_own_keys(tiny_checkpoint, plain, monkeypatch):
+def tokens_computed(engine, monkeypatch):
+    """A list that grows by the tokens of each forward."""
     computed = []
-    reuser = engine(tiny_checkpoint, rows=2)
-    forward_once = reuser._forward
+    forward_once = engine._forward
 
     def counted(plan):
         computed.append(sum(chunk.size for chunk in plan.chunks))
         return forward_once(plan)
 
-    monkeypatch.setattr(reuser, "_forward", counted)
+    monkeypatch.setattr(engine, "_forward", counted)
+    return computed
+
+
+def test_an_episode_extends_its_own_keys(tiny_checkpoint, plain, monkeypatch):
+    reuser = engine(tiny_checkpoint, rows=2)
+    computed = tokens_computed(reuser, monkeypatch)
     for request, generated in episode(reuser, 5, np.random.default_rng(0), 0):
         alone = run(engine(tiny_checkpoint), [request])[0]
         assert generated.ids == alone.ids
@@ -173,12 +241,38 @@ def test_a_shared_beginning_is_copied(tiny_checkpoint, plain):
     second = Generate(pack_ids([*common, 80, 81]), 10, 1.0, 2)
     sharer.submit(1, second)
     results = dict(sharer.step())
-    assert int(sharer._prefixes.filled[sharer._active[1].slot]) == 62
+    assert int(sharer._memory.prefixes.filled[sharer._active[1].slot]) == 62
     while sharer.busy:
         results.update(sharer.step())
     for index, request in enumerate((first, second)):
         expected = forward(plain, request, results[index])
         np.testing.assert_allclose(unpack_floats(results[index].logprobs), expected, atol=1e-4)
+
+
+def test_a_group_submitted_at_once_computes_its_prompt_once(tiny_checkpoint, plain, monkeypatch):
+    sharer = engine(tiny_checkpoint, rows=8)
+    computed = tokens_computed(sharer, monkeypatch)
+    asked = [Generate(pack_ids([*range(3, 103), 110 + index]), 1, 1.0, index) for index in range(8)]
+    results = run(sharer, asked)
+    assert sum(computed) == 101 + 7
+    for index, request in enumerate(asked):
+        expected = forward(plain, request, results[index])
+        np.testing.assert_allclose(unpack_floats(results[index].logprobs), expected, atol=1e-4)
+
+
+def test_who_waits_for_a_prompt_is_overtaken_and_goes_on_where_that_is_cancelled(tiny_checkpoint):
+    sharer = engine(tiny_checkpoint, rows=8)
+    sharer._pace = sharer._pace._replace(prompt_tokens=16)
+    common = list(range(3, 103))
+    for index, prompt in enumerate(([*common, 1], [*common, 2], [7, 8, 9])):
+        sharer.submit(index, Generate(pack_ids(prompt), 3, 1.0, index))
+    sharer.step()
+    assert (sharer.active, sharer.queued) == (2, 1)
+    sharer.cancel(0)
+    results = {}
+    while sharer.busy:
+        results.update(sharer.step())
+    assert results.keys() == {1, 2}
 
 
 def test_places():
@@ -249,10 +343,10 @@ def test_the_same_weights_again_are_a_version_and_nothing_more(tiny_checkpoint, 
 def test_damaged_weights_are_refused_and_the_old_ones_stay(tiny_checkpoint, tmp_path):
     damaged = write_checkpoint(tmp_path, seed=3)
     digest = parameters_digest(damaged)
-    with (damaged / "model.safetensors").open("ab") as file:
-        file.write(b"x")
+    parameters = damaged / "model.safetensors"
+    parameters.write_bytes(parameters.read_bytes()[:-1] + b"x")
     swapper = engine(tiny_checkpoint)
-    with pytest.raises(RunError, match="its digest is not"):
+    with pytest.raises(WeightsError, match="its digest is not"):
         swapper.load_weights(Weights(2, 1, digest, str(damaged)))
     assert run(swapper, list(requests(1)))[0].versions[0][0] == 1
 
@@ -260,14 +354,77 @@ def test_damaged_weights_are_refused_and_the_old_ones_stay(tiny_checkpoint, tmp_
 # ---------------------------------------------------------------- limits
 
 
-def test_keys_grow_to_the_context_and_no_further(tiny_checkpoint, plain):
+def test_sequences_grow_from_extent_to_extent(tiny_checkpoint, plain):
     grower = engine(tiny_checkpoint, rows=2, context_tokens=400)
     asked = [Generate(pack_ids([5] * 340), 60, 1.0, 1), Generate(pack_ids([6, 7]), 300, 1.0, 2)]
     results = run(grower, asked)
-    assert grower._cache.tokens == 400
     for index, request in enumerate(asked):
         expected = forward(plain, request, results[index])
         np.testing.assert_allclose(unpack_floats(results[index].logprobs), expected, atol=1e-4)
+
+
+TOKEN_BYTES = 2 * 2 * 2 * 8 * 4  # keys and values of 2 layers of 2 heads of 8 float32, as write_checkpoint has them
+
+
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_when_the_keys_are_full_all_is_sampled_all_the_same(tiny_checkpoint, contexts):
+    asked = [*requests(20, longest=120), Generate(pack_ids([9] * 30), 220, 1.0, 7)]
+    tight = engine(tiny_checkpoint, rows=8, kv_bytes=contexts * 256 * TOKEN_BYTES)
+    queued = []
+    results = run(tight, asked, lambda step: queued.append(tight.queued + tight.active))
+    roomy = run(engine(tiny_checkpoint), asked)
+    assert tight._memory.cache.token_bytes == TOKEN_BYTES
+    assert {index: generated.ids for index, generated in results.items()} == {
+        index: generated.ids for index, generated in roomy.items()
+    }
+    for index, generated in results.items():
+        expected = unpack_floats(roomy[index].logprobs)
+        np.testing.assert_allclose(unpack_floats(generated.logprobs), expected, atol=1e-4)
+
+
+def test_who_was_admitted_last_goes_back_to_the_queue(tiny_checkpoint):
+    tight = engine(tiny_checkpoint, rows=2, kv_bytes=256 * TOKEN_BYTES)
+    never = frozenset()
+    tight._end_ids = never
+    for index in range(2):
+        tight.submit(index, Generate(pack_ids([9 + index] * 100), 80, 1.0, index))
+    states = []
+    while tight.busy:
+        tight.step()
+        states.append((sorted(row.id for row in tight._active.values()), [row.id for row in tight._waiting]))
+    assert ([0, 1], []) in states
+    assert ([0], [1]) in states
+    assert ([1], [0]) not in states
+
+
+def test_keys_that_do_not_hold_one_sequence_are_refused(tiny_checkpoint):
+    with pytest.raises(ConfigError, match=r"engine.kv_bytes: 1000 do not hold one .* give 65536 or more"):
+        engine(tiny_checkpoint, kv_bytes=1_000)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 1_024)), max_size=200))
+def test_extents_never_overlap_and_come_together_again(orders):
+    extents, taken = Extents(4_096, 1_024), []
+    for take, number in orders:
+        if take:
+            extent = extents.take(size_for(number))
+            if extent is None:
+                assert extents.free < 4_096
+                continue
+            assert extent.size >= max(number, SMALLEST)
+            assert extent.start % extent.size == 0
+            assert extent.start + extent.size <= 4_096
+            assert all(extent.start >= o.start + o.size or o.start >= extent.start + extent.size for o in taken)
+            taken.append(extent)
+        elif taken:
+            extents.give(taken.pop(number % len(taken)))
+        assert extents.free + sum(extent.size for extent in taken) == 4_096
+    for extent in taken:
+        extents.give(extent)
+    assert [extents.take(1_024) for _ in range(5)] == [
+        *(Extent(start, 1_024) for start in range(0, 4_096, 1_024)),
+        None,
+    ]
 
 
 def test_long_prompts_are_computed_piece_by_piece(tiny_checkpoint, plain, monkeypatch):
@@ -292,6 +449,9 @@ def test_long_prompts_are_computed_piece_by_piece(tiny_checkpoint, plain, monkey
         (Generate(pack_ids([-1]), 1, 1.0, 0), "ids outside of the model's"),
         (Generate(pack_ids([3]), 1, 0.0, 0), "temperature must be at least"),
         (Generate(pack_ids([3]), 1, float("nan"), 0), "temperature must be at least"),
+        (Generate(pack_ids([3]), 1, 1.0, 0, top_p=0.0), "top_p must be in"),
+        (Generate(pack_ids([3]), 1, 1.0, 0, top_k=-1), "top_k at least 0"),
+        (Generate(pack_ids([3]), 1, 1.0, 0, stop=("a", "")), "an empty stop string"),
     ],
 )
 def test_what_can_never_be_served_is_refused(tiny_checkpoint, request_, reason):
@@ -366,20 +526,28 @@ def test_an_architecture_without_a_plain_cache_is_refused(tmp_path):
 # ---------------------------------------------------------------- grouping
 
 
+def chunk(slot, start, size):
+    return Chunk(slot, Extent(slot * 512, size_for(start + size)), start, size)
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60)), min_size=1, max_size=40),
     st.sampled_from([0, 2_048, 1 << 30]),
 )
 def test_groups_partition_the_chunks(sizes, spare):
-    chunks = [Chunk(slot, start, size) for slot, (start, size) in enumerate(sizes)]
+    chunks = [chunk(slot, start, size) for slot, (start, size) in enumerate(sizes)]
     groups = arrange(chunks, spare)
-    assert sorted(chunk for group in groups for chunk in group) == chunks
-    assert all([chunk.slot for chunk in group] == sorted(chunk.slot for chunk in group) for group in groups)
+    assert sorted(each for group in groups for each in group) == chunks
+    for group in groups:
+        assert [each.extent for each in group] == sorted(each.extent for each in group)
+        assert len({each.extent.size for each in group}) == 1
+        padded = len(group) * max(each.size for each in group) * max(each.end for each in group)
+        assert padded <= sum(each.size * each.end for each in group) + spare
     if spare == 1 << 30:
-        assert len(groups) == 1
+        assert len(groups) == len({each.extent.size for each in chunks})
 
 
 def test_like_goes_with_like():
-    decoding = [Chunk(slot, 100 + slot, 1) for slot in range(40)]
-    prompts = [Chunk(50, 0, 200), Chunk(51, 0, 198)]
+    decoding = [chunk(slot, 140 + slot, 1) for slot in range(40)]
+    prompts = [chunk(50, 0, 200), chunk(51, 0, 198)]
     assert [len(group) for group in arrange([*prompts, *decoding], 2_048)] == [40, 2]

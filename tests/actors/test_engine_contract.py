@@ -14,7 +14,9 @@ from tests.actors.engine_contract import CONTEXT, ROWS, EngineContract, Followin
 
 
 def torch_engine(nano):
-    return TorchEngine(nano.weights(1), rows=ROWS, context_tokens=CONTEXT, dtype="float32", device="cpu")
+    return TorchEngine(
+        nano.weights(1), rows=ROWS, context_tokens=CONTEXT, kv_bytes=1 << 28, dtype="float32", device="cpu"
+    )
 
 
 class TestTorch(FollowingContract):

@@ -2,6 +2,7 @@
 
 from contextlib import asynccontextmanager
 
+import msgspec
 import numpy as np
 import pytest
 import trio
@@ -11,7 +12,7 @@ from spade import config as configuration
 from spade.codec import pack_ids
 from spade.errors import BusError, RefusedError
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, GetStatus, Hello, Pulse, Ready, Weights
+from spade.protocol import PROTOCOL_VERSION, Generate, Generated, GetStatus, Hello, Overdue, Pulse, Ready, Weights
 from spade.transport import connect, serve
 from tests.conftest import write_checkpoint
 
@@ -166,9 +167,57 @@ async def test_forgets_what_a_peer_that_left_had_asked(tmp_path, tiny_checkpoint
             async with trio.open_nursery() as nursery, connect(address, hello, bus=config.bus) as leaver:
                 for seed in range(40):
                     nursery.start_soon(leaver.call, request(seed, tokens=100))
-                while (await replay.gauges()).get("rows_active", 0) < config.engine.rows:
+                while (await replay.gauges()).get("rows_active", 0) < config.engine.rows - 1:
                     pass
                 nursery.cancel_scope.cancel()
             while (gauges := await replay.gauges())["rows_active"] + gauges["queue"]:
                 pass
             assert isinstance(await caller.call(request(1)), Generated)
+
+
+async def test_what_is_overdue_is_given_up_and_says_where_its_time_went(tmp_path, tiny_checkpoint):
+    config, replies = settings(), []
+
+    async def ask(caller, seed):
+        replies.append(await caller.call(msgspec.structs.replace(request(seed, tokens=100), deadline_s=0.01)))
+
+    with trio.fail_after(DEADLINE_S):
+        async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (caller, replay):
+            async with trio.open_nursery() as nursery:
+                for seed in range(60):
+                    nursery.start_soon(ask, caller, seed)
+            late = [reply for reply in replies if isinstance(reply, Overdue)]
+            assert any(reply.sampled_s == 0 for reply in late)
+            assert all(reply.waited_s + reply.sampled_s > 0.01 for reply in late)
+            assert all(isinstance(reply, Generated | Overdue) for reply in replies)
+            while (gauges := await replay.gauges())["overdue"] < len(late):
+                pass
+            assert gauges["overdue"] == len(late)
+            while (gauges := await replay.gauges())["rows_active"] + gauges["queue"]:
+                pass
+            assert isinstance(await caller.call(request(1)), Generated)
+
+
+async def test_designs_that_fill_the_engine_let_turns_through(tmp_path, tiny_checkpoint):
+    """An agent's turn is answered while many designs still wait, and the other way round."""
+    config, ended = settings(), []
+
+    async def ask(caller, role, seed, tokens):
+        await caller.call(request(seed, tokens))
+        ended.append(role)
+
+    with trio.fail_after(DEADLINE_S):
+        async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (agent, replay):
+            hello = Hello(PROTOCOL_VERSION, configuration.digest(config), "designer", "designer-0", 2)
+            async with connect(f"ipc://{tmp_path}/engine", hello, bus=config.bus) as designer:
+                for first, second in ((designer, agent), (agent, designer)):
+                    async with trio.open_nursery() as nursery:
+                        for seed in range(16):
+                            nursery.start_soon(ask, first, "first", seed, 80)
+                        while (await replay.gauges()).get("queue", 0) < 5:
+                            pass
+                        await ask(second, "second", 5, 3)
+                        assert ended.count("first") < 13
+                    ended.clear()
+                gauges = await replay.gauges()
+                assert {"queue_agent", "queue_designer", "queue_s"} <= gauges.keys()

@@ -174,7 +174,7 @@ def change_meaning(run):
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (damage_weights, "do not have the digest"),
+        (damage_weights, "its digest is not"),
         (lose_weights, "the newest policy, version 8, is missing"),
         (damage_checkpoint, "step-7: is damaged"),
         (lose_checkpoints, "step 4 was acknowledged, the newest whole is 0"),

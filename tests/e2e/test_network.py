@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.engines.fetch import KEPT
 from replay.records import Play
 from replay.store import open_reader
 from spade.config import load
@@ -61,12 +62,15 @@ class Network:
     def space(self, host: str) -> str:
         return f"{self._mark}-{host}"
 
-    def command(self, host: str, *words: str) -> list[str]:
-        return ["ip", "netns", "exec", self.space(host), *SPADE, *words]
+    def command(self, host: str, *words: str, hidden: Path | None = None) -> list[str]:
+        """`spade` on that host, which sees nothing in the folder `hidden`."""
+        # Each `ip netns exec` has mounts of its own.
+        hide = [] if hidden is None else ["sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', str(hidden)]
+        return ["ip", "netns", "exec", self.space(host), *hide, *SPADE, *words]
 
-    def start(self, host: str, *words: str) -> subprocess.Popen[str]:
+    def start(self, host: str, *words: str, hidden: Path | None = None) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            self.command(host, *words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self.command(host, *words, hidden=hidden), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self._running.append(process)
         return process
@@ -120,6 +124,12 @@ class Run:
         done = subprocess.run(self._net.command("l", *order), check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
+    def far_engine(self) -> dict:
+        """Gauges of the engine that is not on the learner's host."""
+        engines = [process for process in self.status()["processes"] if process["role"] == "engine"]
+        (far,) = [engine for engine in engines if "@" in engine["name"]]
+        return far["gauges"]
+
     def finished(self) -> dict[str, Play]:
         """The plays whose end was acknowledged, by id."""
         if not (self.path / "store" / "data.mdb").exists():
@@ -163,7 +173,10 @@ def test_actor_hosts_join_lose_their_link_and_come_back(tmp_path: Path, loss_s: 
         up = net.start("l", "up", "--headless", "--run", str(run.path), *settings, *here)
         homes = {host: ["--run", str(tmp_path / host), "--set", f"bus.keys={keys / 'hosts' / host}"] for host in HOSTS}
         until(lambda: (run.path / "run.json").exists(), 60)
-        joined = {host: net.start(host, *join, *home) for host, home in homes.items()}
+        joined = {
+            "a": net.start("a", *join, *homes["a"]),
+            "b": net.start("b", *join, "--engines", "1", *homes["b"], hidden=run.path),
+        }
         until(lambda: len(run.hosts()) == 2, 60)
         grown, _ = run.hosts()
         run.scale(grown, agents=2)
@@ -181,6 +194,11 @@ def test_actor_hosts_join_lose_their_link_and_come_back(tmp_path: Path, loss_s: 
         finished = run.finished()
         assert all(finished[id].episode_return == play.episode_return for id, play in acknowledged.items())
         until(lambda: run.agents() == ["ready"] * 3, 30)
+        since = run.status()["policy_version"]
+        until(lambda: run.far_engine()["policy_version"] > since, 60)
+        assert run.far_engine()["canary_mismatch"] < 1e-3
+        fetched = [folder for folder in (tmp_path / "b" / "fetched").iterdir() if folder.is_dir()]
+        assert 0 < len([folder for folder in fetched if not folder.name.startswith(".")]) <= KEPT
 
         run.scale(grown, agents=1)
         until(lambda: sorted(run.agents()) == ["ready", "ready", "stopped"], 60)

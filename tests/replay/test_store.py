@@ -9,16 +9,21 @@ from pathlib import Path
 
 import lmdb
 import msgspec
+import numpy as np
 import pytest
 
 from replay.batches import batch, recorded
+from replay.contents import read_contents
 from replay.ledger import Ledger
 from replay.loading import load, open_run
 from replay.records import Counters, Job, Reject
 from replay.state import State
 from replay.store import FORMAT, Format, open_reader, open_store
+from replay.verify import problems
+from spade.codec import unpack_floats, unpack_mask
 from spade.errors import RunError
 from spade.protocol import LeaseDesigns, LeasePlays, Trajectory
+from tests.replay.kept_world import keep_world
 from tests.replay.replay_world import (
     SECRET,
     Pace,
@@ -147,6 +152,30 @@ def test_a_format_that_is_not_ours_is_refused_and_nothing_is_written(tmp_path):
         assert [key for key, _ in transaction.cursor()] == [b"meta"]
     with pytest.raises(RunError, match="no store can be read here"):
         open_reader(tmp_path / "nowhere").__enter__()
+
+
+def test_a_store_of_the_first_format_is_migrated_whole(tmp_path):
+    """It kept trajectories in their table, with a mask byte and a log-probability for every token."""
+    keep_world(tmp_path, 4)
+    with open_reader(tmp_path) as store:
+        before = {table: list(store.each(table)) for table in store.extents()}
+    with closing(lmdb.open(str(tmp_path), max_dbs=20)) as environment:
+        tables = {name: environment.open_db(name.encode()) for name in ("meta", "trajectories", "log")}
+        with environment.begin(write=True) as transaction:
+            transaction.drop(tables["log"])
+            for key, data in before["trajectories"]:
+                now = msgspec.msgpack.decode(data, type=Trajectory)
+                mask = unpack_mask(now)
+                logprobs = np.zeros(now.tokens, "<f4")
+                logprobs[mask == 1] = unpack_floats(now.logprobs)
+                old = ["Trajectory", now.ids, mask.tobytes(), logprobs.tobytes(), now.versions, now.temperature]
+                transaction.put(key.encode(), msgspec.msgpack.encode(old), db=tables["trajectories"])
+            transaction.put(b"format", msgspec.msgpack.encode(Format(1)), db=tables["meta"])
+    with pytest.raises(RunError, match="older format 1; resume the run once"):
+        open_reader(tmp_path).__enter__()
+    with open_store(tmp_path, "nosync") as store:
+        assert {table: list(store.each(table)) for table in store.extents()} == before
+        assert problems(read_contents(store)) == []
 
 
 def test_a_reader_in_another_process_sees_commits_while_the_writer_has_it(tmp_path):

@@ -23,6 +23,8 @@ def test_games_recipes_have_the_papers_numbers():
     assert (games.loss.clip_low, games.loss.clip_high, games.loss.cap) == (0.20, 0.28, 2.0)
     assert (games.design.max_tokens, games.play.max_turn_tokens, games.play.context_tokens) == (16384, 8192, 32768)
     assert config.load("games-8b").design.max_tokens == 20_000
+    assert (games.loss.kl, config.load("games-8b").loss.kl) == (0.0, 0.005)
+    assert (games.loss.kind, games.loss.aggregation, games.learner.schedule) == ("tis", "token", "constant")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,11 @@ def test_games_recipes_have_the_papers_numbers():
         ("play.win_return=1.5", "play.win_return"),
         ("bus.max_message_bytes=700_000", "bus.max_message_bytes"),
         ("bus.call_deadline_s=4000", "bus.call_deadline_s"),
+        ("loss.kind=ppo", "$.loss.kind"),
+        ("loss.mask_low=1.5", "loss.mask_low"),
+        ("loss.kl=-0.1", "loss.kl"),
+        ("learner.schedule=linear", "$.learner.schedule"),
+        ("learner.lr_min=1", "learner.lr_min"),
         ("replay.retain_bytes=-1", "replay.retain_bytes"),
     ],
 )
@@ -61,6 +68,13 @@ def test_a_bad_override_is_one_clear_line(override, says):
         config.load("nano", (override,))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_cosine_needs_steps_to_fall_over():
+    config.load("nano", ("learner.schedule=cosine", "learner.warmup_steps=8", "learner.schedule_steps=10"))
+    config.load("nano", ("learner.schedule=constant", "learner.warmup_steps=8", "learner.schedule_steps=9"))
+    with pytest.raises(ConfigError, match=r"learner\.schedule_steps: 9 leave nothing to fall over"):
+        config.load("nano", ("learner.schedule=cosine", "learner.warmup_steps=8", "learner.schedule_steps=9"))
 
 
 def test_overrides_are_typed_like_the_file():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from spade.checkpoints import resolve
-from spade.errors import ConfigError, RunError
+from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import load, parameters_digest, pick_device, publish
 
@@ -65,7 +65,7 @@ def test_changed_parameters_are_refused(tiny_checkpoint, tmp_path):
     load(folder, dtype="bfloat16", device=CPU, digest=digest)
     parameters = folder / "model.safetensors"
     parameters.write_bytes(parameters.read_bytes()[:-1] + b"\x01")
-    with pytest.raises(RunError, match="its digest is not"):
+    with pytest.raises(WeightsError, match="its digest is not"):
         load(folder, dtype="float32", device=CPU, digest=digest)
     parameters.unlink()
     with pytest.raises(RunError, match=r"model\.safetensors: No such file"):

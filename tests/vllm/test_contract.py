@@ -11,7 +11,7 @@ class TestVllm(FollowingContract):
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls, nano):
-        settings = Engine(kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1)
+        settings = Engine(kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
         engine = VllmEngine(nano.weights(1), settings, dtype="float32")
         yield engine
         engine.close()

@@ -18,7 +18,7 @@ from spade.tokens import Tokenizer
 
 TEMPERATURE = 1.0
 DESIGN_TOKENS, HINT_TOKENS, TURN_TOKENS = 256, 32, 24
-ROWS, CONTEXT_TOKENS = 64, 768
+ROWS, CONTEXT_TOKENS, KV_BYTES = 64, 768, 1 << 30
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,12 @@ class Checkpoint:
     def __init__(self, folder: Path, seed: int) -> None:
         self.tokenizer = Tokenizer.load(folder)
         self.engine = TorchEngine(
-            Weights(0, 0, "", str(folder)), rows=ROWS, context_tokens=CONTEXT_TOKENS, dtype="float32", device="cpu"
+            Weights(0, 0, "", str(folder)),
+            rows=ROWS,
+            context_tokens=CONTEXT_TOKENS,
+            kv_bytes=KV_BYTES,
+            dtype="float32",
+            device="cpu",
         )
         self.profile = NanoProfile()
         self.seed = seed

@@ -1,0 +1,191 @@
+"""Published weights on this host: the learner's folder where it is seen, else a copy that is fetched from the learner.
+
+A copy is made below the run directory of this host's actors, for all engines there. It is a draft until every tensor
+has its digest; what a broken link or a killed engine left of a draft is kept and fetched no more. Tensors that the
+newest copy here has already are taken from there.
+"""
+
+import fcntl
+import logging
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from spade import manifest
+from spade.checkpoints import resolve
+from spade.config import Bus
+from spade.errors import BusError, RefusedError, WeightsError
+from spade.manifest import MANIFEST, PARAMETERS, Manifest
+from spade.policy.canary import FILE as CANARY
+from spade.policy.model import copy_tokenizer
+from spade.protocol import GetWeights, Hello, Weights, WeightsPart
+from spade.transport import Client, connect
+
+PART_BYTES = 8 << 20
+KEPT = 2  # copies: the newest, and the one before for what did not change
+_DRAFT = ".draft-"
+
+log = logging.getLogger(__name__)
+
+
+class Shelf:
+    """Where an engine finds weights. `root` holds the copies, `model` is model.path.
+
+    fetched_bytes  over the bus, by this process
+    """
+
+    def __init__(self, replay: Client, hello: Hello, bus: Bus, root: Path, model: str) -> None:
+        self.fetched_bytes = 0
+        self._replay = replay
+        self._hello = hello
+        self._bus = bus
+        self._root = root
+        self._model = model
+
+    async def bring(self, weights: Weights) -> Weights | None:
+        """`weights` with the path they have on this host; None where they are retired already: newer ones will come."""
+        if (Path(weights.path) / PARAMETERS).is_file():
+            return weights
+        folder = self._root / weights.digest
+        with self._replay.waits.on("learner", f"weights of version {weights.version}"):
+            async with self._alone():
+                if not folder.is_dir() and not await self._fetch(weights.digest, folder):
+                    return None
+                os.utime(folder)
+                self._prune()
+        return msgspec.structs.replace(weights, path=str(folder))
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Hold the folder of copies against the other engines of this host."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        with (self._root / "lock").open("w") as file:
+            await trio.to_thread.run_sync(fcntl.flock, file, fcntl.LOCK_EX, abandon_on_cancel=True)
+            yield
+
+    async def _fetch(self, digest: str, folder: Path) -> bool:
+        """Make the copy, however often the link breaks. False where the learner has retired it."""
+        draft = self._root / f"{_DRAFT}{digest}"
+        draft.mkdir(exist_ok=True)
+        started, before = trio.current_time(), self.fetched_bytes
+        while True:
+            try:
+                async with connect(await self._learner(), self._hello, bus=self._bus) as learner:
+                    await self._fill(learner, digest, draft)
+                break
+            except RefusedError as error:
+                log.warning("%s", error)
+                shutil.rmtree(draft)
+                return False
+            except BusError as error:
+                log.warning("%s; fetching on from where it was", error)
+                await self._replay.wait_pulse()
+        copy_tokenizer(resolve(self._model), draft)
+        os.replace(draft, folder)
+        bytes_, seconds = self.fetched_bytes - before, trio.current_time() - started
+        log.info("weights %s: %.1f MB fetched in %.2f s", digest, bytes_ / 1e6, seconds)
+        return True
+
+    async def _learner(self) -> str:
+        """Where the learner serves its weights now."""
+        while True:
+            for peer in self._replay.pulse.peers:
+                if peer.role == "learner":
+                    return peer.address
+            await self._replay.wait_pulse()
+
+    async def _fill(self, learner: Client, digest: str, draft: Path) -> None:
+        """Fetch what the draft lacks. Raises BusError; WeightsError where the learner's files are not what they say."""
+        whole = {name: await self._file(learner, digest, name) for name in (MANIFEST, CANARY, "config.json")}
+        wanted = manifest.decode(whole[MANIFEST], digest)
+        for name, data in whole.items():
+            (draft / name).write_bytes(data)
+        file = draft / PARAMETERS
+        have = await trio.to_thread.run_sync(manifest.measure, draft) if file.exists() else {}
+        if not have:
+            await self._begin(learner, digest, file)
+        spans = manifest.spans(file)
+        if spans.keys() != wanted.keys():
+            raise WeightsError(f"the learner's {PARAMETERS} of {digest} holds other tensors than its manifest says")
+        have |= await trio.to_thread.run_sync(self._reuse, wanted, spans, have, file)
+        with file.open("r+b") as opened:
+            for start, end in _joined([spans[name] for name in wanted if have.get(name) != wanted[name]]):
+                while start < end:
+                    part = await self._part(learner, digest, PARAMETERS, start, end - start)
+                    start += await trio.to_thread.run_sync(os.pwrite, opened.fileno(), part.data, start)
+        try:
+            await trio.to_thread.run_sync(manifest.verify, draft, digest)
+        except WeightsError:
+            file.unlink()  # nothing of it can be trusted: begin anew
+            raise
+
+    async def _begin(self, learner: Client, digest: str, file: Path) -> None:
+        """Make the file at its full length, with its header alone. It appears at once, so a draft of it is whole."""
+        part = await self._part(learner, digest, PARAMETERS, 0, manifest.LENGTH_BYTES)
+        header = bytearray(part.data)
+        first = manifest.header_bytes(part.data)
+        while len(header) < first:
+            header += (await self._part(learner, digest, PARAMETERS, len(header), first - len(header))).data
+        new = file.with_suffix(".new")
+        with new.open("wb") as opened:
+            opened.write(header)
+            opened.truncate(part.size)
+        new.replace(file)
+
+    def _reuse(self, wanted: Manifest, spans: manifest.Spans, have: Manifest, file: Path) -> Manifest:
+        """Copy the tensors that did not change from the newest copy; returns them."""
+        copies = self._copies()
+        if not copies:
+            return {}
+        source = copies[-1]
+        old = msgspec.json.decode((source / MANIFEST).read_bytes(), type=Manifest)
+        places = manifest.spans(source / PARAMETERS)
+        same = {name: one for name, one in wanted.items() if old.get(name) == one != have.get(name)}
+        with (source / PARAMETERS).open("rb") as read, file.open("r+b") as write:
+            for name in same:
+                (start, end), (at, _) = places[name], spans[name]
+                while start < end:
+                    done = os.pwrite(write.fileno(), os.pread(read.fileno(), min(end - start, PART_BYTES), start), at)
+                    start, at = start + done, at + done
+        return same
+
+    async def _file(self, learner: Client, digest: str, name: str) -> bytes:
+        """A small file, whole."""
+        data, size = b"", 1
+        while len(data) < size:
+            part = await self._part(learner, digest, name, len(data), PART_BYTES)
+            data, size = data + part.data, part.size
+        return data
+
+    async def _part(self, learner: Client, digest: str, name: str, offset: int, count: int) -> WeightsPart:
+        part = await learner.call(GetWeights(digest, name, offset, min(count, PART_BYTES)))
+        if not isinstance(part, WeightsPart) or not part.data:
+            raise BusError(f"{learner.address}: the learner answered GetWeights with nothing of {name} at {offset}")
+        self.fetched_bytes += len(part.data)
+        return part
+
+    def _copies(self) -> list[Path]:
+        """Whole copies, the newest last."""
+        whole = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        return sorted(whole, key=lambda path: path.stat().st_mtime_ns)
+
+    def _prune(self) -> None:
+        """Delete the old copies, and drafts of what will not be asked for again."""
+        for path in [*self._copies()[:-KEPT], *self._root.glob(f"{_DRAFT}*")]:
+            shutil.rmtree(path)
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Byte ranges in order, with neighbours made one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and joined[-1][1] == start:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined

@@ -1,0 +1,64 @@
+"""Whether an engine samples from the weights it was told to: asked of the model itself, before its first token."""
+
+import logging
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.engines.base import Engine
+from spade.config import Config
+from spade.errors import WeightsError
+from spade.policy import canary
+from spade.policy.canary import Canary
+from spade.protocol import Weights
+
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
+
+log = logging.getLogger(__name__)
+
+
+class Swapped(NamedTuple):
+    """`weights` are in use; their canary is `off` by so many nats (None: they have none)."""
+
+    weights: Weights
+    off: float | None
+
+
+def tolerance(config: Config) -> float:
+    """How far the canary may be off, nats."""
+    chosen = config.engine.canary_tolerance
+    return TOLERANCE[config.model.dtype] if chosen is None else chosen
+
+
+def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
+    """Have the engine sample from `weights`; None where they are retired already. Raises WeightsError.
+
+    After an error the engine must not sample: its process ends, is started anew and loads everything again, and its
+    requests are asked elsewhere. `most`: see `compare`.
+    """
+    started = time.perf_counter()
+    try:
+        expected = canary.read(Path(weights.path))
+        engine.load_weights(weights)
+    except FileNotFoundError:
+        log.warning("policy version %d is gone before it was loaded; waiting for the next", weights.version)
+        return None
+    loaded = time.perf_counter()
+    off = compare(engine, weights, expected, most)
+    took, asked = 1e3 * (loaded - started), 1e3 * (time.perf_counter() - loaded)
+    log.info("policy version %d loaded in %.0f ms, canary off by %s in %.0f ms", weights.version, took, off, asked)
+    return Swapped(weights, off)
+
+
+def compare(engine: Engine, weights: Weights, expected: Canary | None, most: float) -> float | None:
+    """How far the engine is off the learner on the canary, nats. Raises WeightsError where that is over `most`."""
+    if expected is None:
+        log.warning("policy version %d was published without a canary: nothing to compare with", weights.version)
+        return None
+    off = canary.mismatch(expected, engine.logprobs(expected.ids))
+    if off > most:
+        raise WeightsError(
+            f"policy version {weights.version}: the canary is off by {off:.4g} nats, over {most:g} "
+            "(engine.canary_tolerance): the engine does not sample from the weights that the learner published"
+        )
+    return off

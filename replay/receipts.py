@@ -1,0 +1,42 @@
+"""Receipts: every sampled token names the weights that sampled it, by version and digest. Pure.
+
+What was sampled by weights that were never published is quarantined: kept apart, counted, never trained, and in no
+statistic. Its work is given back, to be done again.
+"""
+
+from replay.records import Quarantined
+from replay.state import State
+from spade.protocol import DIGEST_BYTES, Trajectory, Weights
+
+
+def note(state: State, weights: Weights) -> None:
+    """Weights were published."""
+    state.published[weights.version] = weights.digest
+
+
+def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
+    """What is wrong with the receipts of a trajectory, "" where nothing is. `published`: digest by version.
+
+    An engine that gives no receipts (an endpoint's) is judged by its versions alone.
+    """
+    for index, (version, _) in enumerate(trajectory.versions):
+        if version not in published:
+            return f"version {version} was never published"
+        digest = trajectory.digests[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)].hex()
+        if digest and digest != published[version]:
+            return f"weights {digest} were never published as version {version}"
+    return ""
+
+
+def quarantine(state: State, key: str, trajectory: Trajectory, holder: str, now: float) -> bool:
+    """Keep a trajectory apart where its receipts are flawed; False where they are sound.
+
+    `key` is that of one handing in: a message that is sent again is the same.
+    """
+    why = flaw(state.published, trajectory)
+    if why and key not in state.quarantine:
+        state.quarantine.add(key)
+        state.counters.quarantined += 1
+        state.counters.newest_quarantined = f"{key} of {holder}: {why}"
+        state.touch("quarantine", key, Quarantined(holder, why, now, trajectory))
+    return bool(why)

@@ -1,0 +1,146 @@
+"""What published parameters are made of: the digest of every tensor, and of all of them together. No torch here.
+
+FOLDER/model.safetensors   the parameters
+FOLDER/manifest.json       name, dtype, shape and blake2b-128 of each tensor
+
+The digest of the weights is blake2b-128 over the manifest's lines in the order of their names, in hex. So it names the
+parameters, not the layout of a file; two versions show which tensors differ; and each tensor can be checked alone.
+"""
+
+import hashlib
+import mmap
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from spade.errors import WeightsError
+from spade.protocol import DIGEST_BYTES
+
+PARAMETERS, MANIFEST = "model.safetensors", "manifest.json"
+LENGTH_BYTES = 8  # of a safetensors file, before its JSON header: how long that is
+
+
+class _Entry(msgspec.Struct):
+    """A tensor in the header of a safetensors file; offsets count from the header's end."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
+class Tensor(msgspec.Struct, frozen=True):
+    """One tensor: dtype as safetensors calls it, shape, blake2b-128 of its little-endian bytes in hex."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    digest: str
+
+
+Manifest = dict[str, Tensor]
+Spans = dict[str, tuple[int, int]]
+"""Name to the tensor's bytes, [first, last) of the file."""
+
+
+def digest_of(manifest: Manifest) -> str:
+    """The digest of the weights: 32 hexadecimal digits."""
+    lines = (f"{name} {one.dtype} {list(one.shape)} {one.digest}\n" for name, one in sorted(manifest.items()))
+    return hashlib.blake2b("".join(lines).encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def spans(file: Path) -> Spans:
+    """Where the tensors of a safetensors file lie. Raises WeightsError where it is none, OSError."""
+    return {name: (start, end) for name, (_, start, end) in _layout(file).items()}
+
+
+def header_bytes(data: bytes) -> int:
+    """How many bytes of a safetensors file come before its tensors, by its first LENGTH_BYTES."""
+    return LENGTH_BYTES + int.from_bytes(data, "little")
+
+
+def measure(folder: Path) -> Manifest:
+    """The manifest of the parameters as they are on disk, every byte read. Raises WeightsError, OSError."""
+    file = folder / PARAMETERS
+    layout = _layout(file)
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+
+        def hashed(name: str) -> Tensor:
+            entry, start, end = layout[name]
+            with memoryview(mapped) as whole, whole[start:end] as data:
+                digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
+            return Tensor(entry.dtype, entry.shape, digest)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
+            return dict(zip(layout, pool.map(hashed, layout), strict=True))
+
+
+def write(folder: Path) -> str:
+    """Measure the parameters of `folder` and write its manifest; returns the digest."""
+    manifest = measure(folder)
+    (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    return digest_of(manifest)
+
+
+def read(folder: Path, digest: str) -> Manifest:
+    """The manifest of the weights `digest` in `folder`: it has that digest, and the file has its tensors.
+
+    The bytes of the tensors are not looked at (`verify` does), unless the folder has no manifest. Raises WeightsError
+    where they are other weights, OSError where they are not there.
+    """
+    try:
+        manifest = decode((folder / MANIFEST).read_bytes(), digest)
+    except FileNotFoundError:
+        manifest = measure(folder)
+        if digest_of(manifest) != digest:
+            raise changed(folder, digest) from None
+    layout = {name: (entry.dtype, entry.shape) for name, (entry, _, _) in _layout(folder / PARAMETERS).items()}
+    if layout != {name: (one.dtype, one.shape) for name, one in manifest.items()}:
+        raise WeightsError(f"{folder / PARAMETERS}: holds other tensors than its manifest says")
+    return manifest
+
+
+def decode(data: bytes, digest: str) -> Manifest:
+    """The manifest in `data`. Raises WeightsError where it is not that of the weights `digest`."""
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise WeightsError(f"the manifest of weights {digest} cannot be read: {error}") from None
+    if digest_of(manifest) != digest:
+        raise WeightsError(f"a manifest of other weights ({digest_of(manifest)}) was found for weights {digest}")
+    return manifest
+
+
+def verify(folder: Path, digest: str) -> None:
+    """Read every byte. Raises WeightsError where the parameters are not those of `digest`, OSError."""
+    if digest_of(measure(folder)) != digest:
+        raise changed(folder, digest)
+
+
+def changed(folder: Path, digest: str) -> WeightsError:
+    """What there is to say of parameters whose digest is another one."""
+    return WeightsError(f"{folder / PARAMETERS}: its digest is not {digest}; it was changed or cut short")
+
+
+def _layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
+    """Tensors by name with their bytes, [first, last) of the file."""
+    with file.open("rb") as opened:
+        first = header_bytes(opened.read(LENGTH_BYTES))
+        size = os.fstat(opened.fileno()).st_size
+        try:
+            if first > size:
+                raise ValueError("it is cut short")
+            header = msgspec.json.decode(opened.read(first - LENGTH_BYTES), type=dict[str, msgspec.Raw])
+            header.pop("__metadata__", None)
+            entries = {name: msgspec.json.decode(raw, type=_Entry) for name, raw in header.items()}
+            layout = {
+                name: (entry, first + entry.data_offsets[0], first + entry.data_offsets[1])
+                for name, entry in entries.items()
+            }
+            if not all(first <= start <= end <= size for _, start, end in layout.values()):
+                raise ValueError("it is cut short")
+            if sum(end - start for _, start, end in layout.values()) != size - first:
+                raise ValueError("it has bytes of no tensor")
+        except (msgspec.DecodeError, ValueError) as error:
+            raise WeightsError(f"{file}: is no whole safetensors file ({error})") from None
+    return layout

@@ -1,0 +1,61 @@
+"""The canary: a few tokens whose log-probabilities learner and engine must agree on, whatever way the weights took.
+
+The learner writes what its model says of them beside the weights it publishes; an engine compares what it says itself
+once it has loaded them, before it samples.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor
+
+from spade.errors import WeightsError
+from spade.policy.logprobs import log_distribution
+
+FILE = "canary.json"
+_TOKENS = 8  # a forward of so few costs an engine little more than a decode step
+_STRIDE = 7_919  # a prime, so that the tokens are spread over any vocabulary
+
+
+class Canary(msgspec.Struct, frozen=True):
+    """`logprobs` of ids[1:], each given those before it, at temperature 1, in nats."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+
+
+def write(model: Any, folder: Path) -> None:
+    """Ask `model`, a Hugging Face causal language model, and keep its answer in `folder`."""
+    vocabulary = model.config.get_text_config().vocab_size
+    ids = [(index + 1) * _STRIDE % vocabulary for index in range(_TOKENS)]
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False).logits[0]
+    (folder / FILE).write_bytes(msgspec.json.encode(Canary(tuple(ids), tuple(next_logprobs(logits, ids)))))
+
+
+def read(folder: Path) -> Canary | None:
+    """The canary of published weights; None where the folder has none (a checkpoint that no learner published)."""
+    try:
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=Canary)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise WeightsError(f"{folder / FILE}: cannot be read: {error}") from None
+
+
+def next_logprobs(logits: Tensor, ids: Sequence[int]) -> list[float]:
+    """Log-probabilities of ids[1:], float32, in nats. logits: (tokens, vocabulary) of a forward over `ids`."""
+    chosen = torch.tensor(ids[1:], device=logits.device)[:, None]
+    found: list[float] = log_distribution(logits[:-1], 1.0).gather(-1, chosen)[:, 0].tolist()
+    return found
+
+
+def mismatch(canary: Canary, found: Sequence[float]) -> float:
+    """Mean absolute difference from the learner's log-probabilities, nats; infinite where one is no number."""
+    differences = [abs(mine - theirs) for mine, theirs in zip(found, canary.logprobs, strict=True)]
+    mean = sum(differences) / len(differences)
+    return mean if math.isfinite(mean) else math.inf

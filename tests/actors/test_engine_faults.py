@@ -1,0 +1,84 @@
+"""Two engines share what is asked, and where one leaves in the middle of it the other takes over."""
+
+import pytest
+import trio
+
+from actors.engines import server as engine_server
+from actors.pool import Pool, open_pool
+from actors.session import OverdueError, Session
+from spade import config
+from spade.codec import pack_ids
+from spade.policy.model import parameters_digest
+from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Weights
+from spade.transport import connect
+from tests.actors.small_services import SmallReplay, process, service, small_replay
+
+SETTINGS = config.load("nano", ("bus.heartbeat_s=0.1", "engine.rows=4"))
+HELLO = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "agent", "agent-0", 0)
+ASKED = [Generate(pack_ids([9, 8, 3 + index]), 150, 1.0, index) for index in range(16)]
+
+
+async def all_of(pool: Pool) -> dict[int, Generated]:
+    """The answers, by seed."""
+    answers = {}
+
+    async def ask(request):
+        answers[request.seed] = await pool.call(request, 60)
+
+    async with trio.open_nursery() as nursery:
+        for request in ASKED:
+            nursery.start_soon(ask, request)
+    return answers
+
+
+async def test_an_engine_may_leave_in_the_middle_and_nothing_is_lost(tiny_checkpoint):
+    small = SmallReplay()
+    small.weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
+    with trio.fail_after(60):
+        async with (
+            small_replay(small, SETTINGS) as replay,
+            process(engine_server.run, "engine", replay, SETTINGS, 1),
+            connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
+            open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
+        ):
+            assert await pool.available(10)
+            expected = await all_of(pool)
+            async with trio.open_nursery() as nursery:
+                leave = await nursery.start(another, replay)
+                while sum(each.connected for each in pool._services.values()) < 2:
+                    await client.wait_pulse()
+                nursery.start_soon(leaves_under_load, leave, pool, replay, client)
+                found = await all_of(pool)
+                assert leave.cancel_called, "it left before all was answered"
+    assert {seed: answer.ids for seed, answer in found.items()} == {s: answer.ids for s, answer in expected.items()}
+
+
+async def another(replay, task_status):
+    """An engine that may be cancelled."""
+    async with process(engine_server.run, "engine", replay, SETTINGS, 0) as scope:
+        task_status.started(scope)
+        await trio.sleep_forever()
+
+
+async def leaves_under_load(leave, pool, replay, client):
+    """Cancel the engine once both have much to do and it says that it is sampling."""
+    (name,) = [peer for peer, hello in replay.peers.items() if hello.name == "engine-0"]
+    while not (
+        all(service.users > 4 for service in pool._services.values())
+        and replay.heartbeats[name].gauges.get("rows_active", 0)
+    ):
+        await client.wait_pulse()
+    leave.cancel()
+
+
+async def test_what_no_engine_sampled_in_time_is_an_error_of_its_own():
+    small = SmallReplay()
+    async with (
+        small_replay(small, SETTINGS) as replay,
+        service("engine", "engine-0", replay, SETTINGS, lambda _: Overdue(50.0, 10.25)),
+        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
+        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as engines,
+    ):
+        session = Session(SETTINGS, None, None, None, engines, None, None, trio.Event())
+        with pytest.raises(OverdueError, match=r"= 60 s: 50\.0 s in its queue, 10\.2 s being sampled"):
+            await session.generate(pack_ids([3]), 5, 1.0, 1)

@@ -1,0 +1,249 @@
+"""Asynchronous against synchronous: the same code and the same budget. Synchronous is lag bound 0 and no overlap.
+
+    python -m tests.bench.overlap simulated [--steps 12] [--out overlap.json]
+    python -m tests.bench.overlap nano [--minutes 3] [--out overlap.json]
+
+`simulated` stands for a GPU that samples and one that trains: a turn takes a log-normal time (sigma 1), a step a fixed
+one, a tenth more than sampling a batch takes with all episodes in flight busy. Replay service, agent and
+env-runner are the real processes; designs are handed in after the time of a turn, new weights are in use at once.
+`nano` is `spade up` on this machine, where sampling and training share the cores. The first steps, which fill the pipe,
+do not count.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+import trio
+
+from actors.leasing import keep_busy
+from replay.client import ReplayClient
+from spade.checkpoints import NANO
+from spade.codec import pack_floats, pack_ids
+from spade.config import Config, digest, dump, load
+from spade.process import Launch
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    Batch,
+    DesignJob,
+    Generate,
+    Generated,
+    Hello,
+    Role,
+    StepMetrics,
+    SubmitEnvironment,
+    Trajectory,
+)
+from spade.supervise import supervise
+from spade.tokens import Tokenizer
+from spade.transport import Incoming, Server, connect, serve
+
+MODES = {
+    "asynchronous": ("learner.agent_lag=4", "learner.designer_lag=12"),
+    "synchronous": ("learner.agent_lag=0", "learner.designer_lag=3"),
+}
+WARM = 3  # steps
+TURNS, TURN_S = 4, 0.5  # of an episode; median of a turn
+SLOTS, GROUP, CHUNKS, BATCH, IN_FLIGHT = 16, 8, 4, 64, 64
+PROGRAM = f"""
+class CoinEnv:
+    def __init__(self, max_turns={TURNS}):
+        self.left = {TURNS}
+        self.win = 0.0
+
+    def reset(self, seed):
+        self.win = float(seed & 1)
+        return "Go on.", {{}}
+
+    def step(self, action):
+        self.left -= 1
+        return "Go on.", 0.0 if self.left else self.win, not self.left, False, {{}}
+
+    def solution(self):
+        return ["1"] * self.left
+
+    def close(self):
+        pass
+"""
+
+
+def step_s() -> float:
+    """A learner step: a tenth more than sampling a batch and its share of hinted twins takes with all in flight."""
+    episode_s = TURNS * TURN_S * math.exp(0.5)
+    return 1.1 * BATCH * (1 + 1 / CHUNKS) * episode_s / IN_FLIGHT
+
+
+def settings(mode: str) -> Config:
+    return load("nano", (
+        *MODES[mode], f"design.active_environments={SLOTS}", f"design.round_jobs={SLOTS}", "design.active_skills=1",
+        f"play.group_size={GROUP}", f"play.window_chunks={CHUNKS}", f"learner.batch_sequences={BATCH}",
+        f"actors.episodes_in_flight={IN_FLIGHT}", f"play.max_turns={TURNS}", "play.lease_s=600", "design.lease_s=600",
+        "play.window_deadline_s=3600", "play.chunk_wait_s=3600",
+    ))  # fmt: skip
+
+
+# ---------------------------------------------------------------- simulated
+
+
+class Engine:
+    """Takes the time of a turn and says the same thing every time, at the version that was newest when it began."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.version = 1
+        self._said = [*tokenizer.encode("\\boxed{1}"), *tokenizer.end_ids]
+
+    async def run(self, server: Server) -> None:
+        async with trio.open_nursery() as nursery:
+            while True:
+                nursery.start_soon(self._turn, server, await server.receive())
+
+    async def _turn(self, server: Server, incoming: Incoming) -> None:
+        request = incoming.message
+        assert isinstance(request, Generate)
+        version, count = self.version, len(self._said)
+        await trio.sleep(turn_s(request.seed))
+        said = pack_ids(self._said), pack_floats([-0.5] * count)
+        await server.reply(incoming, Generated(*said, ((version, count),), "stop"))
+
+
+def turn_s(seed: int) -> float:
+    return TURN_S * math.exp(random.Random(seed).gauss(0.0, 1.0))
+
+
+async def designs(replay: ReplayClient, engine: Engine) -> None:
+    """A designer that needs one turn for a program."""
+
+    async def lease(count: int) -> tuple[DesignJob, ...]:
+        return await replay.lease_designs(count, 5.0)
+
+    async def design(job: DesignJob) -> None:
+        version = engine.version
+        await trio.sleep(turn_s(job.sampler))
+        said = Trajectory(pack_ids([1, 2]), (1, 1), pack_floats([-1.0]), ((version, 1),), 1.0)
+        texts = ("document", "CoinEnv", PROGRAM, "")
+        await replay.submit_environment(SubmitEnvironment(job.id, job.lease, 1, *texts, True, "Go on.", said))
+
+    await keep_busy(SLOTS, SLOTS, lease, design, trio.Event())
+
+
+async def learn(replay: ReplayClient, engine: Engine, steps: int) -> dict[str, float]:
+    """Steps of a fixed length; how the time went between the end of the warm steps and that of the last."""
+    waits, trained = [], 0
+    began = trio.current_time()
+    for step in range(1, WARM + steps + 1):
+        if step == WARM + 1:
+            began, waits, trained = trio.current_time(), [], 0
+        asked = trio.current_time()
+        while not isinstance(batch := await replay.take_batch(step, 60.0), Batch):
+            pass
+        waits.append(trio.current_time() - asked)
+        trained += sum(len(group.trajectories) for group in batch.groups)
+        await trio.sleep(step_s())
+        engine.version = (await replay.publish(step, f"{step:032x}", "/simulated", StepMetrics())).version
+    seconds = trio.current_time() - began
+    status = await replay.status()
+    assert status.voids == 0, "the program has a fault"
+    return {
+        "seconds_a_step": seconds / steps, "trained_per_s": trained / seconds, "learner_idle": sum(waits) / seconds,
+        "wasted": status.wasted_share, "lag": status.lag_mean or 0.0,
+    }  # fmt: skip
+
+
+async def simulate(mode: str, steps: int, root: Path) -> dict[str, float]:
+    config = settings(mode)
+    (root / "config.toml").write_text(dump(config))
+    at, mine = f"ipc://{root}/replay", f"ipc://{root}/engine"
+    orders = {"config": str(root / "config.toml"), "run": str(root), "replay": at}
+
+    def hello(role: Role, name: str, address: str | None = None) -> Hello:
+        return Hello(PROTOCOL_VERSION, digest(config), role, name, os.getpid(), address)
+
+    async with supervise(config.supervise, root / "logs") as supervisor:
+        await supervisor.add(Launch("replay", "replay", bind=at, **orders))
+        async with (
+            serve(mine, digest=digest(config), bus=config.bus) as server,
+            connect(at, hello("engine", "engine-0", mine), bus=config.bus),
+            connect(at, hello("learner", "learner"), bus=config.bus) as learner,
+            connect(at, hello("designer", "designer-0"), bus=config.bus) as designer,
+            trio.open_nursery() as nursery,
+        ):
+            engine, deadline_s = Engine(Tokenizer.load(NANO)), config.bus.call_deadline_s
+            learning, designing = ReplayClient(learner, deadline_s), ReplayClient(designer, deadline_s)
+            await learning.publish(0, f"{0:032x}", "/simulated", StepMetrics())
+            await supervisor.add(Launch("env-runner-0", "env-runner", bind=f"ipc://{root}/runner", **orders))
+            await supervisor.add(Launch("agent-0", "agent", **orders))
+            nursery.start_soon(engine.run, server)
+            nursery.start_soon(designs, designing, engine)
+            found = await learn(learning, engine, steps)
+            nursery.cancel_scope.cancel()
+    return found
+
+
+def simulated(mode: str, steps: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        return trio.run(simulate, mode, steps, Path(folder))
+
+
+# ---------------------------------------------------------------- nano
+
+
+def nano(mode: str, minutes: float) -> dict[str, float]:
+    """`spade up` for so long."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [word for setting in MODES[mode] for word in ("--set", setting)]
+        command = [sys.executable, "-m", "spade.app.cli", "up", "--headless", "--run", folder, "--for", f"{minutes}m"]
+        subprocess.run([*command, *words], check=True, stdout=subprocess.DEVNULL)
+        lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
+    rows = [row for line in lines if (row := json.loads(line))["kind"] == "step"]
+    first, last, counted = rows[WARM - 1], rows[-1], rows[WARM:]
+    seconds = last["time"] - first["time"]
+    trained = sum(row["agent_sequences"] + row["designer_sequences"] for row in counted)
+    return {
+        "seconds_a_step": seconds / len(counted), "trained_per_s": trained / seconds,
+        "learner_idle": sum(row["wait_s"] for row in counted) / seconds, "wasted": last["wasted_share"],
+        "lag": fmean(row["lag_mean"] for row in counted),
+    }  # fmt: skip
+
+
+def table(results: dict[str, dict[str, float]]) -> str:
+    rows = {
+        "s a step": ("seconds_a_step", ".2f"), "sequences trained /s": ("trained_per_s", ".1f"),
+        "learner idle": ("learner_idle", ".1%"), "wasted": ("wasted", ".1%"), "mean lag, versions": ("lag", ".2f"),
+    }  # fmt: skip
+    lines = [f"{'':<22}" + "".join(f"{mode:>16}" for mode in results)]
+    lines += [
+        f"{row:<22}" + "".join(f"{one[key]:>16{form}}" for one in results.values()) for row, (key, form) in rows.items()
+    ]
+    faster = results["asynchronous"]["trained_per_s"] / results["synchronous"]["trained_per_s"]
+    return "\n".join([*lines, f"asynchronous trains {faster:.2f} times the sequences"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("simulated", "nano"))
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    run: Callable[[str], dict[str, float]] = (
+        partial(nano, minutes=arguments.minutes)
+        if arguments.what == "nano"
+        else partial(simulated, steps=arguments.steps)
+    )
+    results = {mode: run(mode) for mode in MODES}
+    print(table(results))
+    if arguments.out:
+        arguments.out.write_text(json.dumps({arguments.what: results}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,189 @@
+"""What the store costs as it grows, how fast batches are sampled from it, and how long the service takes to start.
+
+    python -m tests.bench.store [--most 1000000] [--rounds 200] [--out store.json]
+
+One real ledger and store live through a run of plays of 200 tokens: designs, leases, messages of 64 plays, batches,
+publications, checkpoints. At 10^3, 10^4 … trajectories the next requests are timed, each with its commit ("nosync", so
+that the disk is not what is measured); then batches of the run are sampled in random order, against a bare cursor
+over the same bytes; then the service is started over it. Prints medians.
+"""
+
+import argparse
+import json
+import os
+import random
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import lmdb
+import trio
+
+from replay.batches import packed_batch
+from replay.ledger import Ledger
+from replay.loading import open_run
+from replay.records import BatchRecord
+from replay.store import Store, open_reader, open_store
+from replay.training import batch_key
+from spade.codec import decode_request, encode
+from spade.config import Config, digest, dump, load
+from spade.process import Launch
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    Checkpointed,
+    Hello,
+    LeaseDesigns,
+    LeasePlays,
+    Request,
+    SubmitPlays,
+    TakeBatch,
+)
+from spade.supervise import supervise
+from spade.transport import connect
+from tests.bench.ingest import ended, stored_bytes, trajectory
+from tests.replay.replay_world import environment, weights
+
+TOKENS = 200
+TOGETHER = 64  # plays of a lease and of a message
+SETTINGS = (
+    "replay.durability=nosync", "design.active_environments=12", "design.round_jobs=12", "play.group_size=64",
+    "play.window_chunks=2", "learner.batch_sequences=128", "learner.agent_lag=1000", "learner.designer_lag=1000",
+    "play.lease_s=1e6", "play.window_deadline_s=1e6", "learner.group_deadline_s=1e6", "design.round_deadline_s=1e6",
+    "design.lease_s=1e6",
+)  # fmt: skip
+
+
+class Run:
+    """The loop of a run without its bus: every request takes effect and is committed, as the service does."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self.store = store
+        self.ledger = Ledger(open_run(store, config).state)
+        self.trajectories = 0
+        self.timed: dict[str, list[float]] = {}
+        self._said = trajectory(TOKENS)
+        self.ask("publish", weights(0))
+
+    def ask(self, kind: str, request: Request) -> object:
+        """Serve an encoded request and time it, to the commit; a batch, to the bytes of its answer."""
+        data = encode(request)
+        began = time.perf_counter()
+        answer = self.ledger.apply(decode_request(data), "agent/1", 0.0, 0)
+        self.ledger.advance(0.0)
+        self.store.commit(self.store.encode(self.ledger.state.changes()))
+        if isinstance(answer, BatchRecord):
+            encode(packed_batch(self.store, answer))
+        if answer is not None:
+            self.timed.setdefault(kind, []).append(time.perf_counter() - began)
+        return answer
+
+    def turn(self) -> None:
+        """Designs for free slots, one lease of plays, their end in one message, and a learner step if there is one."""
+        version = self.ledger.state.version
+        if jobs := self.ask("lease designs", LeaseDesigns(12, 0.0)):
+            for job in jobs.jobs:
+                self.ask("design", environment(job, version))
+        if leased := self.ask("lease", LeasePlays(TOGETHER, 0.0)):
+            plays = tuple(ended(play.id, self._said, float(i % 2)) for i, play in enumerate(leased.plays))
+            self.ask("ingest", SubmitPlays(plays))
+            self.trajectories += len(plays)
+        step = self.ledger.state.counters.taken_step + 1
+        if self.ask("take batch", TakeBatch(step, 0.0)):
+            self.ask("publish", weights(step))
+            self.ask("checkpoint", Checkpointed(step))
+
+
+def growth(run: Run, most: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Median ms of the requests that come next, by how many trajectories there are."""
+    table, size = {}, 1_000
+    while size <= most:
+        while run.trajectories < size:
+            run.turn()
+        run.timed.clear()
+        while len(run.timed.get("ingest", ())) < rounds:
+            run.turn()
+        table[f"{size:,}"] = {kind: 1000 * median(run.timed[kind]) for kind in ("ingest", "lease", "take batch")}
+        print(f"{size:>10,}", *(f"{kind} {value:.3f} ms" for kind, value in table[f"{size:,}"].items()), flush=True)
+        size *= 10
+    return table
+
+
+def sampling(path: Path, rounds: int) -> dict[str, float]:
+    """MB/s of recorded batches read and encoded as they are sent, and of a cursor over the same bytes."""
+    rates: dict[str, list[float]] = {"ours MB/s": [], "cursor MB/s": []}
+    with open_reader(path) as store:
+        steps = len(store.scan("batches", BatchRecord))
+        order = random.Random(1)
+        for _ in range(rounds):
+            record = store.get("batches", batch_key(order.randrange(steps) + 1), BatchRecord)
+            assert record is not None
+            began = time.perf_counter()
+            size = len(encode(packed_batch(store, record)))
+            rates["ours MB/s"].append(size / (time.perf_counter() - began) / 1e6)
+            keys = [member.trajectory.encode() for group in record.groups for member in group.members]
+            rates["cursor MB/s"].append(walked(store, keys))
+    figures = {name: median(values) for name, values in rates.items()}
+    return figures | {"of the cursor": figures["ours MB/s"] / figures["cursor MB/s"]}
+
+
+def walked(store: Store, keys: list[bytes]) -> float:
+    """MB/s of a bare cursor that is put on each value of the log in turn."""
+    environment: lmdb.Environment = store._environment
+    index, log = environment.open_db(b"trajectories", create=False), environment.open_db(b"log", create=False)
+    with environment.begin() as transaction:
+        places = [transaction.get(key, db=index)[:8] for key in keys]
+        began = time.perf_counter()
+        with transaction.cursor(db=log) as cursor:
+            values = [cursor.get(place) for place in places]
+        return sum(map(len, values)) / (time.perf_counter() - began) / 1e6
+
+
+async def start(run: Path, config: Config) -> dict[str, float]:
+    """Seconds from starting the service's process to its first answer, and those that opening the run takes of them."""
+    address = f"ipc://{run}/replay.sock"
+    hello = Hello(PROTOCOL_VERSION, digest(config), "observer", "bench", os.getpid())
+    began = time.perf_counter()
+    async with supervise(config.supervise, run / "logs") as supervisor:
+        await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
+        async with connect(address, hello, bus=config.bus):
+            answered = time.perf_counter() - began
+    began = time.perf_counter()
+    with open_store(run / "store", "nosync") as store:
+        open_run(store, config)
+        opened = time.perf_counter() - began
+    return {"first answer s": answered, "run opened s": opened}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--most", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--out", type=Path, default=Path("store.json"))
+    arguments = parser.parse_args()
+    config = load("nano", SETTINGS)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        (path / "config.toml").write_text(dump(config))
+        with open_store(path / "store", "nosync") as store:
+            run = Run(store, config)
+            table = growth(run, arguments.most, arguments.rounds)
+        sizes = {kind: [row[kind] for row in table.values()] for kind in ("ingest", "lease", "take batch")}
+        figures = {
+            "ms": table,
+            "dearest over cheapest": {kind: max(values) / min(values) for kind, values in sizes.items()},
+            "sampling": sampling(path / "store", arguments.rounds),
+            "start": trio.run(start, path, config),
+            "store": {
+                "trajectories": run.trajectories,
+                "bytes/token": stored_bytes(path / "store") / (run.trajectories * TOKENS),
+            },
+        }
+    arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
+    for name, row in figures.items():
+        if name != "ms":
+            print(name, *(f"  {key:<28}{value:10.3g}" for key, value in row.items()), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""New weights in a running engine, against one copy of the same bytes in memory.
+
+    python -m tests.bench.swap [--rounds 9] [--parameters 1 100] [--running 8] [--out swap.json]
+
+A real engine process serves `--running` long sequences, again and again. A round announces other weights, as the replay
+service does, and waits for the engine's receipt that it samples from them (`in use`; their first token comes a decode
+step later) and for the first request of a single token, one sent after the other, that they answered (`at a caller`).
+The two sets of weights are published by the learner's code and change places. Interleaved with the rounds: one copy of
+the same bytes between two buffers. `stall` is taken from inside an engine in this process: how much longer the running
+sequences wait between two tokens where a swap lies between. Medians; sizes in millions of parameters, float32.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+
+import torch
+import trio
+from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
+
+from actors.engines import receipts
+from actors.engines.torch import TorchEngine
+from learner import weights as learner
+from spade.checkpoints import NANO
+from spade.codec import pack_ids
+from spade.config import Config, digest, dump, load
+from spade.process import Launch
+from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Serving, Weights
+from spade.supervise import supervise
+from spade.transport import Client, Server, connect, serve
+
+TOKENS = 200  # of a running sequence
+SHAPES = {1: (128, 3, 384), 10: (320, 8, 1_024), 100: (768, 11, 3_072)}
+"""Millions of parameters to width, layers and width of the feed-forward part."""
+
+
+def model(millions: int) -> Qwen3ForCausalLM:
+    """A random model with the nano tokenizer's vocabulary; it hardly ever ends a sequence by itself."""
+    width, layers, inner = SHAPES[millions]
+    shape = Qwen3Config(
+        vocab_size=8_192, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
+        num_attention_heads=width // 64, num_key_value_heads=max(width // 256, 1), head_dim=64,
+        max_position_embeddings=512, tie_word_embeddings=True, eos_token_id=0,
+    )  # fmt: skip
+    made = Qwen3ForCausalLM(shape).eval()
+    made.generation_config = GenerationConfig(eos_token_id=0, pad_token_id=0)
+    return made
+
+
+@torch.no_grad()
+def publish_two(millions: int, root: Path) -> tuple[list[Weights], int]:
+    """Two sets of weights of one model, all tensors different, and their bytes."""
+    torch.manual_seed(0)
+    made, published = model(millions), []
+    for version in (1, 2):
+        for parameter in made.parameters():
+            parameter.add_(0.01 * torch.randn(parameter.shape))
+        named, folder = learner.publish(made, "float32", NANO, root)
+        published.append(Weights(version, version - 1, named, str(folder)))
+    return published, (Path(published[0].path) / "model.safetensors").stat().st_size
+
+
+class Copy:
+    """One copy of so many bytes in memory, from one buffer to another."""
+
+    def __init__(self, size: int) -> None:
+        self._from, self._to = torch.randn(size // 4), torch.zeros(size // 4)
+
+    def ms(self) -> float:
+        began = time.perf_counter()
+        self._to.copy_(self._from)
+        return 1e3 * (time.perf_counter() - began)
+
+
+# ---------------------------------------------------------------- a real engine process
+
+
+class Load:
+    """Sequences that are always running; what came of them."""
+
+    def __init__(self, engine: Client) -> None:
+        self._engine = engine
+        self.ended = self.lost = self.mixed = 0
+
+    async def keep_running(self, seed: int) -> None:
+        while True:
+            seed += 1_000
+            answer = await self._engine.call(Generate(pack_ids([5, 6, 7]), TOKENS, 1.0, seed))
+            whole = isinstance(answer, Generated) and (answer.finish == "stop" or len(answer.ids) == 4 * TOKENS)
+            self.ended += 1
+            self.lost += not whole
+            self.mixed += isinstance(answer, Generated) and len(answer.versions) > 1
+
+
+class Receipts:
+    """The little that an engine asks of a replay service: when it said that it serves which version."""
+
+    def __init__(self) -> None:
+        self.at: dict[int, float] = {}
+
+    async def take(self, server: Server) -> None:
+        while True:
+            incoming = await server.receive()
+            if isinstance(incoming.message, Serving):
+                self.at[incoming.message.version] = time.perf_counter()
+                await server.reply(incoming, Done())
+
+
+async def swap(engine: Client, replay: Server, receipts: Receipts, weights: Weights) -> tuple[float, float]:
+    """Announce; ms until the engine samples from the new weights, and until one of their tokens is here."""
+    began = time.perf_counter()
+    for peer in list(replay.peers):
+        await replay.push(peer, weights)
+    while True:
+        answer = await engine.call(Generate(pack_ids([5, 6, 7]), 1, 1.0, 1))
+        if isinstance(answer, Generated) and answer.versions[0][0] == weights.version:
+            return 1e3 * (receipts.at[weights.version] - began), 1e3 * (time.perf_counter() - began)
+
+
+async def over_the_bus(
+    config: Config, root: Path, published: list[Weights], copy: Copy, rounds: int, running: int
+) -> dict[str, float]:
+    newest = published[0]
+    (root / "config.toml").write_text(dump(config))
+    at, mine = f"ipc://{root}/replay", f"ipc://{root}/engine"
+    hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "bench", os.getpid())
+    said, swaps, copies, probes = Receipts(), [], [], []
+    async with (
+        serve(
+            at, digest=digest(config), bus=config.bus, ready=lambda _: Ready("bench", (), newest),
+            pulse=lambda: Pulse((), newest),
+        ) as replay,
+        trio.open_nursery() as nursery,
+    ):  # fmt: skip
+        nursery.start_soon(said.take, replay)
+        async with supervise(config.supervise, root / "logs") as supervisor:
+            await supervisor.add(Launch("engine-0", "engine", str(root / "config.toml"), str(root), at, mine))
+            async with connect(mine, hello, bus=config.bus) as engine, trio.open_nursery() as callers:
+                load = Load(engine)
+                for seed in range(running):
+                    callers.start_soon(load.keep_running, seed)
+                for version, weights in zip(range(3, 3 + rounds), cycle(reversed(published)), strict=False):
+                    began = time.perf_counter()
+                    await engine.call(Generate(pack_ids([5, 6, 7]), 1, 1.0, 1))
+                    probes.append(1e3 * (time.perf_counter() - began))
+                    newest = Weights(version, version - 1, weights.digest, weights.path)
+                    swaps.append(await swap(engine, replay, said, newest))
+                    copies.append(copy.ms())
+                while load.ended < running:  # those that saw a swap have all come back
+                    await engine.call(Generate(pack_ids([5, 6, 7]), 1, 1.0, 1))
+                callers.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()
+    copied = median(copies)
+    return {
+        "in_use_ms": median(used for used, _ in swaps), "caller_ms": median(back for _, back in swaps),
+        "probe_ms": median(probes), "copy_ms": copied, "target_ms": 3 * copied + 20,
+        "sequences": load.ended, "lost": load.lost, "over_a_swap": load.mixed,
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- inside an engine
+
+
+def inside(published: list[Weights], rounds: int, running: int) -> dict[str, float]:
+    """How long running sequences wait between two tokens, ms: without a swap, and with one, by its parts."""
+    engine = TorchEngine(published[0], rows=running, context_tokens=512, dtype="float32", device="cpu")
+    steps, loads, canaries, stalls = [], [], [], []
+    clock = time.perf_counter
+    for version, weights in zip(range(3, 3 + rounds), cycle(reversed(published)), strict=False):
+        while engine.active < running:
+            engine.submit(engine.sampled, Generate(pack_ids([5, 6, 7]), TOKENS, 1.0, engine.sampled))
+            engine.step()
+        for _ in range(5):
+            began = clock()
+            engine.step()
+            steps.append(1e3 * (clock() - began))
+        began = clock()
+        engine.load_weights(Weights(version, 0, weights.digest, weights.path))
+        loaded = clock()
+        expected = receipts.canary.read(Path(weights.path))
+        receipts.compare(engine, weights, expected, 1e-3)
+        asked = clock()
+        engine.step()
+        stalls.append(1e3 * (clock() - began))
+        loads.append(1e3 * (loaded - began))
+        canaries.append(1e3 * (asked - loaded))
+    return {
+        "step_ms": median(steps), "load_ms": median(loads), "canary_ms": median(canaries),
+        "stall_ms": median(stalls) - median(steps),
+    }  # fmt: skip
+
+
+def table(results: dict[str, dict[str, float]]) -> str:
+    rows = {
+        "in use": "in_use_ms", "first token": "first_token_ms", "target: 3 copies + 20 ms": "target_ms",
+        "one copy": "copy_ms", "at a caller": "caller_ms", "a request without a swap": "probe_ms",
+        "stall": "stall_ms", "of it, mapping and copying": "load_ms",
+        "of it, the canary": "canary_ms", "a decode step": "step_ms",
+    }  # fmt: skip
+    lines = [f"{'ms':<28}" + "".join(f"{name:>12}" for name in results)]
+    lines += [f"{row:<28}" + "".join(f"{one[key]:>12.1f}" for one in results.values()) for row, key in rows.items()]
+    for row in ("sequences", "over_a_swap", "lost"):
+        lines.append(f"{row.replace('_', ' '):<28}" + "".join(f"{one[row]:>12}" for one in results.values()))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--parameters", type=int, nargs="+", default=[1, 100], choices=SHAPES)
+    parser.add_argument("--running", type=int, default=8)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    results = {}
+    for millions in arguments.parameters:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            published, size = publish_two(millions, root / "weights")
+            config = load("nano", (
+                f"engine.rows={arguments.running + 1}", "engine.context_tokens=512", "design.max_tokens=256",
+                f"model.path={NANO}", "engine.request_deadline_s=600", "bus.call_deadline_s=600",
+            ))  # fmt: skip
+            rounds, running = arguments.rounds, arguments.running
+            found = trio.run(over_the_bus, config, root, published, Copy(size), rounds, running)
+            found |= inside(published, rounds, running)
+            results[f"{size / 1e6:.0f} MB"] = found | {"first_token_ms": found["in_use_ms"] + found["step_ms"]}
+    print(table(results))
+    if arguments.out:
+        arguments.out.write_text(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()
