@@ -1,12 +1,12 @@
-"""From a batch of groups to micro-batches of padded tensors, cut by tokens.
+"""From a batch of groups to micro-batches of packed sequences, cut by tokens.
 
-Rows are padded on the right: under causal attention no real token sees the padding, so no attention mask is needed.
-Only the positions whose next token is trained go on to the vocabulary.
+The sequences of a micro-batch lie one after the other in one row without padding; attention stays within each
+(`learner.attention`). Only the positions whose next token is trained go on to the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,35 +39,40 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows of about one length, and one entry for each trained token of theirs, in row order.
+    """Whole sequences packed into one row, and one entry for each trained token of theirs, in that order.
 
-    ids           int64, (rows, width): the tokens read, all but the last of the longest row; right of a row's end 0
-    row, column   int64, (n,): where in `ids` the token before the trained one stands, so whose logits predict it
+    ids           int64, (tokens,): the tokens read, all but the last of each sequence
+    positions     int64, (tokens,): each one's place in its sequence, from 0
+    lengths       how many tokens of each sequence are read, (sequences,)
+    at            int64, (n,): where in `ids` the token before the trained one stands, so whose logits predict it
+    sequence      int64, (n,): which of the sequences it belongs to, from 0, ascending
     target        int64, (n,): the trained token
     behaviour     float32, (n,): log-probability it was sampled with
     temperature   float32, (n,): temperature it was sampled at
     advantage     float32, (n,)
     weight        float32, (n,): 1 for the agent's tokens, the designer weight for the designer's
     designer      bool, (n,)
-    sequence      int64, (n,): the trajectory of this micro-batch a token belongs to, from 0
     version       int64, (n,): policy version that sampled it
     """
 
     ids: Tensor
-    row: Tensor
-    column: Tensor
+    positions: Tensor
+    lengths: tuple[int, ...]
+    at: Tensor
+    sequence: Tensor
     target: Tensor
     behaviour: Tensor
     temperature: Tensor
     advantage: Tensor
     weight: Tensor
     designer: Tensor
-    sequence: Tensor
     version: Tensor
 
     def to(self, device: torch.device) -> "MicroBatch":
         """The same on another device."""
-        return replace(self, **{field.name: getattr(self, field.name).to(device) for field in fields(self)})
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {name: value.to(device) for name, value in values.items() if torch.is_tensor(value)}
+        return MicroBatch(**values | tensors)
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class Prepared:
 
 
 def prepare(groups: Sequence[Group], microbatch_tokens: int, designer_weight_max: float) -> Prepared:
-    """Cut the groups into micro-batches of at most `microbatch_tokens` padded tokens (a longer row goes alone).
+    """Cut the groups into micro-batches of at most `microbatch_tokens` tokens (a longer sequence goes alone).
 
     The order is a function of the groups alone: rows by falling length, equal ones as they came.
     Raises ValueError where no token of the batch can be trained.
@@ -94,7 +99,7 @@ def prepare(groups: Sequence[Group], microbatch_tokens: int, designer_weight_max
         raise ValueError("a batch without one trained token")
     rows.sort(key=lambda row: -len(row.ids))
     return Prepared(
-        micro=tuple(_stack(part) for part in _cut(rows, microbatch_tokens)),
+        micro=tuple(_pack(part) for part in _cut(rows, microbatch_tokens)),
         trained_tokens=trained,
         agent_sequences=sum(not row.designer for row in rows),
         designer_sequences=sum(row.designer for row in rows),
@@ -128,35 +133,41 @@ def _row(trajectory: Trajectory, advantage: float, weight: float, designer: bool
     )
 
 
-def _cut(rows: Sequence[Row], limit: int) -> Iterator[Sequence[Row]]:
-    """Runs of `rows` (longest first, so the first row sets the width) whose padded tokens stay within `limit`."""
-    start = 0
-    while start < len(rows) and len(rows[start].ids):
-        count = max(1, limit // (len(rows[start].ids) - 1))
-        part = [row for row in rows[start : start + count] if len(row.ids)]
+def _cut(rows: Sequence[Row], limit: int) -> Iterator[list[Row]]:
+    """Runs of `rows` whose tokens stay within `limit`; those without a trained token are left out."""
+    part, tokens = list[Row](), 0
+    for row in rows:
+        read = len(row.ids) - 1
+        if read < 1:
+            continue
+        if part and tokens + read > limit:
+            yield part
+            part, tokens = [], 0
+        part.append(row)
+        tokens += read
+    if part:
         yield part
-        start += count
 
 
-def _stack(rows: Sequence[Row]) -> MicroBatch:
-    ids = np.zeros((len(rows), len(rows[0].ids) - 1), dtype=np.int64)
-    for index, row in enumerate(rows):
-        ids[index, : len(row.ids) - 1] = row.ids[:-1]
+def _pack(rows: Sequence[Row]) -> MicroBatch:
+    lengths = [len(row.ids) - 1 for row in rows]
+    starts = np.cumsum([0, *lengths[:-1]])
     counts = [len(row.trained) for row in rows]
 
     def per_token(values: Sequence[float | bool], dtype: torch.dtype) -> Tensor:
         return torch.from_numpy(np.repeat(np.asarray(values), counts)).to(dtype)
 
     return MicroBatch(
-        ids=torch.from_numpy(ids),
-        row=per_token(range(len(rows)), torch.int64),
-        column=torch.from_numpy(np.concatenate([row.trained for row in rows]) - 1),
+        ids=torch.from_numpy(np.concatenate([row.ids[:-1] for row in rows]).astype(np.int64)),
+        positions=torch.cat([torch.arange(length) for length in lengths]),
+        lengths=tuple(lengths),
+        at=torch.from_numpy(np.concatenate([row.trained for row in rows]) - 1 + np.repeat(starts, counts)),
+        sequence=per_token(range(len(rows)), torch.int64),
         target=torch.from_numpy(np.concatenate([row.ids[row.trained] for row in rows]).astype(np.int64)),
         behaviour=torch.from_numpy(np.concatenate([row.behaviour for row in rows])),
         temperature=per_token([row.temperature for row in rows], torch.float32),
         advantage=per_token([row.advantage for row in rows], torch.float32),
         weight=per_token([row.weight for row in rows], torch.float32),
         designer=per_token([row.designer for row in rows], torch.bool),
-        sequence=per_token(range(len(rows)), torch.int64),
         version=torch.from_numpy(np.concatenate([row.version for row in rows])),
     )

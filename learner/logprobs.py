@@ -20,7 +20,13 @@ def trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
     Both float32, (n,), in nats; the entropy carries no gradient. `model` is a Hugging Face causal language model whose
     logits are its head's output as it is (`check_head` refuses others).
     """
-    hidden = model.base_model(input_ids=micro.ids, use_cache=False).last_hidden_state[micro.row, micro.column]
+    row = model.base_model(
+        input_ids=micro.ids[None],
+        position_ids=micro.positions[None],
+        use_cache=False,
+        packed_lengths=micro.lengths,
+    ).last_hidden_state
+    hidden = row[0, micro.at]
     head = model.get_output_embeddings()
     count = len(micro.target)
     chunk = max(1, LOGITS // head.weight.shape[0])

@@ -17,7 +17,7 @@ def note(state: State, weights: Weights) -> None:
 def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
     """What is wrong with the receipts of a trajectory, "" where nothing is. `published`: digest by version.
 
-    An engine that gives no receipts (an endpoint's) is judged by its versions alone.
+    One without digests is judged by its versions alone.
     """
     for index, (version, _) in enumerate(trajectory.versions):
         if version not in published:

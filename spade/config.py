@@ -112,7 +112,8 @@ class Learner(Section, frozen=True):
     """Optimisation, batches and the bounds on policy lag (in published versions).
 
     The learning rate rises over `warmup_steps` to `lr`; then `schedule` "constant" keeps it, and "cosine" takes it to
-    `lr_min` at step `schedule_steps`.
+    `lr_min` at step `schedule_steps`. A micro-batch packs whole sequences of up to `microbatch_tokens`;
+    `activation_checkpointing` keeps each layer's input alone and computes the rest again for the gradient.
     """
 
     backend: Literal["torch"] = "torch"
@@ -138,6 +139,7 @@ class Learner(Section, frozen=True):
     designer_weight_max: float = 32.0
     group_deadline_s: float = 7_200.0
     adam_eps: float = 1e-8
+    activation_checkpointing: bool = True
 
 
 class Actors(Section, frozen=True):

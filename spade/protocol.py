@@ -41,7 +41,7 @@ class Trajectory(Wire, frozen=True):
     spans     lengths of what it read and what it sampled, in turn, beginning with what it read
     logprobs  little-endian float32, *sampled* tokens; log-probability under the distribution really sampled from
     versions  runs (policy version, count) over the sampled tokens, in order
-    digests   of the weights that sampled each run, 16 bytes a run; empty where the engine gives no receipts
+    digests   of the weights that sampled each run, 16 bytes a run; empty where the engine gave none
     """
 
     ids: bytes

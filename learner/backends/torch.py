@@ -10,9 +10,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared, prepare
-from learner.logprobs import check_head, trained_logprobs
+from learner.logprobs import trained_logprobs
 from learner.loss import Tokens, averaged, denominator, token_losses
 from learner.measure import Totals
+from learner.model import prepare_model
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
 from spade.config import Config
 from spade.errors import RunError
@@ -29,8 +30,10 @@ class TorchBackend:
 
     def __init__(self, model: Any, config: Config, reference: Any = None) -> None:
         """`reference`: the model that `loss.kl` holds the policy to; None where that is 0."""
-        check_head(model)
-        self._model = model.eval().requires_grad_(True)
+        prepare_model(model, config.learner.activation_checkpointing)
+        if reference is not None:
+            prepare_model(reference, activation_checkpointing=False)
+        self._model = model.requires_grad_(True)
         self._config = config
         self._reference = reference
         self._optimizer = adamw(model.parameters(), config.learner)

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import msgspec
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -110,7 +111,7 @@ def _record(store: Store, step: int) -> BatchRecord:
 def _tensors(work: Prepared) -> dict[str, Tensor]:
     """All tensors of all micro-batches, by number and field."""
     return {
-        f"{index:04d}.{field.name}": getattr(micro, field.name)
+        f"{index:04d}.{field.name}": torch.as_tensor(getattr(micro, field.name))
         for index, micro in enumerate(work.micro)
         for field in fields(micro)
     }

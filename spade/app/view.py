@@ -91,7 +91,7 @@ def _numbers(status: Status, width: int) -> Panel:
         ("wasted", f"{status.wasted_share:.1%}"),
         ("no variance", _percent(status.zero_variance_share)),
         ("tokens/s", f"{status.sampled_tokens_per_s:,.0f}"),
-        ("loss", "–" if metrics is None else f"{metrics.loss:+.4f}"),
+        ("loss", "–" if metrics is None else f"{metrics.loss:+.4f}, ESS {metrics.effective_sample_share:.0%}"),
         ("step", "–" if metrics is None else f"{metrics.step_s:.1f} s, waited {metrics.wait_s:.1f} s"),
         ("rejected", f"{status.rejected_candidates}, jobs failed {status.failed_jobs}"),
         ("voids", f"{status.voids}, leases expired {status.expired_leases}"),

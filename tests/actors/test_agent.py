@@ -218,7 +218,11 @@ async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):
 
 async def test_without_an_engine_the_play_is_given_back(settings, tokenizer):
     small = SmallReplay(leases(1), programs=[PROGRAM])
-    hasty = msgspec.structs.replace(settings, engine=msgspec.structs.replace(settings.engine, request_deadline_s=0.3))
+    hasty = msgspec.structs.replace(
+        settings,
+        engine=msgspec.structs.replace(settings.engine, request_deadline_s=0.2),
+        bus=msgspec.structs.replace(settings.bus, call_deadline_s=2.0),
+    )
     async with (
         small_replay(small, hasty) as replay,
         process(env_runner.run, "env-runner", replay, hasty),

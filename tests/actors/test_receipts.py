@@ -52,7 +52,7 @@ class Learner:
 
 
 def engine(weights, dtype="float32"):
-    return TorchEngine(weights, rows=2, context_tokens=64, dtype=dtype, device="cpu")
+    return TorchEngine(weights, rows=2, context_tokens=64, kv_bytes=1 << 28, dtype=dtype, device="cpu")
 
 
 @pytest.mark.parametrize("made", [{"tied": True}, {"tied": False}, {"experts": True}], ids=str)

@@ -30,7 +30,7 @@ def full_status(processes=6):
         learnable_share=0.58,
         newest_environment="TidesDoorEnv",
         newest_skill="logical deduction",
-        step_metrics=StepMetrics(loss=0.0123, step_s=1.2, wait_s=3.4),
+        step_metrics=StepMetrics(loss=0.0123, effective_sample_share=1.0, step_s=1.2, wait_s=3.4),
         processes=tuple(Process(f"{ROLES[i % 6]}-{i}", ROLES[i % 6], 1000 + i, "ready", 0) for i in range(processes)),
         regret_history=tuple((i / 100, 0.03) for i in range(30)),
         win_rate_history=tuple((0.3 + i / 100, 0.5) for i in range(30)),
@@ -61,7 +61,18 @@ def test_a_run_without_walls_says_so():
 
 def test_the_small_screen_shows_what_the_run_is_about():
     text = "\n".join(draw(full_status(), 80, 24, "Ctrl-C drains"))
-    for shown in ("step 42", "policy v43", "0.187 ± 0.040", "0.47", "0.66", "0.58", "0.96", "TidesDoorEnv", "Ctrl-C"):
+    for shown in (
+        "step 42",
+        "policy v43",
+        "0.187 ± 0.040",
+        "0.47",
+        "0.66",
+        "0.58",
+        "0.96",
+        "TidesDoorEnv",
+        "Ctrl-C",
+        "ESS 100%",
+    ):
         assert shown in text
     for role in ROLES:
         assert role in text

@@ -71,7 +71,7 @@ def ended(id: str, said: Trajectory, value: float) -> EndedPlay:
 # ---------------------------------------------------------------- ours
 
 
-async def produce(address: str, config: Config, tokens: int, together: int, count: int) -> dict[str, float]:
+async def produce(address: str, config: Config, pid: int, tokens: int, together: int, count: int) -> dict[str, float]:
     """Lease plays, then hand them in; the clock runs from the first handing in to the last acknowledgement."""
     hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "producer", os.getpid())
     async with connect(address, hello, bus=config.bus) as client:
@@ -90,16 +90,23 @@ async def produce(address: str, config: Config, tokens: int, together: int, coun
                 await replay.submit_plays(message)
                 waits.append(1000 * (time.perf_counter() - began))
 
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), cpu_s(pid)
         async with trio.open_nursery() as nursery:
             for _ in range(AT_ONCE):
                 nursery.start_soon(hand_in)
-        seconds = time.perf_counter() - began
+        seconds, worked = time.perf_counter() - began, cpu_s(pid) - worked
         size = len(encode(SubmitPlays(tuple(plays[:together])))) / (together * tokens)
         return {
             "Mtoken/s": count * together * tokens / seconds / 1e6, "ack p50 ms": median(waits),
             "ack p99 ms": quantiles(waits, n=100)[98], "bytes/token, wire": size,
+            "service CPU, us/play": 1e6 * worked / (count * together),
         }  # fmt: skip
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds a process has used, its threads and what the kernel did for it included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def shuffled(leases: list, in_flight: int = 1024) -> list:
@@ -133,7 +140,8 @@ def ours(tokens: int, together: int, count: int, durability: str) -> dict[str, f
         async def served() -> dict[str, float]:
             async with supervise(config.supervise, run / "logs") as supervisor:
                 await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
-                words = [address, str(run / "config.toml"), str(tokens), str(together), str(count)]
+                (service,) = supervisor.processes()
+                words = [address, str(run / "config.toml"), *map(str, (service.pid, tokens, together, count))]
                 return json.loads(await output("produce", words))
 
         figures = trio.run(served)

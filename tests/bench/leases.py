@@ -25,7 +25,7 @@ from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
 from spade.supervise import supervise
 from spade.transport import connect
-from tests.bench.ingest import ended, settings, trajectory
+from tests.bench.ingest import cpu_s, ended, settings, trajectory
 from tests.replay.replay_world import environment
 
 PLAYS = 4_096
@@ -76,9 +76,14 @@ async def design(address: str, config: Config) -> None:
                 made += 1
 
 
+def plays_of(count: int) -> int:
+    """Fewer for a client that is alone."""
+    return PLAYS if count > 1 else PLAYS // 8
+
+
 def together(words: list[str], count: int) -> dict[str, float]:
     """The clients in processes of at most `EACH`, begun at one time."""
-    plays = PLAYS if count > 1 else PLAYS // 8
+    plays = plays_of(count)
     shares = [min(EACH, count - start) for start in range(0, count, EACH)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command = [sys.executable, "-m", "tests.bench.leases", "--part", *words]
@@ -109,7 +114,11 @@ async def measured(count: int, durability: str) -> dict[str, float]:
         async with supervise(config.supervise, run / "logs") as supervisor:
             await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
             await design(address, config)
-            return await trio.to_thread.run_sync(together, [address, str(run / "config.toml")], count)
+            (service,) = supervisor.processes()
+            before = cpu_s(service.pid)
+            figures = await trio.to_thread.run_sync(together, [address, str(run / "config.toml")], count)
+            worked = cpu_s(service.pid) - before
+            return figures | {"service CPU us": 1e6 * worked / (2 * plays_of(count))}
 
 
 def main() -> None:

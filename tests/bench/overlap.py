@@ -4,10 +4,9 @@
     python -m tests.bench.overlap nano [--minutes 3] [--out overlap.json]
 
 `simulated` stands for a GPU that samples and one that trains: a turn takes a log-normal time (sigma 1), a step a fixed
-one, a tenth more than sampling a batch takes with all episodes in flight busy. Replay service, agent and
-env-runner are the real processes; designs are handed in after the time of a turn, new weights are in use at once.
-`nano` is `spade up` on this machine, where sampling and training share the cores. The first steps, which fill the pipe,
-do not count.
+one, half more than sampling a batch takes with all episodes in flight busy. Replay service, agent and env-runner are
+the real processes; designs are handed in after the time of a turn, new weights are in use at once. `nano` is `spade up`
+on this machine, where sampling and training share the cores. The first steps, which fill the pipe, do not count.
 """
 
 import argparse
@@ -51,7 +50,7 @@ MODES = {
     "asynchronous": ("learner.agent_lag=4", "learner.designer_lag=12"),
     "synchronous": ("learner.agent_lag=0", "learner.designer_lag=3"),
 }
-WARM = 3  # steps
+WARM = 4  # steps
 TURNS, TURN_S = 4, 0.5  # of an episode; median of a turn
 SLOTS, GROUP, CHUNKS, BATCH, IN_FLIGHT = 16, 8, 4, 64, 64
 PROGRAM = f"""
@@ -77,14 +76,14 @@ class CoinEnv:
 
 
 def step_s() -> float:
-    """A learner step: a tenth more than sampling a batch and its share of hinted twins takes with all in flight."""
+    """A learner step: half more than sampling a batch and its share of hinted twins takes with all in flight."""
     episode_s = TURNS * TURN_S * math.exp(0.5)
-    return 1.1 * BATCH * (1 + 1 / CHUNKS) * episode_s / IN_FLIGHT
+    return 1.5 * BATCH * (1 + 1 / CHUNKS) * episode_s / IN_FLIGHT
 
 
 def settings(mode: str) -> Config:
     return load("nano", (
-        *MODES[mode], f"design.active_environments={SLOTS}", f"design.round_jobs={SLOTS}", "design.active_skills=1",
+        *MODES[mode], f"design.active_environments={SLOTS}", f"design.round_jobs={GROUP}", "design.active_skills=1",
         f"play.group_size={GROUP}", f"play.window_chunks={CHUNKS}", f"learner.batch_sequences={BATCH}",
         f"actors.episodes_in_flight={IN_FLIGHT}", f"play.max_turns={TURNS}", "play.lease_s=600", "design.lease_s=600",
         "play.window_deadline_s=3600", "play.chunk_wait_s=3600",

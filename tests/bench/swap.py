@@ -168,7 +168,9 @@ async def over_the_bus(
 
 def inside(published: list[Weights], rounds: int, running: int) -> dict[str, float]:
     """How long running sequences wait between two tokens, ms: without a swap, and with one, by its parts."""
-    engine = TorchEngine(published[0], rows=running, context_tokens=512, dtype="float32", device="cpu")
+    engine = TorchEngine(
+        published[0], rows=running, context_tokens=512, kv_bytes=1 << 28, dtype="float32", device="cpu"
+    )
     steps, loads, canaries, stalls = [], [], [], []
     clock = time.perf_counter
     for version, weights in zip(range(3, 3 + rounds), cycle(reversed(published)), strict=False):

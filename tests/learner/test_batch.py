@@ -45,7 +45,8 @@ def prepared(work):
     found = []
     for micro in work.micro:
         for index in range(len(micro.target)):
-            before = micro.ids[micro.row[index], : micro.column[index] + 1].tolist()
+            start = sum(micro.lengths[: micro.sequence[index]])
+            before = micro.ids[start : micro.at[index] + 1].tolist()
             temperature = round(micro.temperature[index].item(), 6)
             token = micro.target[index].item(), micro.behaviour[index].item(), temperature, micro.designer[index].item()
             found.append((tuple(before), *token))
@@ -60,12 +61,6 @@ def test_every_sampled_token_is_trained_once_with_what_precedes_it(groups, limit
     assert work.agent_sequences + work.designer_sequences == sum(len(group.trajectories) for group in groups)
 
 
-@given(batches(), st.integers(1, 60))
-def test_micro_batches_stay_within_the_limit(groups, limit):
-    for micro in prepare(groups, limit, 32).micro:
-        assert micro.ids.numel() <= limit or len(micro.ids) == 1
-
-
 @given(batches())
 def test_the_designer_weight_is_on_the_designers_tokens_alone(groups):
     work = prepare(groups, 40, 3.0)
@@ -74,13 +69,25 @@ def test_the_designer_weight_is_on_the_designers_tokens_alone(groups):
         assert torch.allclose(micro.weight[micro.designer], torch.tensor(work.designer_weight))
 
 
-def test_rows_of_a_micro_batch_have_about_one_length():
+@given(batches(), st.integers(1, 60))
+def test_whole_sequences_are_packed_within_the_limit_without_padding(groups, limit):
+    for micro in prepare(groups, limit, 32).micro:
+        assert len(micro.ids) <= limit or len(micro.lengths) == 1
+        assert sum(micro.lengths) == len(micro.ids)
+        assert micro.positions.tolist() == [at for length in micro.lengths for at in range(length)]
+        ends = torch.tensor(micro.lengths).cumsum(0)
+        assert torch.equal(torch.searchsorted(ends, micro.at, right=True), micro.sequence)
+        assert torch.equal(micro.sequence.unique(), torch.arange(len(micro.lengths)))
+        assert torch.isin(ends - 1, micro.at).all()  # nothing is read behind the last trained token
+
+
+def test_micro_batches_are_full():
     def group(id, length):
         tokens = codec.pack_ids([1] * length), (1, length - 1), codec.pack_floats([0.0] * (length - 1))
         return Group(id, "agent", (0.0, 1.0), (Trajectory(*tokens, ((1, length - 1),), 1.0),) * 2)
 
-    work = prepare([group("short", 5), group("long", 101), group("middle", 51)], 200, 32)
-    assert [tuple(micro.ids.shape) for micro in work.micro] == [(2, 100), (4, 50)]
+    work = prepare([group("short", 5), group("long", 101), group("middle", 51)], 250, 32)
+    assert [micro.lengths for micro in work.micro] == [(100, 100, 50), (50, 4, 4)]
 
 
 def test_a_batch_without_a_trained_token_is_a_broken_invariant():

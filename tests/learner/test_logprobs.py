@@ -7,6 +7,7 @@ from learner.batch import prepare
 from learner.logprobs import check_head, trained_logprobs
 from spade import codec
 from spade.errors import RunError
+from tests.learner.conftest import VOCABULARY
 
 
 def reference(policy, groups):
@@ -82,3 +83,33 @@ def test_a_model_that_caps_its_logits_is_refused(policy):
     )  # fmt: skip
     with pytest.raises(RunError, match="gemma2 changes its logits"):
         check_head(Gemma2ForCausalLM(settings).eval())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_vocabulary_axis_never_exceeds_its_chunk(policy, monkeypatch, dtype):
+    """What autograd keeps and what the head makes, forward and backward, with and without autocast."""
+    rows, vocabulary = 5, VOCABULARY + 3  # a size that nothing else in the model has
+    policy.model.resize_token_embeddings(vocabulary)
+    monkeypatch.setattr(logprobs, "LOGITS", rows * vocabulary)
+    micro = prepare(policy.groups(3), 10_000, 32).micro[0]
+    made, kept, head = [], [], policy.model.get_output_embeddings().weight
+    policy.model.get_output_embeddings().register_forward_hook(lambda head, inputs, logits: made.append(logits.shape))
+
+    def keep(tensor):
+        kept.append(tensor.shape)
+        return tensor
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16),
+    ):
+        scores, entropy = trained_logprobs(policy.model, micro)
+    assert scores.dtype == entropy.dtype == torch.float32
+    scores.sum().backward()
+    chunks = -(-len(micro.target) // rows)
+    assert len(made) == 2 * chunks, "each is computed again for its gradient"
+    assert all(shape[0] <= rows for shape in made)
+    assert not [shape for shape in kept if vocabulary in shape[1:] and shape[0] > rows and shape != head.shape[::-1]]
+    exact = policy.model(micro.ids[None], position_ids=micro.positions[None], use_cache=False).logits[0, micro.at]
+    expected = torch.log_softmax(exact / micro.temperature[:, None], -1).gather(1, micro.target[:, None])[:, 0]
+    assert torch.allclose(scores, expected, atol=1e-4 if dtype == torch.float32 else 0.2)

@@ -1,9 +1,11 @@
 """What weights sampled that were never published is kept apart, counted, and never trained."""
 
+import io
 from dataclasses import replace
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from replay import receipts
 from replay.contents import read_contents
@@ -13,8 +15,12 @@ from replay.records import Quarantined
 from replay.state import State
 from replay.store import open_reader, open_store
 from replay.verify import problems
-from spade.protocol import LeaseDesigns, LeasePlays, SubmitPlays, TakeBatch
+from spade.app.observe import explain
+from spade.app.view import render
+from spade.errors import RefusedError
+from spade.protocol import Done, LeaseDesigns, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
 from tests.replay.replay_world import SECRET, config, ended, environment, rejected, trajectory, weights
+from tests.replay.test_service import joined, publish, serving
 
 SETTINGS = config(
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=2",
@@ -126,3 +132,33 @@ def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
         "quarantine: 2 are here, 1 were counted",
         "quarantine another: its receipts are sound",
     ]
+
+
+async def test_engines_say_what_they_serve_and_a_broadcast_ends_with_the_last(tmp_path):
+    async with (
+        serving(tmp_path),
+        joined(tmp_path) as replay,
+        joined(tmp_path, "engine", "engine-0") as one,
+        joined(tmp_path, "engine", "engine-1") as other,
+    ):
+        published = await publish(replay)
+        says = Serving(published.version, published.digest)
+        assert await one.client.call(says) == Done()
+        assert (await replay.status()).broadcast_s is None, "one engine does not serve them yet"
+        with pytest.raises(RefusedError, match="weights another were never published as version 1"):
+            await other.client.call(Serving(published.version, "another"))
+        with pytest.raises(RefusedError, match="never published as version 2"):
+            await other.client.call(Serving(2, published.digest))
+        assert await other.client.call(says) == Done()
+        assert 0 < (await replay.status()).broadcast_s < 20
+        assert await one.client.call(says) == Done()
+
+
+def test_a_person_sees_the_quarantine():
+    status = Status(quarantined=2, newest_quarantined="e000001-0u000/1 of agent-0: version 9 was never published")
+    assert "2 trajectories are quarantined, the last e000001-0u000/1 of agent-0: version 9" in "\n".join(
+        explain(status)
+    )
+    console = Console(width=140, height=40, file=io.StringIO())
+    console.print(render(status, 140, 40))
+    assert "2 quarantined e000001-0u000/1 of agent-0: version 9 was never published" in console.file.getvalue()

@@ -1,0 +1,63 @@
+"""What the learner asks of a model before it trains it: a plain head, packed sequences, room for activations."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from learner.attention import LAYERS, PACKED
+from learner.logprobs import check_head
+from spade.errors import RunError
+
+_PROBE = (7, 5)  # lengths of two sequences that must not see each other
+
+
+def prepare_model(model: Any, activation_checkpointing: bool) -> None:
+    """Make a Hugging Face causal language model ready for `trained_logprobs`, in evaluation mode (no dropout).
+
+    Raises RunError where its logits are not its head's or where packed sequences see each other.
+    """
+    model.eval()
+    check_head(model)
+    _pack_attention(model)
+    if activation_checkpointing:
+        _checkpoint_activations(model)
+
+
+@torch.no_grad()
+def _pack_attention(model: Any) -> None:
+    """Take our packed attention where it is the model's own, else the model's with a mask, if it keeps to positions."""
+    own = model.config._attn_implementation
+    expected = torch.cat([_hidden(model, (length,)) for length in _PROBE], 1)
+    layers = getattr(model.config.get_text_config(), "layer_types", None) or []
+    for kind in (PACKED, own) if model._supports_attention_backend and LAYERS.issuperset(layers) else (own,):
+        model.set_attn_implementation(kind)
+        tolerance = 1e-4 if expected.dtype == torch.float32 else 0.1
+        if torch.allclose(_hidden(model, _PROBE), expected, rtol=tolerance, atol=tolerance):
+            return
+    raise RunError(
+        f"model.path: {model.config.model_type} mixes sequences that are packed into one row, "
+        "so the learner cannot train it; use a model whose attention follows position_ids"
+    )
+
+
+def _hidden(model: Any, lengths: tuple[int, ...]) -> Tensor:
+    """Last hidden states (1, tokens, width) of sequences 0, 1, 2, … packed into one row."""
+    positions = torch.cat([torch.arange(length, device=model.device) for length in lengths])[None]
+    hidden: Tensor = model.base_model(
+        input_ids=positions, position_ids=positions, use_cache=False, packed_lengths=lengths
+    ).last_hidden_state
+    return hidden
+
+
+def _checkpoint_activations(model: Any) -> None:
+    """Keep the input of each layer alone and compute the rest again for the gradient.
+
+    Transformers does so in training mode only; that is set on the layers themselves and not on what is in them, so that
+    no dropout starts.
+    """
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    for module in model.modules():
+        if isinstance(module, GradientCheckpointingLayer):
+            module.training = True
