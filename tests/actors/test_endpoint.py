@@ -2,9 +2,12 @@
 
 import socket
 from contextlib import closing
+from functools import partial
 
 import pytest
 
+from actors import designer, env_runner
+from actors.engines import endpoint
 from actors.engines.endpoint import EndpointEngine
 from actors.engines.torch import TorchEngine
 from actors.rollout import TrajectoryBuilder
@@ -12,10 +15,11 @@ from spade.codec import pack_ids, unpack_ids
 from spade.config import Config, Endpoint, Engine, load
 from spade.errors import BusError, ConfigError
 from spade.policy.model import parameters_digest
-from spade.protocol import Generate, Refused, Weights
+from spade.protocol import DesignJob, Generate, Refused, RejectCandidate, Weights
 from spade.tokens import Tokenizer
 from tests.actors.completions_server import completions
 from tests.actors.engine_contract import answers
+from tests.actors.small_services import SmallReplay, process, small_replay
 
 ONE = Generate(pack_ids([5, 6, 7]), 8, 1.0, 3)
 
@@ -26,9 +30,19 @@ def tokenizer(tiny_checkpoint):
 
 
 @pytest.fixture
-def served(tiny_checkpoint):
+def engine_of(tiny_checkpoint):
     weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
-    return TorchEngine(weights, rows=4, context_tokens=64, kv_bytes=1 << 26, dtype="float32", device="cpu")
+    return partial(TorchEngine, weights, rows=4, kv_bytes=1 << 28, dtype="float32", device="cpu")
+
+
+@pytest.fixture
+def served(engine_of):
+    return engine_of(context_tokens=64)
+
+
+@pytest.fixture
+def server_of(engine_of, tokenizer):
+    return lambda context: completions(engine_of(context_tokens=context), tokenizer)
 
 
 def settings(url, deadline_s=10.0, **endpoint):
@@ -112,6 +126,34 @@ def test_who_asks_no_longer_ends_the_exchange(served, tokenizer, monkeypatch):
             while engine.active:
                 assert engine.step() == []
         assert not engine.busy
+
+
+async def test_a_designer_with_an_endpoint_asks_no_engine(tiny_checkpoint, server_of):
+    small = SmallReplay(jobs=[DesignJob("j0", 1, 0, "logical deduction", draw=0, sampler=77)])
+    with server_of(context=4_000) as server:
+        settings = load(
+            "nano",
+            (
+                f"model.path={str(tiny_checkpoint)!r}",
+                f"endpoint.url={server.url}",
+                "design.max_tokens=40",
+                "engine.context_tokens=4000",
+                "bus.heartbeat_s=0.1",
+                "bus.silence_s=3.0",
+            ),
+        )
+        async with (
+            small_replay(small, settings) as replay,
+            process(env_runner.run, "env-runner", replay, settings),
+            process(endpoint.run, "endpoint", replay, settings),
+            process(designer.run, "designer", replay, settings),
+        ):
+            await small.until_done(1)
+    (rejected,) = small.done
+    assert isinstance(rejected, RejectCandidate)
+    assert rejected.completion
+    assert (rejected.trajectory.sampled, rejected.trajectory.versions) == (0, ())
+    assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize(
