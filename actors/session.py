@@ -18,7 +18,7 @@ from spade import checkpoints
 from spade.config import Config, digest
 from spade.errors import BusError, RefusedError
 from spade.process import RETIRE, Launch
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue
+from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Role
 from spade.tokens import Tokenizer
 from spade.transport import connect
 
@@ -83,7 +83,7 @@ class Session:
 
     async def services(self) -> None:
         """Wait for an engine and an env-runner, saying what is missing."""
-        for pool, name in ((self.engines, "engine"), (self.runners, "env-runner")):
+        for pool, name in ((self.engines, self.engines.role), (self.runners, "env-runner")):
             while not await pool.available(self.config.bus.call_deadline_s):
                 log.warning("no live %s within %g s; waiting on", name, self.config.bus.call_deadline_s)
 
@@ -99,6 +99,8 @@ async def attend(
     tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path), thinking=config.model.thinking)
     profile = load_profile(config.model.profile)
     hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid())
+    elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
+    sampler: Role = "endpoint" if elsewhere else "engine"
     working, retiring = trio.CancelScope(), trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_pass_on, working)
@@ -106,7 +108,7 @@ async def attend(
         with trio.CancelScope() as connections:
             async with (
                 connect(launch.replay, hello, bus=config.bus) as client,
-                open_pool("engine", client, hello, bus=config.bus) as engines,
+                open_pool(sampler, client, hello, bus=config.bus) as engines,
                 open_pool("env-runner", client, hello, bus=config.bus) as runners,
             ):
                 connections.shield = True

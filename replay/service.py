@@ -97,7 +97,7 @@ class Service:
         services = {
             hello.name: Peer(hello.role, hello.name, hello.address)
             for hello in self._hellos()
-            if hello.address is not None and hello.role in ("engine", "env-runner", "learner")
+            if hello.address is not None and hello.role in ("engine", "endpoint", "env-runner", "learner")
         }
         return Pulse(tuple(services.values()), self._weights)
 

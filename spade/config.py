@@ -164,16 +164,33 @@ class Engine(Section, frozen=True):
     `canary_tolerance` is how far an engine's log-probabilities of the canary may be off the learner's, in nats; None:
     1e-3 in float32, 0.25 in bfloat16.
     `kv_bytes` bounds the keys and values of all of them (docs/engines.md says what happens when they are full).
+
+    `tensor_parallel` GPUs hold one copy of the model (vLLM).
     """
 
-    kind: Literal["torch"] = "torch"
+    kind: Literal["torch", "vllm"] = "torch"
     device: str = "auto"
     threads: int = 0
     rows: int = 64
     context_tokens: int = 32_768
     request_deadline_s: float = 1_800.0
+    tensor_parallel: int = 1
     canary_tolerance: float | None = None
     kv_bytes: int = 17_179_869_184
+
+
+class Endpoint(Section, frozen=True):
+    """An OpenAI-compatible server that samples for `roles`, which are not trained then; `url` "" is none.
+
+    url     root of its API, for example http://127.0.0.1:8000/v1
+    model   its name there; "" is the only one
+    key     file that holds the API key; "" sends none
+    """
+
+    url: str = ""
+    model: str = ""
+    key: str = ""
+    roles: tuple[Literal["designer", "agent"], ...] = ("designer",)
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
@@ -253,6 +270,7 @@ class Config(Section, frozen=True):
     learner: Learner = Learner()
     actors: Actors = Actors()
     engine: Engine = Engine()
+    endpoint: Endpoint = Endpoint()
     sandbox: Sandbox = Sandbox()
     replay: Replay = Replay()
     bus: Bus = Bus()
@@ -318,6 +336,7 @@ def check(config: Config) -> None:
     _check_ranges(config)
     _check_progress(config)
     _check_bind(config.bus)
+    _check_endpoint(config.endpoint)
 
 
 _MAY_BE_ZERO = {
@@ -392,6 +411,8 @@ def _check_progress(config: Config) -> None:
             f"design.max_tokens: {design.max_tokens} leave no room for a prompt in "
             f"engine.context_tokens = {engine.context_tokens}"
         )
+    if engine.kind == "torch" and engine.tensor_parallel > 1:
+        raise ConfigError("engine.tensor_parallel: the torch engine uses one device; take engine.kind=vllm")
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
@@ -420,6 +441,14 @@ def _check_training(config: Config) -> None:
             f"bus.max_message_bytes: {config.bus.max_message_bytes} do not hold a batch of {sequences} sequences of "
             f"{longest} tokens ({sequences * longest * BYTES_PER_TOKEN}), so the learner could wait for it for ever"
         )
+
+
+def _check_endpoint(endpoint: Endpoint) -> None:
+    scheme, _, rest = endpoint.url.partition("://")
+    if endpoint.url and not (scheme in ("http", "https") and rest):
+        raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
+    if {"designer", "agent"} <= set(endpoint.roles) and endpoint.url:
+        raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
 
 
 def is_local(address: str) -> bool:

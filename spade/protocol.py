@@ -11,7 +11,9 @@ from msgspec import Meta
 
 PROTOCOL_VERSION = 2
 
-Role = Literal["replay", "learner", "engine", "env-runner", "designer", "agent", "observer", "supervisor"]
+Role = Literal[
+    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "observer", "supervisor"
+]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
@@ -293,6 +295,7 @@ class Generate(Wire, frozen=True):
 class Generated(Wire, frozen=True):
     """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count).
 
+    What no published policy sampled (an endpoint's) has no versions, and no log-probabilities where none were given.
     digests: of the weights that sampled each run, 16 bytes a run, or empty.
     """
 
@@ -303,7 +306,8 @@ class Generated(Wire, frozen=True):
     digests: bytes = b""
 
     def __post_init__(self) -> None:
-        if len(self.ids) != len(self.logprobs) or sum(count for _, count in self.versions) * 4 != len(self.ids):
+        ours = sum(count for _, count in self.versions) * 4 == len(self.ids) == len(self.logprobs)
+        if not (ours or (not self.versions and len(self.logprobs) in (0, len(self.ids)))):
             raise ValueError("generated: ids, log-probabilities and version runs differ in length")
         _check_digests(self.digests, self.versions)
 

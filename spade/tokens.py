@@ -30,7 +30,7 @@ class Message(Protocol):
 
 
 class Tokenizer:
-    """A checkpoint's tokenizer; `end_ids` are the tokens that end a turn."""
+    """A checkpoint's tokenizer of `size` tokens; `end_ids` are those that end a turn."""
 
     def __init__(
         self, bpe: tokenizers.Tokenizer, template: Template, variables: Mapping[str, Any], end_ids: frozenset[int]
@@ -39,6 +39,7 @@ class Tokenizer:
         self._template = template
         self._variables = variables
         self.end_ids = end_ids
+        self.size: int = bpe.get_vocab_size()
         special = [token.content for token in bpe.get_added_tokens_decoder().values() if token.special]
         self._special = re.compile("|".join(re.escape(text) for text in special) or "(?!)")
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from spade.protocol import Generate, Generated, Weights
+from spade.protocol import Generate, Generated, Refused, Weights
 
 
 class Engine(Protocol):
     """Batched sampling with continuous admission: requests come and go between two decode steps."""
 
-    version: int  # policy version of the weights in use
+    version: int  # policy version of the weights in use; 0 where they are none that were published
 
     @property
     def busy(self) -> bool:
@@ -43,8 +43,11 @@ class Engine(Protocol):
         """Forget a request; it may have been answered already."""
         ...
 
-    def step(self) -> list[tuple[int, Generated]]:
-        """One decode step: admit what fits, sample one token for every sequence, return those that ended."""
+    def step(self) -> Sequence[tuple[int, Generated | Refused]]:
+        """One decode step, or a moment's wait for who samples elsewhere: the requests that ended since the last.
+
+        Refused is what turned out not to be served after all.
+        """
         ...
 
     def load_weights(self, weights: Weights) -> None:
@@ -59,4 +62,8 @@ class Engine(Protocol):
 
         They are of the weights in use, by the way that tokens are sampled; at least 2 ids, of which none is kept.
         """
+        ...
+
+    def close(self) -> None:
+        """Let go of processes and connections. Nothing is asked of the engine afterwards."""
         ...

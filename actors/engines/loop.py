@@ -1,14 +1,14 @@
 """The engine's own thread: it follows orders between two steps and never waits for the bus."""
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from trio.lowlevel import TrioToken
 
 from actors.engines.base import Engine
 from actors.engines.receipts import Swapped, swap
-from spade.protocol import Generate, Generated, Weights
+from spade.protocol import Generate, Generated, Refused, Weights
 
 
 class Submit(NamedTuple):
@@ -29,7 +29,7 @@ class Stop(NamedTuple):
 
 
 Order = Submit | Cancel | Weights | Stop
-Results = list[tuple[int, Generated]]
+Results = Sequence[tuple[int, Generated | Refused]]
 
 
 def work(

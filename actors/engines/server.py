@@ -9,6 +9,7 @@ import logging
 import os
 import queue
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ from spade import config as configuration
 from spade.errors import BusError
 from spade.policy import canary
 from spade.process import Launch, main
-from spade.protocol import PROTOCOL_VERSION, Generate, Hello, Overdue, Refused, Weights
+from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Refused, Weights
 from spade.transport import Client, Incoming, Server, connect, serve
 
 log = logging.getLogger(__name__)
@@ -52,12 +53,25 @@ async def run(launch: Launch, config: configuration.Config, ready: Callable[[], 
             engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
             log.info("serving policy version %d at %s", engine.version, server.address)
             ready()
-            await Desk(server, replay, engine, config, (shelf, swapped)).run()
+            with closing(engine):
+                desk = Desk(server, replay, engine, config)
+                desk.follow(shelf, swapped)
+                await desk.run()
 
 
 def _load(config: configuration.Config, weights: Weights) -> tuple[Engine, Swapped]:
+    engine = _open(config, weights)
+    expected = canary.read(Path(weights.path))
+    return engine, Swapped(weights, receipts.compare(engine, weights, expected, receipts.tolerance(config)))
+
+
+def _open(config: configuration.Config, weights: Weights) -> Engine:
     settings = config.engine
-    engine = TorchEngine(
+    if settings.kind == "vllm":
+        from actors.engines.vllm import VllmEngine
+
+        return VllmEngine(weights, settings, dtype=config.model.dtype)
+    return TorchEngine(
         weights,
         rows=settings.rows,
         context_tokens=settings.context_tokens,
@@ -65,8 +79,6 @@ def _load(config: configuration.Config, weights: Weights) -> tuple[Engine, Swapp
         dtype=config.model.dtype,
         device=settings.device,
     )
-    expected = canary.read(Path(weights.path))
-    return engine, Swapped(weights, receipts.compare(engine, weights, expected, receipts.tolerance(config)))
 
 
 async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:
@@ -104,15 +116,7 @@ class Asked:
 class Desk:
     """The trio half: keeps account of who asked for what, and has the engine begin as much as it has rows for."""
 
-    def __init__(
-        self,
-        server: Server,
-        replay: Client,
-        engine: Engine,
-        config: configuration.Config,
-        weights: tuple[Shelf, Swapped],
-    ) -> None:
-        """`weights`: where they are found, and those in use."""
+    def __init__(self, server: Server, replay: Client, engine: Engine, config: configuration.Config) -> None:
         self._server = server
         self._replay = replay
         self._engine = engine
@@ -127,23 +131,26 @@ class Desk:
         self._overdue = 0
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._count = itertools.count(1)
-        shelf, first = weights
-        self._follower = Follower(replay, shelf, self._orders.put)
-        self._follower.served(first)
+        self._follower: Follower | None = None
         self._tolerance = receipts.tolerance(config)
+
+    def follow(self, shelf: Shelf, swapped: Swapped) -> None:
+        """Have the engine sample from the newest published weights; `swapped` are those it began with."""
+        self._follower = Follower(self._replay, shelf, self._orders.put)
+        self._follower.served(swapped)
 
     async def run(self) -> None:
         """Until cancelled; then the thread finishes its step and leaves."""
-        told = self._ended.send_nowait, self._follower.served
+        told = self._ended.send_nowait, self._served
         torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, torch_loop)
             try:
                 async with trio.open_nursery() as desk:
-                    for task in (self._accept, self._answer, self._forget, self._expire):
+                    for task in (self._accept, self._answer, self._forget, self._expire, self._measure):
                         desk.start_soon(task)
-                    for task in (self._follower.run, self._measure):
-                        desk.start_soon(task)
+                    if self._follower is not None:
+                        desk.start_soon(self._follower.run)
             finally:
                 self._orders.put(Stop())
 
@@ -199,12 +206,20 @@ class Desk:
 
     async def _answer(self) -> None:
         async for results in self._results:
-            for number, generated in results:
+            for number, result in results:
                 asked = self._close(number)
                 if asked is not None:
-                    digests = self._follower.digests(generated.versions)
-                    await self._server.reply(asked.incoming, msgspec.structs.replace(generated, digests=digests))
+                    await self._server.reply(asked.incoming, self._with_receipts(result))
             self._begin()
+
+    def _with_receipts(self, result: Generated | Refused) -> Generated | Refused:
+        if self._follower is None or isinstance(result, Refused):
+            return result
+        return msgspec.structs.replace(result, digests=self._follower.digests(result.versions))
+
+    def _served(self, swapped: Swapped) -> None:
+        assert self._follower is not None, "only a follower orders weights"
+        self._follower.served(swapped)
 
     async def _forget(self) -> None:
         """Cancel what peers that are gone have asked for. One that is back by now still wants it."""

@@ -19,10 +19,10 @@ from transformers import PreTrainedModel
 
 from actors.engines.extents import SMALLEST, Extent, size_for
 from actors.engines.memory import Memory
+from actors.engines.requests import unfit
 from actors.engines.rows import Row
 from actors.engines.sampling import sample, uniforms
 from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache
-from spade.codec import unpack_ids
 from spade.errors import ConfigError
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
@@ -39,7 +39,6 @@ class Pace(NamedTuple):
 
 _PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
 _SLOTS = 2  # for each row, so that as many conversations as there are rows may rest without losing their keys
-_COLDEST = 1e-3  # a lower temperature would overflow logits / temperature
 _LAYERS = {"full_attention", "sliding_attention"}
 
 
@@ -84,21 +83,7 @@ class TorchEngine:
         return len(self._waiting)
 
     def refusal(self, request: Generate) -> str | None:
-        if not request.prompt or len(request.prompt) % 4 or request.max_tokens < 1 or request.seed < 0:
-            return "a request needs a prompt of int32 ids, max_tokens of at least 1 and a seed of at least 0"
-        prompt = unpack_ids(request.prompt)
-        if len(prompt) + request.max_tokens > self._context:
-            asked = f"{len(prompt)} prompt tokens and max_tokens = {request.max_tokens}"
-            return f"{asked} exceed engine.context_tokens = {self._context}"
-        if not (prompt.min() >= 0 and prompt.max() < self._vocabulary):
-            return f"the prompt has ids outside of the model's {self._vocabulary} tokens"
-        if not _COLDEST <= request.temperature < float("inf"):
-            return f"temperature must be at least {_COLDEST}, is {request.temperature}"
-        if not (0 < request.top_p <= 1 and request.top_k >= 0):
-            return f"top_p must be in (0, 1] and top_k at least 0, are {request.top_p} and {request.top_k}"
-        if "" in request.stop:
-            return "an empty stop string would stop everything"
-        return None
+        return unfit(request, self._context, self._vocabulary)
 
     def submit(self, id: int, request: Generate) -> None:
         self._waiting.append(Row(id, request))
@@ -107,6 +92,9 @@ class TorchEngine:
         self._waiting = deque(row for row in self._waiting if row.id != id)
         for row in [row for row in self._active.values() if row.id == id]:
             self._release(row)
+
+    def close(self) -> None:
+        """It has neither."""
 
     def load_weights(self, weights: Weights) -> None:
         if weights.digest != self._digest:

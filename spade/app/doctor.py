@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
+from spade import extras
 from spade.config import load
 from spade.errors import SpadeError
 from spade.protocol import Faulted
@@ -71,8 +72,13 @@ def _packages() -> Iterator[Check]:
         except metadata.PackageNotFoundError:
             yield package, False, f"missing: pip install {package}"
     for extra in _EXTRAS:
-        found = util.find_spec(extra) is not None
-        yield extra, True if found else None, metadata.version(extra) if found else "not installed (an extra)"
+        found = extras.installed(extra)
+        if found is None:
+            yield extra, None, f"not installed (an extra: {extras.wanted(extra)})"
+        elif extras.fits(extra):
+            yield extra, True, found
+        else:
+            yield extra, False, f"{found}; supported is {extras.wanted(extra)}: pip install 'spade-rl[{extra}]'"
 
 
 def _sandbox() -> Iterator[Check]:

@@ -23,7 +23,7 @@ from spade.supervise import Supervisor, supervise
 from spade.transport import Client, connect
 
 REPORT_S = 0.5
-SERVERS: frozenset[Role] = frozenset({"engine", "env-runner"})
+SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})
 
 Body = Callable[[Client], Awaitable[None]]
 
@@ -93,6 +93,7 @@ def _counts(config: Config) -> dict[Role, int]:
     actors = config.actors
     return {
         "engine": actors.engines,
+        "endpoint": 1 if config.endpoint.url else 0,
         "env-runner": actors.runners,
         "agent": actors.agents_min if actors.agents == "auto" else actors.agents,
         "designer": actors.designers,

@@ -1,0 +1,160 @@
+"""An engine of someone else's: any server of OpenAI's completions API that reads token ids of the run's own tokenizer.
+
+It samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. No published weights
+are in use, so its answers are of no policy version and nothing made with them is trained on.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import trio
+
+from actors.engines.completions import Choice, Completion, Exchange, Models, StatusError
+from actors.engines.coroutines import CoroutineEngine
+from actors.engines.requests import unfit
+from actors.engines.server import Desk
+from spade import checkpoints
+from spade import config as configuration
+from spade.codec import pack_floats, pack_ids, unpack_ids
+from spade.errors import BusError, ConfigError
+from spade.process import Launch, main
+from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Refused, Weights
+from spade.tokens import Tokenizer
+from spade.transport import connect, serve
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class EndpointEngine(CoroutineEngine):
+    """See `base.Engine`; its version is 0 and stays so. What the server refuses or fails at is Refused."""
+
+    def __init__(self, config: configuration.Config, tokenizer: Tokenizer) -> None:
+        """Raises ConfigError where the server does not know the key or the model, BusError where there is none."""
+        self._url = config.endpoint.url
+        self._key = _read_key(config.endpoint.key)
+        self._timeout_s = config.engine.request_deadline_s
+        self._context = config.engine.context_tokens
+        self._tokenizer = tokenizer
+        self._model = self._find(config.endpoint.model)
+        self._threads = ThreadPoolExecutor(config.engine.rows, thread_name_prefix="endpoint")
+        super().__init__(config.engine.rows)
+
+    def refusal(self, request: Generate) -> str | None:
+        return unfit(request, self._context, self._tokenizer.size)
+
+    def load_weights(self, weights: Weights) -> None:
+        raise AssertionError("an endpoint has its own weights")
+
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        raise AssertionError("an endpoint has no canary")
+
+    def close(self) -> None:
+        super().close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def generate(self, request: Generate) -> Generated | Refused:
+        prompt = unpack_ids(request.prompt).tolist()
+        body = {
+            "model": self._model,
+            "prompt": prompt,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "seed": request.seed,
+            "logprobs": 1,
+            "return_token_ids": True,
+            "stop_token_ids": sorted(self._tokenizer.end_ids),
+            "top_p": request.top_p,
+            "top_k": request.top_k,
+            "stop": list(request.stop),
+            "include_stop_str_in_output": True,
+        }
+        exchange = self._exchange()
+        asked = asyncio.get_running_loop().run_in_executor(
+            self._threads, exchange.run, "POST", "/completions", msgspec.json.encode(body)
+        )
+        try:
+            choice = _decoded(self._url, await asked, Completion).choices[0]
+            return self._generated(prompt, choice)
+        except BusError as error:
+            log.warning("%s", error)
+            return Refused(str(error))
+        finally:
+            exchange.abandon()
+
+    def _generated(self, prompt: list[int], choice: Choice) -> Generated:
+        """Raises BusError where the server has read other tokens than it was given, or given nothing."""
+        if choice.prompt_token_ids not in (None, prompt):
+            raise BusError(f"{self._url} changes the prompt's token ids; it must take them as they are")
+        ids = choice.token_ids
+        logprobs = choice.logprobs.token_logprobs if choice.logprobs and ids else None
+        if ids is None:
+            ids = self._tokenizer.encode(choice.text)
+        if not ids:
+            raise BusError(f"{self._url} answers with no token")
+        floats = [value for value in logprobs or () if value is not None]
+        return Generated(
+            pack_ids(ids),
+            pack_floats(floats) if len(floats) == len(ids) else b"",
+            (),
+            "length" if choice.finish_reason == "length" else "stop",
+        )
+
+    def _find(self, name: str) -> str:
+        """The model called `name`, the only one where it is ""."""
+        try:
+            models = _decoded(self._url, self._exchange().run("GET", "/models"), Models)
+        except StatusError as error:
+            if error.status < 500:
+                raise ConfigError(f"endpoint.url, endpoint.key: {error}") from None
+            raise
+        known = [model.id for model in models.data]
+        if not name and len(known) == 1:
+            return known[0]
+        if name not in known:
+            raise ConfigError(f"endpoint.model: {self._url} serves {', '.join(known) or 'nothing'}; name one of these")
+        return name
+
+    def _exchange(self) -> Exchange:
+        return Exchange(self._url, self._key, self._timeout_s)
+
+
+def _decoded(url: str, answer: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except msgspec.DecodeError as error:
+        raise BusError(f"{url} does not speak OpenAI's completions API: {error}") from None
+
+
+def _read_key(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8").strip() if path else ""
+    except OSError as error:
+        raise ConfigError(f"endpoint.key: {path}: {error.strerror}") from None
+
+
+async def run(launch: Launch, config: configuration.Config, ready: Callable[[], None]) -> None:
+    """Serve Generate requests at `launch.bind` until cancelled, by asking the server at endpoint.url."""
+    assert launch.bind is not None, "an endpoint needs an address to serve on"
+    tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path))
+    engine = await trio.to_thread.run_sync(EndpointEngine, config, tokenizer)
+    digest = configuration.digest(config)
+    with closing(engine):
+        async with serve(launch.bind, digest=digest, bus=config.bus) as server:
+            hello = Hello(PROTOCOL_VERSION, digest, "endpoint", launch.name, os.getpid(), server.address)
+            async with connect(launch.replay, hello, bus=config.bus) as replay:
+                log.info("passing on to %s at %s", config.endpoint.url, server.address)
+                ready()
+                await Desk(server, replay, engine, config).run()
+
+
+if __name__ == "__main__":
+    main(run)

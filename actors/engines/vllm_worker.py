@@ -1,0 +1,20 @@
+"""What a worker of vLLM does for us: mixed into its class by `worker_extension_cls`, in every process of a model."""
+
+from typing import Any
+
+
+class Follower:
+    """Methods of a worker, called by name through `collective_rpc`."""
+
+    reload_weights: Any  # vLLM's own
+    model_runner: Any
+
+    def follow(self, folder: str) -> None:
+        """Take the parameters of the checkpoint `folder`, in place."""
+        self.reload_weights(weights_path=folder)
+        model = self.model_runner.get_model()
+        head = getattr(model, "lm_head", None)
+        if head is not None and hasattr(head, "cpu_linear"):
+            # A CPU build multiplies by a packed copy of the head. One that is tied to the embedding is no parameter of
+            # its own, so that a reload passes it over and the copy stays that of the old weights.
+            head.quant_method.process_weights_after_loading(head)

