@@ -6,7 +6,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test clean
+.PHONY: up test test-deepspeed clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -17,6 +17,9 @@ test: $(VENV)/dev
 	$(BIN)/lint-imports
 	$(BIN)/pytest
 
+test-deepspeed: $(VENV)/deepspeed
+	$(BIN)/pytest tests/deepspeed
+
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
@@ -26,6 +29,12 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+# DeepSpeed's source package looks for torch while it is built; its operators are not needed and not compiled.
+$(VENV)/deepspeed: $(VENV)/dev
+	$(BIN)/pip install --quiet -c constraints.txt setuptools
+	DS_BUILD_OPS=0 $(BIN)/pip install --quiet -c constraints.txt --no-build-isolation deepspeed peft
 	touch $@
 
 clean:

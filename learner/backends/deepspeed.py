@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from learner.backends.ranks import Done, Gather, Go, Halt, Load, Ranks, Train
-from learner.backends.zero import Shard, leave, on_gpu, require_deepspeed
+from learner.backends.zero import Shard, on_gpu, require_deepspeed
 from learner.policy import CPU, Whole, policy, reference
 from spade.config import Config
 from spade.protocol import Batch, StepMetrics
@@ -17,7 +17,10 @@ RANK_MODULE = "learner.backends.rank"
 
 
 class DeepSpeedBackend:
-    """See `base.Backend`. Where a rank is gone, all but `close` raise SpadeError: the learner has to start anew."""
+    """See `base.Backend`; DeepSpeed's own state allows one in the life of a process.
+
+    Where a rank is gone, all but `close` raise SpadeError: the learner has to start anew.
+    """
 
     def __init__(self, config: Config) -> None:
         """Raises ConfigError where DeepSpeed or GPUs are missing, SpadeError where a rank does not start."""
@@ -88,7 +91,6 @@ class DeepSpeedBackend:
     def close(self) -> None:
         """End the other ranks."""
         self._ranks.close()
-        leave()
 
     def _gather(self, optimizer: bool) -> dict[str, Any]:
         self._ranks.tell(Gather(optimizer))

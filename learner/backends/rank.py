@@ -16,7 +16,7 @@ from spade.errors import SpadeError
 log = logging.getLogger(__name__)
 
 
-class Halted(Exception):
+class HaltError(Exception):
     """The learner leaves the step."""
 
 
@@ -56,14 +56,14 @@ def _obey(learner: Orderly, orders: Orders) -> None:
 
     def go() -> None:
         if isinstance(learner.next(), Halt):
-            raise Halted
+            raise HaltError
 
     while True:
         match learner.next():
             case Train(batch):
                 try:
                     totals, _ = shard.train(batch, go)
-                except Halted:
+                except HaltError:
                     continue
                 learner.answer(Done(totals))
             case Gather(optimizer):

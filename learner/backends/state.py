@@ -6,7 +6,7 @@ One safetensors file: `parameter.NAME` for each trained parameter, AdamW's `step
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -40,7 +40,7 @@ class State:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         try:
-            self._file = safe_open(folder / FILE, framework="pt")
+            self._file = cast(Any, safe_open(folder / FILE, framework="pt"))
         except (OSError, SafetensorError) as error:
             raise RunError(f"{folder}: the learner's state cannot be read ({error})") from None
         header = self._file.metadata()
@@ -54,7 +54,8 @@ class State:
             raise RunError(
                 f"{self._folder}: holds another model (its {name} differs); resume with the run's own model.path"
             )
-        return self._file.get_tensor(key)
+        kept: Tensor = self._file.get_tensor(key)
+        return kept
 
     def optimizer(self, name: str) -> dict[str, Tensor]:
         """AdamW's state of a parameter; empty where it had taken no step."""

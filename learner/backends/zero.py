@@ -1,8 +1,8 @@
 """One process's part of a model under DeepSpeed's ZeRO: its micro-batches, its shards, its share of every gathering.
 
-ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054); stage 0 is plain data parallelism. Collectives go over NCCL on GPUs and
-over gloo on CPUs. The optimiser is torch's AdamW in every stage and place, so that nothing is compiled and numbers are
-those of the torch backend.
+ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054); stage 0 is plain data parallelism. Collectives go over NCCL on GPUs
+and over gloo on CPUs. The optimiser is torch's AdamW in every stage and place, so that nothing is compiled and numbers
+are those of the torch backend.
 """
 
 import importlib.util
@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.distributed_c10d import FileStore
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
@@ -25,7 +26,7 @@ from learner.batch import MicroBatch, prepare
 from learner.logprobs import check_head, trained_logprobs
 from learner.measure import Totals
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
-from spade.codec import pack_floats, pack_ids, pack_mask
+from spade.codec import pack_floats, pack_ids
 from spade.config import Config
 from spade.errors import ConfigError
 from spade.policy.model import pick_device
@@ -110,7 +111,7 @@ class Shard:
 
         Nothing on the other ranks.
         """
-        gathered = {}
+        gathered: dict[str, Tensor] = {}
         self._link()
         steps = next((one["step"] for one in self._adamw.state.values()), None) if optimizer else None
         for name, parameter in state.trained(self._model):
@@ -145,7 +146,7 @@ class Shard:
 
     def _make_room(self) -> None:
         """Have AdamW make its state, by a step that changes nothing."""
-        tokens = Trajectory(pack_ids([0, 0]), pack_mask([False, True]), pack_floats([0.0, 0.0]), ((0, 1),), 1.0)
+        tokens = Trajectory(pack_ids([0, 0]), (1, 1), pack_floats([0.0]), ((0, 1),), 1.0)
         work = prepare([Group("nothing", "agent", (0.0,), (tokens,))], 2, 1.0)
         set_learning_rate(self._adamw, 0.0)
         self._left = 1
@@ -207,15 +208,6 @@ def require_deepspeed() -> None:
         raise ConfigError("learner.backend: needs the package deepspeed; `pip install spade-rl[deepspeed]`")
 
 
-def leave() -> None:
-    """Undo what joining the other ranks did to this process."""
-    from deepspeed import comm
-
-    if distributed.is_initialized():
-        distributed.destroy_process_group()
-    comm.comm.cdb = None
-
-
 def on_gpu(config: Config) -> bool:
     """Whether the ranks run on one GPU each. Raises ConfigError where there are too few."""
     device, ranks = config.learner.device, config.learner.processes
@@ -223,8 +215,8 @@ def on_gpu(config: Config) -> bool:
         return False
     if device not in ("auto", "cuda") or ranks > torch.cuda.device_count():
         raise ConfigError(
-            f"learner.processes: {ranks} processes on learner.device = {device!r} with {torch.cuda.device_count()} GPUs "
-            "here; rank N takes GPU N, so use 'auto', and as many processes as there are GPUs"
+            f"learner.processes: {ranks} on learner.device = {device!r}; rank N takes GPU N of the "
+            f"{torch.cuda.device_count()} here, so use 'auto' and at most as many processes"
         )
     return True
 
@@ -240,7 +232,7 @@ def _engine(scorer: Scorer, optimizer: Optimizer, config: Config, rank: int, mee
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     distributed.init_process_group(
         "gloo" if device.type == "cpu" else "nccl",
-        store=distributed.FileStore(meeting, ranks), rank=rank, world_size=ranks, timeout=COLLECTIVE,
+        store=FileStore(meeting, ranks), rank=rank, world_size=ranks, timeout=COLLECTIVE,
     )  # fmt: skip
     deepspeed.init_distributed()
     engine, *_ = deepspeed.initialize(model=scorer, optimizer=optimizer, config=settings(config))
