@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from learner.backends.engine import prepare
 from learner.backends.ranks import Done, Gather, Go, Halt, Load, Ranks, Train
-from learner.backends.zero import Shard, on_gpu, require_deepspeed
+from learner.backends.zero import Shard
 from learner.policy import CPU, Whole, policy, reference
 from spade.config import Config
 from spade.protocol import Batch, StepMetrics
@@ -24,8 +25,7 @@ class DeepSpeedBackend:
 
     def __init__(self, config: Config) -> None:
         """Raises ConfigError where DeepSpeed or GPUs are missing, SpadeError where a rank does not start."""
-        require_deepspeed()
-        on_gpu(config)
+        prepare(0, config)
         self._config = config
         self._whole: Whole | None = None
         self._ranks = Ranks(config, config.learner.processes, RANK_MODULE)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from learner.backends.engine import prepare
 from learner.backends.ranks import Done, Failed, Gather, Halt, Here, Load, Orderly, Orders, Train
 from learner.backends.zero import Shard
 from learner.policy import CPU, policy, reference
@@ -50,6 +51,7 @@ def _obey(learner: Orderly, orders: Orders) -> None:
     logging.captureWarnings(True)
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
+    prepare(orders.rank, config)
     model, held_to = policy(config, CPU), reference(config, CPU)
     learner.answer(Here())
     shard = Shard(model, held_to, config, orders.rank, orders.meeting)

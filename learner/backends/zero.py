@@ -1,26 +1,21 @@
 """One process's part of a model under DeepSpeed's ZeRO: its micro-batches, its shards, its share of every gathering.
 
-ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054); stage 0 is plain data parallelism. Collectives go over NCCL on GPUs
-and over gloo on CPUs. The optimiser is torch's AdamW in every stage and place, so that nothing is compiled and numbers
+ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054); stage 0 is plain data parallelism. The
+optimiser is torch's AdamW in every stage and place, so that nothing is compiled and numbers
 are those of the torch backend.
 """
 
-import importlib.util
-import logging
-import os
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import Tensor, distributed
-from torch.distributed.distributed_c10d import FileStore
+from torch import Tensor
 from torch.nn import Module, Parameter
-from torch.optim import Optimizer
 
 from learner.backends import state
+from learner.backends.engine import device_of, join
 from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import check_head, trained_logprobs
@@ -28,11 +23,7 @@ from learner.measure import Totals
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
-from spade.errors import ConfigError
-from spade.policy.model import pick_device
 from spade.protocol import Batch, Group, StepMetrics, Trajectory
-
-COLLECTIVE = timedelta(minutes=30)  # what one may take, a slow rank's micro-batch included
 
 
 class Scorer(Module):
@@ -59,10 +50,10 @@ class Shard:
         learner = config.learner
         self._config, self._rank, self._ranks = config, rank, learner.processes
         self._stage = learner.zero_stage
-        self._device = torch.device("cuda", rank) if on_gpu(config) else torch.device("cpu")
+        self._device = device_of(rank, config)
         self._adamw = adamw((parameter for _, parameter in state.trained(model)), learner)
         low = config.model.dtype == "bfloat16" and self._stage == 0
-        self._engine = _engine(Scorer(model.eval(), low), self._adamw, config, rank, meeting, self._device)
+        self._engine = join(Scorer(model.eval(), low), self._adamw, config, rank, meeting)
         self._model = model
         self._reference = None if reference is None else partial(trained_logprobs, reference.to(self._device))
         self._guard = Guard()
@@ -200,61 +191,6 @@ def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
     lengths = [member.tokens for group in groups for member in group.trajectories]
     rounds = -(-sum(lengths) // (most * ranks))
     return min(most, -(-sum(lengths) // (rounds * ranks)) + max(lengths))
-
-
-def require_deepspeed() -> None:
-    """Raises ConfigError where it is not installed."""
-    if importlib.util.find_spec("deepspeed") is None:
-        raise ConfigError("learner.backend: needs the package deepspeed; `pip install spade-rl[deepspeed]`")
-
-
-def on_gpu(config: Config) -> bool:
-    """Whether the ranks run on one GPU each. Raises ConfigError where there are too few."""
-    device, ranks = config.learner.device, config.learner.processes
-    if pick_device(device).type == "cpu":
-        return False
-    if device not in ("auto", "cuda") or ranks > torch.cuda.device_count():
-        raise ConfigError(
-            f"learner.processes: {ranks} on learner.device = {device!r}; rank N takes GPU N of the "
-            f"{torch.cuda.device_count()} here, so use 'auto' and at most as many processes"
-        )
-    return True
-
-
-def _engine(scorer: Scorer, optimizer: Optimizer, config: Config, rank: int, meeting: str, device: torch.device) -> Any:
-    """Join the other ranks and give the model to DeepSpeed."""
-    ranks = config.learner.processes
-    os.environ |= {"LOCAL_RANK": str(rank), "DS_ACCELERATOR": device.type, "GLOO_SOCKET_IFNAME": "lo"}
-    import deepspeed
-
-    # It would compile a shared-memory transport for minutes; gloo does.
-    importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
-    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-    distributed.init_process_group(
-        "gloo" if device.type == "cpu" else "nccl",
-        store=FileStore(meeting, ranks), rank=rank, world_size=ranks, timeout=COLLECTIVE,
-    )  # fmt: skip
-    deepspeed.init_distributed()
-    engine, *_ = deepspeed.initialize(model=scorer, optimizer=optimizer, config=settings(config))
-    return engine
-
-
-def settings(config: Config) -> dict[str, Any]:
-    """DeepSpeed's own settings. Batches are ours: it is told of each micro-batch whether it is the last."""
-    learner = config.learner
-    stage, low = learner.zero_stage, config.model.dtype == "bfloat16" and learner.zero_stage > 0
-    zero: dict[str, Any] = {"stage": stage}
-    if learner.offload != "none":
-        zero["offload_optimizer"] = {"device": "cpu"}
-    if learner.offload == "all":
-        zero["offload_param"] = {"device": "cpu"}
-    return {
-        "train_micro_batch_size_per_gpu": 1,
-        "gradient_clipping": learner.max_grad_norm if stage else 0.0,
-        "zero_optimization": zero,
-        "zero_force_ds_cpu_optimizer": False,
-        "bf16": {"enabled": low, "check_grad_overflow": low},
-    }
 
 
 def _shape(parameter: Parameter) -> torch.Size:
