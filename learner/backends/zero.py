@@ -18,8 +18,9 @@ from learner.backends import state
 from learner.backends.engine import device_of, join
 from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
-from learner.logprobs import check_head, trained_logprobs
+from learner.logprobs import trained_logprobs
 from learner.measure import Totals
+from learner.model import prepare_model
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
@@ -46,14 +47,16 @@ class Shard:
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int, meeting: str) -> None:
         """`model` on the CPU, float32. `meeting`: a file that no other backend uses. Raises ConfigError."""
-        check_head(model)
         learner = config.learner
+        prepare_model(model, learner.activation_checkpointing)
+        if reference is not None:
+            prepare_model(reference, activation_checkpointing=False)
         self._config, self._rank, self._ranks = config, rank, learner.processes
         self._stage = learner.zero_stage
         self._device = device_of(rank, config)
         self._adamw = adamw((parameter for _, parameter in state.trained(model)), learner)
         low = config.model.dtype == "bfloat16" and self._stage == 0
-        self._engine = join(Scorer(model.eval(), low), self._adamw, config, rank, meeting)
+        self._engine = join(Scorer(model, low), self._adamw, config, rank, meeting)
         self._model = model
         self._reference = None if reference is None else partial(trained_logprobs, reference.to(self._device))
         self._guard = Guard()

@@ -24,7 +24,7 @@ from spade import config
 from spade.protocol import Batch
 from tests.learner.conftest import Policy
 
-STEPS, KILLS = 6, 8
+STEPS, KILLS = 6, 5
 
 
 def live(settings, batches, run, end):
