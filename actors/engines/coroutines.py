@@ -19,6 +19,7 @@ Result = Generated | Refused
 
 _PATIENCE_S = 0.002  # of `step`: an order waits for no longer
 _PARTING_S = 1.0
+_LONGEST_S = 1_800.0  # to start a large model from a cold disk
 
 
 class CoroutineEngine(ABC):
@@ -71,8 +72,8 @@ class CoroutineEngine(ABC):
                 results.append((id, result))
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in the loop and wait for it; its own deadlines are what bounds it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Run `work` in the loop and wait for it. Raises TimeoutError where it takes a time that nothing should."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_LONGEST_S)
 
     def close(self) -> None:
         self.wait_for(_end_all())
