@@ -17,13 +17,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from actors.engines.extents import SMALLEST, Extent, size_for
 from actors.engines.memory import Memory
+from actors.engines.packed import alone, check, packed_logits
 from actors.engines.requests import unfit
 from actors.engines.rows import Row
 from actors.engines.sampling import sample, uniforms
-from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache
-from spade.errors import ConfigError
+from actors.engines.slots import Chunk, Plan
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
 from spade.protocol import Generate, Generated, Weights
@@ -39,7 +38,6 @@ class Pace(NamedTuple):
 
 _PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
 _SLOTS = 2  # for each row, so that as many conversations as there are rows may rest without losing their keys
-_LAYERS = {"full_attention", "sliding_attention"}
 
 
 class TorchEngine:
@@ -67,7 +65,7 @@ class TorchEngine:
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
         self._model = self._load(weights)
-        self._memory = Memory(_SLOTS * rows, context_tokens, kv_bytes, _check(self._model))
+        self._memory = Memory(_SLOTS * rows, context_tokens, kv_bytes, check(self._model))
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
 
     @property
@@ -105,7 +103,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def logprobs(self, ids: Sequence[int]) -> list[float]:
-        logits, _ = _alone(self._model, torch.tensor(ids, device=self._device)[None])
+        logits, _ = alone(self._model, torch.tensor(ids, device=self._device)[None])
         return next_logprobs(logits[0], ids)
 
     def _load(self, weights: Weights) -> PreTrainedModel:
@@ -177,7 +175,7 @@ class TorchEngine:
         keep = torch.tensor(last, dtype=torch.int64, device=self._device)
         self._memory.cache.plan = plan
         inputs = torch.from_numpy(packed)[None].to(self._device)
-        logits = _packed_logits(self._model, inputs, self._memory.cache, keep)[0]
+        logits = packed_logits(self._model, inputs, self._memory.cache, keep)[0]
         self._memory.prefixes.write(plan.slot, plan.position, packed, self._steps)
         return due, logits
 
@@ -205,42 +203,3 @@ class TorchEngine:
     def _release(self, row: Row) -> None:
         self._memory.prefixes.end(row.slot)
         del self._active[row.slot]
-
-
-def _check(model: PreTrainedModel) -> int:
-    """Make sure that attention over slots is the model's own; returns bytes of a token's keys. Raises ConfigError."""
-    kind = model.config.model_type
-    text = model.config.get_text_config()
-    if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
-        raise ConfigError(f"model.path: the torch engine cannot run {kind}: it has no plain key-value cache")
-    ids = torch.arange(SMALLEST, device=model.device)[None] % text.vocab_size
-    own = model.config._attn_implementation
-    with torch.inference_mode():
-        expected = model(input_ids=ids, use_cache=False).logits
-        model.set_attn_implementation(ATTENTION)
-        found, cache = _alone(model, ids)
-    tolerance = 1e-3 if expected.dtype == torch.float32 else 0.2
-    if not torch.allclose(expected, found, rtol=tolerance, atol=tolerance):
-        raise ConfigError(f"model.path: the torch engine cannot run {kind}: its attention is not {own} attention")
-    return cache.token_bytes
-
-
-def _alone(model: PreTrainedModel, ids: Tensor) -> tuple[Tensor, SlotCache]:
-    """Logits (1, tokens, vocabulary) of the `ids` (1, tokens) of one sequence, and the cache it has for itself."""
-    count = ids.shape[1]
-    cache = SlotCache(size_for(count))
-    cache.plan = Plan([Chunk(0, Extent(0, cache.tokens), 0, count)], 0, model.device)
-    return _packed_logits(model, ids, cache), cache
-
-
-def _packed_logits(model: PreTrainedModel, ids: Tensor, cache: SlotCache, keep: Tensor | int = 0) -> Tensor:
-    """Logits (1, kept, vocabulary) of the packed `ids` (1, tokens) under the cache's plan; 0 keeps all."""
-    logits: Tensor = model(
-        input_ids=ids,
-        position_ids=cache.plan.positions[None],
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=keep,
-        slot_cache=cache,
-    ).logits
-    return logits
