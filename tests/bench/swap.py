@@ -225,7 +225,7 @@ def main() -> None:
             root = Path(folder)
             published, size = publish_two(millions, root / "weights")
             config = load("nano", (
-                f"engine.rows={arguments.running + 1}", "engine.context_tokens=512", "design.max_tokens=256",
+                f"engine.rows={4 * (arguments.running + 1)}", "engine.context_tokens=512", "design.max_tokens=256",
                 f"model.path={NANO}", "engine.request_deadline_s=600", "bus.call_deadline_s=600",
             ))  # fmt: skip
             rounds, running = arguments.rounds, arguments.running
