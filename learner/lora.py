@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -15,8 +16,13 @@ _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 
 
 def adapt(model: Any, learner: Learner) -> None:
-    """Put an adapter into a Hugging Face model, and train it alone. Raises ConfigError where peft is missing."""
-    _peft().inject_adapter_in_model(_settings(learner), model)
+    """Put an adapter into a Hugging Face model, and train it alone. Raises ConfigError where peft is missing.
+
+    A begins the same in every process of a backend (B is 0).
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        _peft().inject_adapter_in_model(_settings(learner), model)
 
 
 def scale(learner: Learner) -> float:

@@ -171,8 +171,8 @@ class Shard:
 
     def _set(self, parameter: Parameter, value: Tensor, moment: str | None = None) -> None:
         """Undo `_whole`: each rank keeps its shard of `value`."""
+        from deepspeed.runtime.zero import GatheredParameters
         from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
-        from deepspeed.zero import GatheredParameters
 
         value = value.to(self._device)
         if moment and self._stage == 0:
