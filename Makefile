@@ -1,4 +1,4 @@
-# Two commands do everything: `make up` and `make test`; `make test-vllm` tests the vLLM engine on a CPU.
+# Two commands do everything: `make up` and `make test`; `make test-deepspeed` and `make test-vllm` test what is optional.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test test-vllm clean
+.PHONY: up test test-deepspeed test-vllm clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -18,6 +18,9 @@ test: $(VENV)/dev
 	$(BIN)/lint-imports
 	$(BIN)/pytest
 
+test-deepspeed: $(VENV)/deepspeed
+	$(BIN)/pytest tests/deepspeed
+
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
@@ -27,6 +30,12 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+# DeepSpeed's source package looks for torch while it is built; its operators are not needed and not compiled.
+$(VENV)/deepspeed: $(VENV)/dev
+	$(BIN)/pip install --quiet -c constraints.txt setuptools
+	DS_BUILD_OPS=0 $(BIN)/pip install --quiet -c constraints.txt --no-build-isolation deepspeed peft
 	touch $@
 
 # An environment of its own: vLLM pins much of what it needs.

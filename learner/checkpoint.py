@@ -1,6 +1,6 @@
 """Checkpoints on disk: a folder that appears whole under its final name, with the checksum of every file in it.
 
-ROOT/step-40/            what the backend wrote, and the manifest
+ROOT/step-40/            what the backend wrote, the policy as a Hugging Face folder, and the manifest
 ROOT/.draft-…/           one being written, or what a crash left of one; never chosen
 """
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """`metrics` are those of `step`; `checksums`: blake2b-128 in hex by file name."""
+    """`metrics` are those of `step`; `checksums`: blake2b-128 in hex by the file's path in the checkpoint."""
 
     step: int
     metrics: StepMetrics
@@ -38,9 +38,10 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], No
     root.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
     save(draft)
-    manifest = Manifest(step, metrics, {path.name: file_digest(path) for path in sorted(draft.iterdir())})
+    files = sorted(path for path in draft.rglob("*") if path.is_file())
+    manifest = Manifest(step, metrics, {str(path.relative_to(draft)): file_digest(path) for path in files})
     (draft / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-    for path in (*draft.iterdir(), draft):
+    for path in (*draft.rglob("*"), draft):
         sync(path)
     draft.chmod(0o755)  # mkdtemp's folders are private
     folder = root / f"{PREFIX}{step}"

@@ -29,7 +29,7 @@ def trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
     hidden = row[0, micro.at]
     head = model.get_output_embeddings()
     count = len(micro.target)
-    chunk = max(1, LOGITS // head.weight.shape[0])
+    chunk = max(1, LOGITS // head.out_features)  # its weight may be sharded
     if count <= chunk:
         return _score(head, hidden, micro.target, micro.temperature)
     parts = [

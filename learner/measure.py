@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -73,6 +73,15 @@ class Totals:
         self.log_w2 = _log_add(self.log_w2, read[11])
         self.lag_tokens = _sum(self.lag_tokens, read[12 : 12 + LAGS])
         self.lag_mismatch = _sum(self.lag_mismatch, read[12 + LAGS :])
+
+    def include(self, other: "Totals") -> None:
+        """Add what another process counted of the same batch."""
+        for name in (one.name for one in fields(self) if one.name != "version"):
+            mine, its = getattr(self, name), getattr(other, name)
+            if name in ("log_w", "log_w2"):
+                setattr(self, name, _log_add(mine, its))
+            else:
+                setattr(self, name, _sum(mine, its) if isinstance(mine, tuple) else mine + its)
 
     def metrics(self, work: Prepared, settings: Loss, grad_norm: float, skipped: int, lr: float) -> StepMetrics:
         """Means over tokens; those of a role over its own tokens, 0 where the batch has none of it.

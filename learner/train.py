@@ -7,20 +7,24 @@ parameters are those of a learner that was never stopped.
 import logging
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import torch
 import trio
 
-from learner import checkpoint, weights
+from learner import checkpoint, lora, weights
+from learner.backends import state
 from learner.backends.base import Backend
+from learner.backends.deepspeed import DeepSpeedBackend
 from learner.backends.torch import TorchBackend
 from learner.broadcast import broadcast
+from learner.policy import policy, reference
 from replay.client import ReplayClient
 from spade.checkpoints import resolve
 from spade.config import Config, digest
-from spade.policy.model import load, pick_device
+from spade.policy.model import pick_device
 from spade.process import Launch, main
 from spade.protocol import PROTOCOL_VERSION, Batch, Hello, StepMetrics
 from spade.transport import connect
@@ -40,6 +44,7 @@ class Learner:
         self._checkpoints = run / "checkpoints"
         self._tokenizer = resolve(config.model.path)
         self._saved = backend.step  # step of the newest checkpoint; 0 needs none
+        self._published: tuple[int, Path] | None = None  # step and folder of the newest weights written
         self._skipped = 0
 
     async def live(self) -> None:
@@ -84,21 +89,37 @@ class Learner:
                 log.info("step %d waits: %s", step, waited_for)
 
     async def _publish(self) -> None:
-        model, dtype = self._backend.model, self._config.model.dtype
-        digest, folder = await trio.to_thread.run_sync(weights.publish, model, dtype, self._tokenizer, self._weights)
+        digest, folder = await trio.to_thread.run_sync(self._write_weights)
         announced = await self._replay.publish(self._backend.step, digest, str(folder), self._metrics)
         newest = self._replay.client.pulse.weights or announced
         needed = frozenset({announced.digest, newest.digest})
         await trio.to_thread.run_sync(weights.prune, self._weights, needed)
+
+    def _write_weights(self) -> tuple[str, Path]:
+        """The current policy below `weights`."""
+        model, dtype = self._backend.model, self._config.model.dtype
+        digest, folder = weights.publish(model, dtype, self._tokenizer, self._weights)
+        self._published = self._backend.step, folder
+        return digest, folder
 
     async def _save(self) -> None:
         """Checkpoint the current step, if it is newer than the last one kept."""
         step = self._backend.step
         if step > self._saved:
             root = self._checkpoints
-            await trio.to_thread.run_sync(checkpoint.write, root, step, self._metrics, self._backend.save)
+            await trio.to_thread.run_sync(checkpoint.write, root, step, self._metrics, self._fill)
             self._saved = step
             await trio.to_thread.run_sync(checkpoint.prune, root, step, self._config.learner.keep_checkpoints)
+
+    def _fill(self, draft: Path) -> None:
+        """What a checkpoint holds: the backend's state, the policy as engines load it, an adapter apart as well."""
+        self._backend.save(draft)
+        if self._published is None or self._published[0] != self._backend.step:
+            self._write_weights()
+        assert self._published is not None
+        weights.link(self._published[1], draft / "model")
+        if self._config.learner.lora_rank:
+            lora.write_adapter(draft / state.FILE, self._config.learner, draft / "adapter")
 
     def _report(self) -> None:
         metrics, step = self._metrics, self._backend.step
@@ -121,10 +142,12 @@ def open_backend(config: Config, found: tuple[Path, checkpoint.Manifest] | None)
     """The policy as a checkpoint left it (None: as model.path gives it), and the metrics of its last step."""
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
-    folder, device = resolve(config.model.path), pick_device(config.learner.device)
-    model = load(folder, dtype="float32", device=device)
-    reference = load(folder, dtype=config.model.dtype, device=device) if config.loss.kl else None
-    backend = TorchBackend(model, config, reference)
+    backend: Backend
+    if config.learner.backend == "deepspeed":
+        backend = DeepSpeedBackend(config)
+    else:
+        device = pick_device(config.learner.device)
+        backend = TorchBackend(policy(config, device), config, reference(config, device))
     if found is None:
         return backend, StepMetrics()
     folder, manifest = found
@@ -144,7 +167,10 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
                 found = await trio.to_thread.run_sync(checkpoint.newest, folder / "checkpoints")
                 backend, metrics = await trio.to_thread.run_sync(open_backend, config, found)
             ready()
-            await Learner(backend, metrics, replay, config, folder).live()
+            with closing(backend):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(backend.watch)
+                    await Learner(backend, metrics, replay, config, folder).live()
 
 
 if __name__ == "__main__":

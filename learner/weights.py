@@ -24,6 +24,18 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
     return digest, folder
 
 
+def link(folder: Path, copy: Path) -> None:
+    """Make `copy` of a published folder by further names of its files, which outlive it and take no space."""
+    shutil.copytree(folder, copy, copy_function=_link_or_copy)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(source, target)
+
+
 def prune(root: Path, needed: frozenset[str]) -> None:
     """Delete what a crash left half-written, and all published weights but the newest `KEPT` and those `needed`."""
     folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime_ns)

@@ -8,7 +8,7 @@ import math
 
 from replay import designs, receipts, training, windows
 from replay.admission import Admitted, Load, admit
-from replay.records import BatchRecord
+from replay.records import BatchRecord, Job, Play
 from replay.state import State
 from replay.training import RefusalError
 from spade.config import LONGEST_WAIT_S
@@ -148,8 +148,14 @@ class Ledger:
         """Whether what is handed in was sampled by weights that were never published; then it is kept apart."""
         if request.trajectory is None:
             return False
-        name = request.id if isinstance(request, EndedPlay) else f"{request.job}.{request.attempt}"
-        return receipts.quarantine(self.state, f"{name}/{request.lease}", request.trajectory, holder, now)
+        work: Play | Job | None
+        if isinstance(request, EndedPlay):
+            work, name = self.state.plays.get(request.id), request.id
+        else:
+            work, name = self.state.jobs.get(request.job), f"{request.job}.{request.attempt}"
+        known = work is not None and 1 <= request.lease <= work.lease  # else it is not ours, and not kept either
+        key = f"{name}/{request.lease}" if known else None
+        return receipts.quarantine(self.state, key, request.trajectory, holder, now)
 
     def _release_play(self, id: str, lease: int) -> None:
         play = self.state.plays.get(id)

@@ -28,13 +28,13 @@ def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
     return ""
 
 
-def quarantine(state: State, key: str, trajectory: Trajectory, holder: str, now: float) -> bool:
+def quarantine(state: State, key: str | None, trajectory: Trajectory, holder: str, now: float) -> bool:
     """Keep a trajectory apart where its receipts are flawed; False where they are sound.
 
-    `key` is that of one handing in: a message that is sent again is the same.
+    `key` is that of one handing in: a message that is sent again is the same. None: it is judged, and not kept.
     """
     why = flaw(state.published, trajectory)
-    if why and key not in state.quarantine:
+    if why and key is not None and key not in state.quarantine:
         state.quarantine.add(key)
         state.counters.quarantined += 1
         state.counters.newest_quarantined = f"{key} of {holder}: {why}"

@@ -114,9 +114,18 @@ class Learner(Section, frozen=True):
     The learning rate rises over `warmup_steps` to `lr`; then `schedule` "constant" keeps it, and "cosine" takes it to
     `lr_min` at step `schedule_steps`. A micro-batch packs whole sequences of up to `microbatch_tokens`;
     `activation_checkpointing` keeps each layer's input alone and computes the rest again for the gradient.
+
+    Backend "deepspeed" takes `processes` on this machine (a GPU each), shards by `zero_stage` and keeps the optimiser's
+    state, or "all" the parameters too, in the CPU's memory by `offload`. With `lora_rank` an adapter alone is trained,
+    and published merged.
     """
 
-    backend: Literal["torch"] = "torch"
+    backend: Literal["torch", "deepspeed"] = "torch"
+    processes: int = 1
+    zero_stage: Literal[0, 1, 2, 3] = 2
+    offload: Literal["none", "optimizer", "all"] = "none"
+    lora_rank: int = 0
+    lora_alpha: float = 32.0
     device: str = "auto"
     threads: int = 0
     lr: float = 1e-6
@@ -334,6 +343,7 @@ def check(config: Config) -> None:
     for section in config.__struct_fields__:
         _check_positive(section, getattr(config, section))
     _check_ranges(config)
+    _check_backend(config.learner)
     _check_progress(config)
     _check_bind(config.bus)
     _check_endpoint(config.endpoint)
@@ -343,7 +353,7 @@ _MAY_BE_ZERO = {
     "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag", "learner.designer_lag",
     "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
     "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
-    "learner.warmup_steps", "learner.lr_min", "loss.kl",
+    "learner.warmup_steps", "learner.lr_min", "learner.zero_stage", "learner.lora_rank", "loss.kl",
     "run.seed", "replay.commit_delay_ms", "replay.retain_s", "replay.retain_bytes",
 }  # fmt: skip
 
@@ -395,6 +405,17 @@ def _check_ranges(config: Config) -> None:
         raise ConfigError("actors.agents_min: must be at most actors.agents_max")
     if play.group_size < 2:
         raise ConfigError("play.group_size: a group of fewer than 2 plays has no baseline; use 2 or more")
+
+
+def _check_backend(learner: Learner) -> None:
+    """Settings that the backend would not heed."""
+    if learner.backend == "torch" and (learner.processes > 1 or learner.offload != "none"):
+        raise ConfigError(
+            "learner.processes, learner.offload: backend 'torch' has neither; use learner.backend=deepspeed"
+        )
+    least = {"none": 0, "optimizer": 1, "all": 3}[learner.offload]
+    if learner.zero_stage < least:
+        raise ConfigError(f"learner.offload: {learner.offload!r} needs learner.zero_stage {least} or more")
 
 
 def _check_progress(config: Config) -> None:

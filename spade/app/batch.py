@@ -5,6 +5,7 @@ order. On the CPU with the threads it was trained with (one, for nano) the loss 
 """
 
 import hashlib
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 
@@ -62,16 +63,18 @@ def replay_batch(path: Path, step: int, out: Path | None) -> Replayed:
             last = len(store.scan("batches", BatchRecord))
             raise RunError(f"{run.path}: step {step} was never taken; its steps are 1 to {last}")
         start = _start(run.path / "checkpoints", step, config)
-        backend, _ = open_backend(config, start)
-        begun = backend.step
-        for earlier in range(begun + 1, step):
-            backend.train(batch(store, _record(store, earlier)))
+        begun = 0 if start is None else start[1].step
+        earlier = [batch(store, _record(store, number)) for number in range(begun + 1, step)]
         again = batch(store, record)
         published = [one for one in store.scan("publications", Publication) if one.weights.step == step]
     work = prepare(again.groups, config.learner.microbatch_tokens, config.learner.designer_weight_max)
     if out is not None:
         save_file(_tensors(work), out)
-    metrics = backend.train(again)
+    backend, _ = open_backend(config, start)
+    with closing(backend):
+        for one in earlier:
+            backend.train(one)
+        metrics = backend.train(again)
     reported = published[-1].metrics if published else None
     return Replayed(
         step=step,

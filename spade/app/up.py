@@ -50,12 +50,15 @@ def run_replay(recipe: str | None, path: Path | None, overrides: tuple[str, ...]
     trio.run(_supervise, run, config, ("replay",), [_replay(run)], None, _wait)
 
 
-def run_learner(path: Path) -> None:
-    """`spade learner up`."""
+def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
+    """`spade learner up`; `overrides` become the run's own."""
     run = RunDir(path).require()
+    config = load(str(run.config_path), overrides)
+    with run.lock("learner"):
+        run.create(config)
     _say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
-    launches = [_learner(run, run.config().bus)]
-    trio.run(_supervise, run, run.config(), ("learner",), launches, None, _wait)
+    launches = [_learner(run, config.bus)]
+    trio.run(_supervise, run, config, ("learner",), launches, None, _wait)
 
 
 def run_actors(recipe: str | None, address: str, path: Path | None, overrides: tuple[str, ...]) -> None:

@@ -33,8 +33,8 @@ from spade.supervise import supervise
 from spade.transport import connect
 from tests.replay.replay_world import environment
 
+# Tokens of a trajectory, trajectories of a message, messages in all.
 SHAPES = {"32 x 2048 tokens": (2048, 32, 64), "256 x 200 tokens": (200, 256, 64)}
-"""Name to tokens of a trajectory, trajectories of a message, messages in all."""
 AT_ONCE = 2  # messages in flight: the next is made while one is committed
 
 
@@ -52,8 +52,7 @@ def settings(durability: str, plays: int) -> Config:
 def trajectory(tokens: int) -> Trajectory:
     """Random content, half of it sampled in eight turns."""
     rng = np.random.default_rng(tokens)
-    spans = [tokens // 16] * 15
-    spans.append(tokens - sum(spans))
+    spans = [*[tokens // 16] * 15, tokens - tokens // 16 * 15]
     sampled = sum(spans[1::2])
     return Trajectory(
         ids=pack_ids(rng.integers(0, 150_000, tokens).tolist()),
@@ -65,6 +64,7 @@ def trajectory(tokens: int) -> Trajectory:
 
 
 def ended(id: str, said: Trajectory, value: float) -> EndedPlay:
+    """A play of eight turns."""
     return EndedPlay(id, 1, "terminated", value, (0.0,) * 7 + (value,), 0.5, said)
 
 
@@ -104,7 +104,7 @@ async def produce(address: str, config: Config, pid: int, tokens: int, together:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds a process has used, its threads and what the kernel did for it included."""
+    """CPU seconds a process has used, in the kernel too."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -170,13 +170,12 @@ def pushed(tokens: int, together: int, count: int, as_lists: bool) -> float:
         socket.bind(address)
         words = [address, str(tokens), str(together), str(count), "lists" if as_lists else "bytes"]
         with subprocess.Popen([sys.executable, "-m", "tests.bench.ingest", "--part", "push", *words]):
-            decoder = msgspec.msgpack.Decoder()
             socket.recv()  # the producer is up and has made its content
             began = time.perf_counter()
             for _ in range(count):
                 data = socket.recv()
                 if as_lists:
-                    decoder.decode(data)
+                    msgspec.msgpack.decode(data)
             return count * together * tokens / (time.perf_counter() - began) / 1e6
 
 

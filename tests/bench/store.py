@@ -1,11 +1,11 @@
 """What the store costs as it grows, how fast batches are sampled from it, and how long the service takes to start.
 
-    python -m tests.bench.store [--most 1000000] [--rounds 200] [--out store.json]
+    python -m tests.bench.store [--most 1000000] [--rounds 300] [--out store.json]
 
-One real ledger and store live through a run of plays of 200 tokens: designs, leases, messages of 64 plays, batches,
-publications, checkpoints. At 10^3, 10^4 … trajectories the next requests are timed, each with its commit ("nosync", so
-that the disk is not what is measured); then batches of the run are sampled in random order, against a bare cursor
-over the same bytes; then the service is started over it. Prints medians.
+Real ledgers and stores live through runs of plays of 200 tokens: designs, leases, messages of 64 plays, batches,
+publications, checkpoints, until they have 10^3, 10^4 … trajectories. Then they take turns, and each request is timed
+with its commit ("nosync", so that the disk is not what is measured); batches of the longest run are sampled in random
+order, against a bare cursor over the same bytes; the service is started over it. Prints medians.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import os
 import random
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
@@ -46,6 +47,7 @@ from tests.replay.replay_world import environment, weights
 
 TOKENS = 200
 TOGETHER = 64  # plays of a lease and of a message
+KINDS = ("ingest", "lease", "take batch")
 SETTINGS = (
     "replay.durability=nosync", "design.active_environments=12", "design.round_jobs=12", "play.group_size=64",
     "play.window_chunks=2", "learner.batch_sequences=128", "learner.agent_lag=1000", "learner.designer_lag=1000",
@@ -94,19 +96,17 @@ class Run:
             self.ask("checkpoint", Checkpointed(step))
 
 
-def growth(run: Run, most: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Median ms of the requests that come next, by how many trajectories there are."""
-    table, size = {}, 1_000
-    while size <= most:
+def growth(runs: dict[int, Run], rounds: int) -> dict[str, dict[str, float]]:
+    """Median ms of the requests that come next, by how many trajectories there are already; the runs take turns."""
+    for size, run in runs.items():
         while run.trajectories < size:
             run.turn()
         run.timed.clear()
-        while len(run.timed.get("ingest", ())) < rounds:
+        print(f"{size:,} trajectories are there", flush=True)
+    for _ in range(rounds):
+        for run in runs.values():
             run.turn()
-        table[f"{size:,}"] = {kind: 1000 * median(run.timed[kind]) for kind in ("ingest", "lease", "take batch")}
-        print(f"{size:>10,}", *(f"{kind} {value:.3f} ms" for kind, value in table[f"{size:,}"].items()), flush=True)
-        size *= 10
-    return table
+    return {f"{size:,}": {kind: 1000 * median(run.timed[kind]) for kind in KINDS} for size, run in runs.items()}
 
 
 def sampling(path: Path, rounds: int) -> dict[str, float]:
@@ -158,31 +158,33 @@ async def start(run: Path, config: Config) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--out", type=Path, default=Path("store.json"))
     arguments = parser.parse_args()
     config = load("nano", SETTINGS)
+    sizes = [size for size in (1_000, 10_000, 100_000, 1_000_000) if size <= arguments.most]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
+        with ExitStack() as stack:
+            runs = {}
+            for size in sizes:
+                store = stack.enter_context(open_store(Path(folder, str(size), "store"), "nosync"))
+                runs[size] = Run(store, config)
+            table = growth(runs, arguments.rounds)
+        path, count = Path(folder, str(sizes[-1])), runs[sizes[-1]].trajectories
         (path / "config.toml").write_text(dump(config))
-        with open_store(path / "store", "nosync") as store:
-            run = Run(store, config)
-            table = growth(run, arguments.most, arguments.rounds)
-        sizes = {kind: [row[kind] for row in table.values()] for kind in ("ingest", "lease", "take batch")}
         figures = {
-            "ms": table,
-            "dearest over cheapest": {kind: max(values) / min(values) for kind, values in sizes.items()},
+            **{f"{size} trajectories, ms": row for size, row in table.items()},
+            "dearest over cheapest": {
+                kind: max(row[kind] for row in table.values()) / min(row[kind] for row in table.values())
+                for kind in KINDS
+            },
             "sampling": sampling(path / "store", arguments.rounds),
             "start": trio.run(start, path, config),
-            "store": {
-                "trajectories": run.trajectories,
-                "bytes/token": stored_bytes(path / "store") / (run.trajectories * TOKENS),
-            },
+            "store": {"bytes/token": stored_bytes(path / "store") / (count * TOKENS)},
         }
     arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
     for name, row in figures.items():
-        if name != "ms":
-            print(name, *(f"  {key:<28}{value:10.3g}" for key, value in row.items()), sep="\n")
+        print(name, *(f"  {key:<28}{value:10.3g}" for key, value in row.items()), sep="\n")
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ SMALL = (
 class Up:
     """A `spade up --headless` in the background, followed through its status."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, *more: str) -> None:
         self.run = run
-        settings = [word for setting in SMALL for word in ("--set", setting)]
+        settings = [word for setting in (*SMALL, *more) for word in ("--set", setting)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "spade.app.cli", "up", "--headless", "--run", str(run), *settings],
             stdout=subprocess.PIPE,

@@ -13,6 +13,7 @@ from spade.protocol import (
     Generate,
     GetProgram,
     GetStatus,
+    GetWeights,
     Goodbye,
     Heartbeat,
     Hello,
@@ -27,6 +28,7 @@ from spade.protocol import (
     ReleasePlay,
     ReportProcesses,
     Request,
+    Serving,
     StepEpisode,
     StepMetrics,
     SubmitEnvironment,
@@ -57,6 +59,7 @@ REQUESTS: tuple[Request, ...] = (
     TakeBatch(99, 0.0), Publish(99, "digest", "/weights", StepMetrics()), Checkpointed(99),
     ReportProcesses("fuzz", (Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),
     Orders("nobody", {"agent": 2}, ("agent-0",)),
+    Serving(99, "digest"), GetWeights("digest", "../secret", 0, 64),
 )  # fmt: skip
 assert {type(request) for request in REQUESTS} == set(get_args(Request)), "a kind of request has no frame to break"
 

@@ -86,6 +86,19 @@ def test_a_play_of_unpublished_weights_is_kept_apart_and_played_again(made, why)
     assert state.counters.quarantined == 1
 
 
+@pytest.mark.parametrize(("id", "lease"), [("x" * 5_000, 1), (None, 2), (None, 0), (None, -1)])
+def test_what_nobody_leased_is_neither_taken_nor_kept(id, lease):
+    """A sender may make up as many as it likes."""
+    ledger = begin()
+    design(ledger)
+    play, *_ = lease_plays(ledger)
+    made_up = msgspec.structs.replace(ended(play, 1.0, 9), id=id or play.id, lease=lease)
+    ledger.state.changes()
+    assert ledger.apply(SubmitPlays((made_up,)), "agent/1", 0.0) == Done()
+    assert ledger.state.changes() == []
+    assert (ledger.state.counters.plays, ledger.state.counters.quarantined) == (0, 0)
+
+
 def test_designs_of_unpublished_weights_are_kept_apart_and_designed_again():
     ledger = begin()
     state = ledger.state

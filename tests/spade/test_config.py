@@ -55,6 +55,8 @@ def test_games_recipes_have_the_papers_numbers():
         ("play.win_return=1.5", "play.win_return"),
         ("bus.max_message_bytes=700_000", "bus.max_message_bytes"),
         ("bus.call_deadline_s=4000", "bus.call_deadline_s"),
+        ("play.top_p=0.9", "top_p"),  # trained roles: the ratio would need the sampler's support
+        ("design.top_k=5", "top_k"),
         ("loss.kind=ppo", "$.loss.kind"),
         ("loss.mask_low=1.5", "loss.mask_low"),
         ("loss.kl=-0.1", "loss.kl"),

@@ -67,8 +67,20 @@ def actors_drain(run: RunArgument, name: Annotated[str, typer.Argument(help="An 
 
 
 @learner.command("up")
-def learner_up(run: RunArgument) -> None:
-    """Start the learner of a run whose replay service is up; Ctrl-C checkpoints and stops it."""
+def learner_up(
+    run: RunArgument,
+    backend: Annotated[str | None, typer.Option(metavar="NAME", help="torch or deepspeed (learner.backend).")] = None,
+    nproc: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes on this machine, a GPU each (learner.processes).")
+    ] = None,
+    set_: Set = None,
+) -> None:
+    """Start the learner of a run whose replay service is up; Ctrl-C checkpoints and stops it.
+
+    What is set here stays the run's setting.
+    """
     from spade.app.up import run_learner
 
-    run_learner(run)
+    given = {"backend": backend, "processes": nproc}
+    overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]
+    run_learner(run, tuple(overrides))

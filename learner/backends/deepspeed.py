@@ -1,0 +1,98 @@
+"""DeepSpeed: one process here, or several (`ranks`), each with its part of the work and of the state (`zero`).
+
+The learner is rank 0. The others are told of every step, gathering and loading, and do what `Shard` does here.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from learner.backends.engine import prepare
+from learner.backends.ranks import Done, Gather, Go, Halt, Load, Ranks, Train
+from learner.backends.zero import Shard
+from learner.policy import CPU, Whole, policy, reference
+from spade.config import Config
+from spade.protocol import Batch, StepMetrics
+
+RANK_MODULE = "learner.backends.rank"
+
+
+class DeepSpeedBackend:
+    """See `base.Backend`; DeepSpeed's own state allows one in the life of a process.
+
+    Where a rank is gone, all but `close` raise SpadeError: the learner has to start anew.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """Raises ConfigError where DeepSpeed or GPUs are missing, SpadeError where a rank does not start."""
+        prepare(0, config)
+        self._config = config
+        self._whole: Whole | None = None
+        self._ranks = Ranks(config, config.learner.processes, RANK_MODULE)
+        try:
+            self._trained, held_to = policy(config, CPU), reference(config, CPU)
+            self._ranks.hear(config.supervise.ready_s)
+            with self._ranks.needed():
+                self._shard = Shard(self._trained, held_to, config, 0, self._ranks.meeting)
+        except BaseException:
+            self._ranks.close()
+            raise
+
+    @property
+    def model(self) -> Any:
+        """The model trained here, or what all ranks gather where it is sharded or adapted."""
+        if self._config.learner.zero_stage < 3 and not self._config.learner.lora_rank:
+            return self._trained
+        self._whole = self._whole or Whole(self._config)
+        gathered = self._gather(optimizer=False)
+        return self._whole.filled({name.removeprefix("parameter."): value for name, value in gathered.items()})
+
+    @property
+    def step(self) -> int:
+        """Learner steps taken."""
+        return self._shard.step
+
+    def train(self, batch: Batch, interrupt: Callable[[], None] = lambda: None) -> StepMetrics:
+        """See `base.Backend.train`."""
+        if batch.step != self.step + 1:
+            raise ValueError(f"batch of step {batch.step} after step {self.step}")
+
+        def round() -> None:
+            try:
+                interrupt()
+            except BaseException:
+                self._ranks.tell(Halt())
+                raise
+            self._ranks.tell(Go())
+
+        self._ranks.tell(Train(batch))
+        with self._ranks.needed():
+            totals, metrics = self._shard.train(batch, round)
+            for answer in self._ranks.hear():
+                assert isinstance(answer, Done)
+                totals.include(answer.totals)
+        return metrics(totals)
+
+    def save(self, folder: Path) -> None:
+        """Gathered on this process, written by it: see `state`."""
+        tensors = self._gather(optimizer=True)
+        self._shard.save(folder, tensors)
+
+    def load(self, folder: Path) -> None:
+        """See `base.Backend.load`."""
+        self._ranks.tell(Load(str(folder)))
+        with self._ranks.needed():
+            self._shard.load(folder)
+
+    async def watch(self) -> None:
+        """See `base.Backend.watch`."""
+        await self._ranks.watch()
+
+    def close(self) -> None:
+        """End the other ranks."""
+        self._ranks.close()
+
+    def _gather(self, optimizer: bool) -> dict[str, Any]:
+        self._ranks.tell(Gather(optimizer))
+        with self._ranks.needed():
+            return self._shard.gather(optimizer)

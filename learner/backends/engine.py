@@ -1,0 +1,83 @@
+"""DeepSpeed's engine around a model: where each rank runs, how ranks meet, which of DeepSpeed's settings are ours.
+
+Collectives go over NCCL on GPUs and over gloo on CPUs; all ranks are on this machine.
+"""
+
+import importlib.util
+import logging
+import os
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import distributed
+from torch.nn import Module
+from torch.optim import Optimizer
+
+from spade.config import Config
+from spade.errors import ConfigError
+from spade.policy.model import pick_device
+
+COLLECTIVE = timedelta(minutes=30)  # what one may take, a slow rank's micro-batch included
+
+
+def prepare(rank: int, config: Config) -> None:
+    """Make this process rank `rank`, before anything imports DeepSpeed (Transformers does where it is installed).
+
+    Raises ConfigError where DeepSpeed or GPUs are missing.
+    """
+    if importlib.util.find_spec("deepspeed") is None:
+        raise ConfigError("learner.backend: needs the package deepspeed; `pip install spade-rl[deepspeed]`")
+    device = device_of(rank, config)
+    os.environ |= {"LOCAL_RANK": str(rank), "DS_ACCELERATOR": device.type, "GLOO_SOCKET_IFNAME": "lo"}
+
+
+def device_of(rank: int, config: Config) -> torch.device:
+    """The CPU, or the GPU of that number. Raises ConfigError where there are too few."""
+    device, ranks = config.learner.device, config.learner.processes
+    if pick_device(device).type == "cpu":
+        return torch.device("cpu")
+    if device not in ("auto", "cuda") or ranks > torch.cuda.device_count():
+        raise ConfigError(
+            f"learner.processes: {ranks} on learner.device = {device!r}; rank N takes GPU N of the "
+            f"{torch.cuda.device_count()} here, so use 'auto' and at most as many processes"
+        )
+    return torch.device("cuda", rank)
+
+
+def join(scorer: Module, optimizer: Optimizer, config: Config, rank: int, meeting: str) -> Any:
+    """Meet the other ranks at the file `meeting`, and give model and optimiser to DeepSpeed: its engine."""
+    import deepspeed
+
+    ranks, device = config.learner.processes, device_of(rank, config)
+    # It would compile a shared-memory transport for minutes; gloo does.
+    importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
+    logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+    distributed.init_process_group(
+        "gloo" if device.type == "cpu" else "nccl",
+        store=distributed.FileStore(meeting, ranks),  # type: ignore[attr-defined]
+        rank=rank,
+        world_size=ranks,
+        timeout=COLLECTIVE,
+    )
+    deepspeed.init_distributed()
+    engine, *_ = deepspeed.initialize(model=scorer, optimizer=optimizer, config=settings(config))
+    return engine
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """DeepSpeed's own settings. Batches are ours: it is told of each micro-batch whether it is the last."""
+    learner = config.learner
+    stage, low = learner.zero_stage, config.model.dtype == "bfloat16" and learner.zero_stage > 0
+    zero: dict[str, Any] = {"stage": stage}
+    if learner.offload != "none":
+        zero["offload_optimizer"] = {"device": "cpu"}
+    if learner.offload == "all":
+        zero["offload_param"] = {"device": "cpu"}
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_clipping": learner.max_grad_norm if stage else 0.0,
+        "zero_optimization": zero,
+        "zero_force_ds_cpu_optimizer": False,
+        "bf16": {"enabled": low, "check_grad_overflow": low},
+    }

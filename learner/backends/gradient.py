@@ -1,0 +1,69 @@
+"""The gradient of the mean loss over a batch, micro-batch by micro-batch: the part that all backends have in common."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from learner.batch import MicroBatch, Prepared
+from learner.loss import Tokens, averaged, denominator, token_losses
+from learner.measure import Totals
+from spade.config import Loss
+
+Score = Callable[[MicroBatch], tuple[Tensor, Tensor]]
+
+
+@dataclass
+class Passes:
+    """One process's passes over one batch, one for each optimiser step.
+
+    part       its micro-batches of `work`; the denominator is that of the whole batch
+    rounds     how many micro-batches each process computes: beyond its part it computes the smallest one for nothing,
+               since parameters that are spread over processes are gathered by all of them together
+    score      (log-probability with gradient, entropy) of each trained token, float32, (n,)
+    reference  the same of the model that loss.kl holds the policy to, or None
+    backward   adds the gradient of a scalar loss to what has gathered
+    """
+
+    work: Prepared
+    part: Sequence[MicroBatch]
+    rounds: int
+    settings: Loss
+    totals: Totals
+    device: torch.device
+    score: Score
+    reference: Score | None
+    backward: Callable[[Tensor], None]
+    _old: list[Tensor] = field(default_factory=list)
+
+    def run(self, interrupt: Callable[[], None]) -> None:
+        """One pass. The first one fills `_old`, the policy before. `interrupt` is called before each micro-batch."""
+        work = self.work
+        count = denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, self.settings)
+        for index in range(self.rounds):
+            interrupt()
+            if index < len(self.part):
+                self._one(index, self.part[index].to(self.device), count)
+            else:
+                self._nothing(work.micro[-1].to(self.device))
+
+    def _one(self, index: int, micro: MicroBatch, count: float) -> None:
+        current, entropy = self.score(micro)
+        if index == len(self._old):
+            self._old.append(current.detach())
+        tokens = Tokens(
+            current, self._old[index], micro.behaviour, micro.advantage, micro.sequence, self._under_reference(micro)
+        )
+        losses = token_losses(tokens, self.settings)
+        weight = averaged(micro.weight, micro.sequence, self.settings)
+        self.backward((losses.loss * weight).sum() / count)
+        self.totals.add(micro, losses, weight, self._old[index], entropy)
+
+    def _nothing(self, micro: MicroBatch) -> None:
+        self._under_reference(micro)
+        self.backward(self.score(micro)[0].sum() * 0.0)
+
+    @torch.no_grad()
+    def _under_reference(self, micro: MicroBatch) -> Tensor | None:
+        return None if self.reference is None else self.reference(micro)[0]

@@ -1,0 +1,201 @@
+"""One process's part of a model under DeepSpeed's ZeRO: its micro-batches, its shards, its share of every gathering.
+
+ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054); stage 0 is plain data parallelism. The
+optimiser is torch's AdamW in every stage and place, so that nothing is compiled and numbers
+are those of the torch backend.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from learner.backends import state
+from learner.backends.engine import device_of, join
+from learner.backends.gradient import Passes
+from learner.batch import MicroBatch, prepare
+from learner.logprobs import trained_logprobs
+from learner.measure import Totals
+from learner.model import prepare_model
+from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
+from spade.codec import pack_floats, pack_ids
+from spade.config import Config
+from spade.protocol import Batch, Group, StepMetrics, Trajectory
+
+
+class Scorer(Module):
+    """`trained_logprobs` as a module's forward, so that DeepSpeed gathers parameters around it."""
+
+    def __init__(self, model: Any, low: bool) -> None:
+        """`low`: compute in bfloat16 what may be, for parameters in float32; else in the dtype of the parameters."""
+        super().__init__()
+        self.model = model
+        self._low = low
+
+    def forward(self, micro: MicroBatch) -> tuple[Tensor, Tensor]:
+        """See `trained_logprobs`."""
+        with torch.autocast(micro.ids.device.type, dtype=torch.bfloat16, enabled=self._low):
+            return trained_logprobs(self.model, micro)
+
+
+class Shard:
+    """Rank `rank` of learner.processes. Every method but `step` is called by all ranks at once."""
+
+    def __init__(self, model: Any, reference: Any, config: Config, rank: int, meeting: str) -> None:
+        """`model` on the CPU, float32. `meeting`: a file that no other backend uses. Raises ConfigError."""
+        learner = config.learner
+        prepare_model(model, learner.activation_checkpointing)
+        if reference is not None:
+            prepare_model(reference, activation_checkpointing=False)
+        self._config, self._rank, self._ranks = config, rank, learner.processes
+        self._stage = learner.zero_stage
+        self._device = device_of(rank, config)
+        self._adamw = adamw((parameter for _, parameter in state.trained(model)), learner)
+        low = config.model.dtype == "bfloat16" and self._stage == 0
+        self._engine = join(Scorer(model, low), self._adamw, config, rank, meeting)
+        self._model = model
+        self._reference = None if reference is None else partial(trained_logprobs, reference.to(self._device))
+        self._guard = Guard()
+        self.step = 0
+
+    def train(self, batch: Batch, interrupt: Callable[[], None]) -> tuple[Totals, Callable[[Totals], StepMetrics]]:
+        """Take the step. Gives what this rank counted, and the metrics of the step from what all did."""
+        learner, loss = self._config.learner, self._config.loss
+        limit = even_limit(batch.groups, learner.microbatch_tokens, self._ranks)
+        work = prepare(batch.groups, limit, learner.designer_weight_max)
+        rate = learning_rate(batch.step, learner)
+        set_learning_rate(self._adamw, rate)
+        part, rounds = work.micro[self._rank :: self._ranks], -(-len(work.micro) // self._ranks)
+        passes = Passes(
+            work, part, rounds, loss, Totals(batch.version), self._device, self._engine, self._reference, self._backward
+        )
+        skipped, norm = 0, 0.0
+        for index in range(learner.steps_per_batch):
+            self._left = rounds
+            passes.run((lambda: None) if index else interrupt)
+            norm = self._optimise()
+            skipped += not self._guard.passes(norm)
+        self.step = batch.step
+        return passes.totals, lambda totals: totals.metrics(work, loss, norm, skipped, rate)
+
+    def _backward(self, loss: Tensor) -> None:
+        """Add a gradient; DeepSpeed averages over ranks what is to be the sum. All ranks reduce after the last."""
+        self._left -= 1
+        self._engine.set_gradient_accumulation_boundary(self._left == 0)
+        self._engine.backward(loss * self._ranks)
+
+    def _optimise(self) -> float:
+        """One optimiser step; the norm of the gradient. One that is not finite changes nothing."""
+        if self._stage:
+            self._engine.step()
+            return float(self._engine.get_global_grad_norm())
+        norm = float(torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.learner.max_grad_norm))
+        if torch.isfinite(torch.tensor(norm)):
+            self._engine.step()
+        self._engine.zero_grad()
+        return norm
+
+    @torch.no_grad()
+    def gather(self, optimizer: bool) -> dict[str, Tensor]:
+        """The trained parameters, with `optimizer` its state too, named as `state` says: whole on rank 0, on the CPU.
+
+        Nothing on the other ranks.
+        """
+        gathered: dict[str, Tensor] = {}
+        self._link()
+        steps = next((one["step"] for one in self._adamw.state.values()), None) if optimizer else None
+        for name, parameter in state.trained(self._model):
+            tensors = {"parameter": self._whole(parameter)}
+            if steps is not None:
+                tensors |= {key: self._whole(parameter, key) for key in state.MOMENTS} | {"step": steps}
+            if self._rank == 0:
+                gathered |= {f"{key}.{name}": value.to("cpu", copy=True) for key, value in tensors.items()}
+        return gathered
+
+    def save(self, folder: Path, tensors: dict[str, Tensor]) -> None:
+        """On rank 0: write what `gather` gave."""
+        state.write(folder, state.Counters(self.step, self._guard.count), tensors, self._device)
+
+    @torch.no_grad()
+    def load(self, folder: Path) -> None:
+        """See `base.Backend.load`."""
+        kept = state.State(folder)
+        moments = {name: kept.optimizer(name) for name, _ in state.trained(self._model)}
+        steps = [one["step"] for one in moments.values() if one]
+        if steps and not self._adamw.state:
+            self._make_room()
+        self._link()
+        for one in self._adamw.state.values():
+            one["step"].copy_(steps[0])
+        for name, parameter in state.trained(self._model):
+            self._set(parameter, kept.parameter(name, _shape(parameter)))
+            for key in state.MOMENTS if steps else ():
+                self._set(parameter, moments[name][key], key)
+        kept.restore_random(self._device)
+        self.step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
+
+    def _make_room(self) -> None:
+        """Have AdamW make its state, by a step that changes nothing."""
+        tokens = Trajectory(pack_ids([0, 0]), (1, 1), pack_floats([0.0]), ((0, 1),), 1.0)
+        work = prepare([Group("nothing", "agent", (0.0,), (tokens,))], 2, 1.0)
+        set_learning_rate(self._adamw, 0.0)
+        self._left = 1
+        with torch.enable_grad():
+            self._backward(self._engine(work.micro[0].to(self._device))[0].sum() * 0.0)
+        self._engine.step()
+
+    def _link(self) -> None:
+        """Tell the parameters where their moments are; DeepSpeed 0.19.8 does so for the first group's alone."""
+        from deepspeed.utils.mixed_precision_linkage import lazy_init_hp_params_optimizer_state as link
+
+        if self._stage in (1, 2):
+            shards = self._engine.optimizer
+            for parameters, flat in zip(shards.bit16_groups, shards.single_partition_of_fp32_groups, strict=True):
+                link(parameters, flat, self._adamw.state)
+
+    def _whole(self, parameter: Parameter, moment: str | None = None) -> Tensor:
+        """A parameter in float32, or its `moment`, from the shards of all ranks."""
+        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+
+        if self._stage == 0:
+            value = self._adamw.state[parameter][moment] if moment else parameter
+        elif moment:
+            value = safe_get_full_optimizer_state(parameter, moment)
+        else:
+            value = safe_get_full_fp32_param(parameter)
+        return cast(Tensor, value)
+
+    def _set(self, parameter: Parameter, value: Tensor, moment: str | None = None) -> None:
+        """Undo `_whole`: each rank keeps its shard of `value`."""
+        from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
+        from deepspeed.zero import GatheredParameters
+
+        value = value.to(self._device)
+        if moment and self._stage == 0:
+            self._adamw.state[parameter][moment].copy_(value)
+        elif moment:
+            safe_set_full_optimizer_state(parameter, value, moment)
+        else:  # the float32 shard that AdamW moves, and what the forward pass reads
+            safe_set_full_fp32_param(parameter, value)
+            with GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
+                parameter.copy_(value)
+
+
+def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
+    """Tokens of a micro-batch, so that all ranks have about as much: at most `most`, unless a sequence is longer.
+
+    With `rounds` the micro-batches a rank needs at least, a limit of the share of each plus one sequence makes at most
+    `rounds` * `ranks` of them.
+    """
+    lengths = [member.tokens for group in groups for member in group.trajectories]
+    rounds = -(-sum(lengths) // (most * ranks))
+    return min(most, -(-sum(lengths) // (rounds * ranks)) + max(lengths))
+
+
+def _shape(parameter: Parameter) -> torch.Size:
+    """Of the whole, where only a shard is here."""
+    return cast(torch.Size, getattr(parameter, "ds_shape", parameter.shape))

@@ -1,0 +1,62 @@
+"""LoRA (Hu et al. 2021, arXiv:2106.09685) by peft: W + alpha / rank * B A in every linear layer but the head."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from spade.config import Learner
+from spade.errors import ConfigError
+
+_DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
+
+
+def adapt(model: Any, learner: Learner) -> None:
+    """Put an adapter into a Hugging Face model, and train it alone. Raises ConfigError where peft is missing."""
+    _peft().inject_adapter_in_model(_settings(learner), model)
+
+
+def scale(learner: Learner) -> float:
+    """What B A is multiplied by."""
+    return learner.lora_alpha / learner.lora_rank
+
+
+def pairs(trained: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+    """A (rank, inputs) and B (outputs, rank) by the name of the plain weight (outputs, inputs) they change."""
+    return {
+        name.removesuffix(_DOWN) + ".weight": (value, trained[name.removesuffix(_DOWN) + _UP])
+        for name, value in trained.items()
+        if name.endswith(_DOWN)
+    }
+
+
+def write_adapter(state: Path, learner: Learner, folder: Path) -> None:
+    """Write the adapter in the state file `state` as a folder that `PeftModel.from_pretrained` loads."""
+    prefix = "parameter."
+    with safe_open(state, framework="pt") as file:
+        names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
+        tensors = {_published(name.removeprefix(prefix)): file.get_tensor(name) for name in names}
+    folder.mkdir()
+    _settings(learner).save_pretrained(folder)
+    save_file(tensors, folder / "adapter_model.safetensors")
+
+
+def _published(name: str) -> str:
+    return f"base_model.model.{name.replace('.default.', '.')}"
+
+
+def _settings(learner: Learner) -> Any:
+    return _peft().LoraConfig(
+        r=learner.lora_rank, lora_alpha=learner.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError:
+        raise ConfigError("learner.lora_rank: needs the package peft; `pip install spade-rl[lora]`") from None
+    return peft

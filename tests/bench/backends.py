@@ -1,0 +1,120 @@
+"""A learner step on DeepSpeed's processes against the torch backend: one batch, the nano model, the same two cores.
+
+`python -m tests.bench.backends --out backends.json` (minutes). Every set-up holds its backend in a process of its own
+and all take their steps in turn, so that what else the machine does falls on all alike.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from spade import codec, config
+from spade.protocol import Batch, Group, Trajectory
+
+SETUPS = {
+    "torch, 1 thread": ("learner.threads=1",),
+    "torch, 2 threads": ("learner.threads=2",),
+    "DeepSpeed, 1 process": ("learner.threads=1", "learner.backend=deepspeed"),
+    **{
+        f"DeepSpeed, 2 processes, ZeRO {stage}": (
+            "learner.threads=1", "learner.backend=deepspeed", "learner.processes=2", f"learner.zero_stage={stage}",
+        )
+        for stage in (0, 1, 2, 3)
+    },
+}  # fmt: skip
+GROUPS, PLAYS = 12, 8
+_backend = None
+
+
+def batch(step):
+    """Plays of 40 to 400 tokens, a third of them sampled, in spans of ten."""
+    rng = np.random.default_rng(7)
+
+    def play():
+        length = int(np.clip(rng.lognormal(4.8, 0.6), 40, 400))
+        mask = [(at // 10) % 3 == 2 for at in range(length - 1)] + [True]
+        sampled = sum(mask)
+        logprobs = (-rng.exponential(2.0, sampled)).tolist()
+        ids = rng.integers(0, 300, length).tolist()
+        spans = codec.pack_mask(mask)
+        return Trajectory(codec.pack_ids(ids), spans, codec.pack_floats(logprobs), ((1, sampled),), 1.0)
+
+    groups = [
+        Group(f"g{index}", "agent", tuple(rng.random(PLAYS).tolist()), tuple(play() for _ in range(PLAYS)))
+        for index in range(GROUPS)
+    ]
+    return Batch(step, 1, tuple(groups))
+
+
+def begin(overrides):
+    """Open the backend of this process, and take one step that does not count."""
+    global _backend
+    from learner.train import open_backend
+
+    _backend, _ = open_backend(config.load("nano", overrides), None)
+    step()
+
+
+def step():
+    """Seconds of one step, its loss, and the peak memory of this process so far, bytes."""
+    one = batch(_backend.step + 1)
+    started = time.perf_counter()
+    metrics = _backend.train(one)
+    return time.perf_counter() - started, metrics.loss, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def end():
+    """Close it."""
+    _backend.close()
+
+
+def main():
+    """Print the table; write the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--steps", type=int, default=9)
+    options = parser.parse_args()
+    tokens = sum(member.tokens for group in batch(1).groups for member in group.trajectories)
+    context = multiprocessing.get_context("spawn")
+    pools = {name: ProcessPoolExecutor(1, mp_context=context) for name in SETUPS}
+    for name, pool in pools.items():
+        pool.submit(begin, SETUPS[name]).result()
+    taken = {name: [] for name in SETUPS}
+    for _ in range(options.steps):
+        for name, pool in pools.items():
+            taken[name].append(pool.submit(step).result())
+    for pool in pools.values():
+        pool.submit(end).result()
+        pool.shutdown()
+    rows = {
+        name: {
+            "step_s": statistics.median(one[0] for one in steps),
+            "tokens_per_s": tokens / statistics.median(one[0] for one in steps),
+            "peak_bytes": steps[-1][2],
+            "last_loss": steps[-1][1],
+        }
+        for name, steps in taken.items()
+    }
+    base = rows["torch, 1 thread"]["step_s"]
+    print(f"{GROUPS * PLAYS} plays, {tokens} tokens, median of {options.steps} steps in turn, {os.cpu_count()} cores,")
+    print(f"load {os.getloadavg()[0]:.1f}")
+    print(f"{'':32}{'s a step':>10}{'tokens/s':>10}{'against torch':>15}{'MB, rank 0':>12}{'last loss':>12}")
+    for name, row in rows.items():
+        print(
+            f"{name:<32}{row['step_s']:>10.3f}{row['tokens_per_s']:>10.0f}{base / row['step_s']:>14.2f}x"
+            f"{row['peak_bytes'] / 1e6:>12.0f}{row['last_loss']:>12.6f}"
+        )
+    if options.out:
+        options.out.write_text(json.dumps({"load": os.getloadavg(), "tokens": tokens, "setups": rows}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Backends over the tests' policy, and what is compared of them."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, contextmanager
+
+import torch
+from safetensors.torch import load_file
+
+from learner.backends import state
+from learner.train import open_backend
+from spade import config
+from spade.protocol import Batch
+
+QUICK = (
+    "learner.designer_weight_max=32.0", "learner.lr=1e-3", "learner.microbatch_tokens=40", "learner.weight_decay=0.1",
+    "learner.threads=1",
+)  # fmt: skip
+STEPS = range(1, 6)
+
+
+def alone(work, *arguments):
+    """`work(*arguments)` in a fresh process that has imported what takes long: DeepSpeed allows one backend in each."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["learner.train", "transformers.models.qwen3", "tests.deepspeed.backends"])
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(work, *arguments).result(timeout=120)
+
+
+@contextmanager
+def opened(folder, *overrides):
+    """The backend of a run on the model in `folder`."""
+    backend, _ = open_backend(config.load("nano", (*QUICK, f"model.path={folder}", *overrides)), None)
+    with closing(backend):
+        yield backend
+
+
+def life(folder, overrides, policy, steps, out, after=None):
+    """Train `steps` from the state in `after`, leave the state in `out`; the metrics."""
+    with opened(folder, *overrides) as backend:
+        if after is not None:
+            backend.load(after)
+        metrics = train(backend, policy, steps)
+        out.mkdir()
+        backend.save(out)
+        return metrics
+
+
+def tensors(folder):
+    """Everything a state holds, by name; float32, on the CPU."""
+    return load_file(folder / state.FILE)
+
+
+def deepspeed(stage, processes=1, *overrides):
+    """Settings of the DeepSpeed backend."""
+    given = {"backend": "deepspeed", "zero_stage": stage, "processes": processes}
+    return (*(f"learner.{name}={value}" for name, value in given.items()), *overrides)
+
+
+def train(backend, policy, steps=STEPS):
+    """Metrics of the steps on batches that are functions of their number."""
+    return [backend.train(Batch(step, 1, policy.groups(step, off=0.5))) for step in steps]
+
+
+def difference(found, expected, kind="parameter"):
+    """Norm of the difference over the norm of what was expected, of all tensors of a kind together."""
+    names = [name for name in expected if name.startswith(f"{kind}.")]
+    assert names
+    assert {name for name in found if name.startswith(f"{kind}.")} == set(names)
+    found = torch.cat([found[name].flatten() for name in names])
+    expected = torch.cat([expected[name].flatten() for name in names])
+    return ((found - expected).norm() / expected.norm()).item()

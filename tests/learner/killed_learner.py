@@ -1,0 +1,156 @@
+"""A learner's steps and checkpoints as lives that are killed: the real backend, the real files, SIGKILL.
+
+`python -m tests.learner.killed_learner MODEL FOLDER` prints a JSON of what became of them. Lives are forked from one
+process, so that a life costs its work and not its imports.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from learner import checkpoint, weights
+from learner.backends import state
+from learner.train import open_backend
+from spade import config
+from spade.protocol import Batch
+from tests.learner.conftest import Policy
+
+STEPS, KILLS = 6, 5
+
+
+def live(settings, batches, run, end):
+    """From the newest checkpoint to step `end`, a checkpoint every step."""
+    backend, _ = open_backend(settings, checkpoint.newest(run / "checkpoints"))
+    for batch in batches[backend.step : end]:
+        metrics = backend.train(batch)
+        keep(backend, metrics, settings, run)
+
+
+def keep(backend, metrics, settings, run):
+    """What the learner does after a step: weights, a checkpoint with them in it, no more of either than asked."""
+    _, folder = weights.publish(backend.model, "float32", Path(settings.model.path), run / "weights")
+
+    def fill(draft):
+        backend.save(draft)
+        weights.link(folder, draft / "model")
+
+    checkpoint.write(run / "checkpoints", backend.step, metrics, fill)
+    checkpoint.prune(run / "checkpoints", backend.step, 2)
+    weights.prune(run / "weights", frozenset())
+
+
+def forked(work):
+    """The process id of a child that does `work` and nothing else."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        work()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def ended(child):
+    """Whether it came to its end; False where it was killed."""
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "a life failed"
+    return not os.WIFSIGNALED(status)
+
+
+def killed_at_touch(number):
+    """Arm this process: SIGKILL before its `number`-th opening, renaming, linking or removing of a file."""
+    count = itertools.count(1)
+    touching = {"open", "os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree"}
+
+    def hook(event, arguments):
+        if event in touching and next(count) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def digest(run):
+    """Of every bit a learner goes on from."""
+    found = checkpoint.newest(run / "checkpoints")
+    return hashlib.blake2b((found[0] / state.FILE).read_bytes(), digest_size=16).hexdigest()
+
+
+def main():
+    model, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    torch.set_num_threads(1)
+    settings = config.load("nano", (f"model.path={model}", "learner.lr=1e-3", "learner.microbatch_tokens=60"))
+    policy = Policy(open_backend(settings, None)[0].model)
+    batches = [Batch(step, 1, policy.groups(step, off=0.5)) for step in range(1, STEPS + 1)]
+
+    straight = folder / "straight"
+    started = time.monotonic()
+    assert ended(forked(lambda: live(settings, batches, straight, STEPS)))
+    took = time.monotonic() - started
+
+    run = folder / "random"
+    kills = killed_at_random(lambda: live(settings, batches, run, STEPS), took)
+    steps, digests, drafts = killed_at_every_touch(settings, batches, folder)
+    print(
+        json.dumps(
+            {
+                "straight": digest(straight), "random": digest(run), "kills": kills,
+                "steps": steps, "digests": digests, "drafts": drafts,
+            }
+        )
+    )  # fmt: skip
+
+
+def killed_at_random(life, took):
+    """Lives of which `KILLS` are killed at random instants; the last comes to its end. How many were killed."""
+    rng, kills = random.Random(1), 0
+    while kills < KILLS:
+        child = forked(life)
+        time.sleep(rng.uniform(0, took / 2))
+        os.kill(child, signal.SIGKILL)
+        if ended(child):
+            return kills
+        kills += 1
+    assert ended(forked(life))
+    return kills
+
+
+def killed_at_every_touch(settings, batches, folder):
+    """A learner after its last step, killed at its first touch of a file from there on, its second, and so on.
+
+    By touch: the step of the checkpoint it would go on from, that one's digest, and how many drafts it left.
+    """
+    before = folder / "before"
+    assert ended(forked(lambda: live(settings, batches, before, STEPS - 1)))
+    backend, _ = open_backend(settings, checkpoint.newest(before / "checkpoints"))
+    metrics = backend.train(batches[STEPS - 1])
+    steps, digests, drafts = [], [], []
+    for number in itertools.count(1):
+        run = folder / f"touch-{number}"
+        shutil.copytree(before, run)
+
+        def life(number=number, run=run):
+            killed_at_touch(number)
+            keep(backend, metrics, settings, run)
+
+        done = ended(forked(life))
+        steps.append(checkpoint.newest(run / "checkpoints")[1].step)
+        digests.append(digest(run))
+        drafts.append(len(list((run / "checkpoints").glob(".draft-*"))))
+        shutil.rmtree(run)
+        if done:
+            return steps, digests, drafts
+
+
+if __name__ == "__main__":
+    main()
