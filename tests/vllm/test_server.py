@@ -16,7 +16,7 @@ from spade.errors import BusError
 from spade.tokens import Tokenizer
 from tests.actors.engine_contract import CONTEXT, ROWS, EngineContract
 
-READY_S = 240
+READY_S = 420  # a busy machine takes minutes where an idle one takes seconds
 ARGUMENTS = {
     "--model": str(NANO), "--served-model-name": "nano", "--dtype": "float32", "--generation-config": "vllm",
     "--max-model-len": CONTEXT, "--max-num-seqs": ROWS, "--max-num-batched-tokens": CONTEXT,
