@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 
 from learner import checkpoint, weights
 from learner.backends import state
@@ -81,9 +82,15 @@ def killed_at_touch(number):
 
 
 def digest(run):
-    """Of every bit a learner goes on from."""
+    """Of every bit a learner goes on from; not of the file, whose header has no fixed order."""
     found = checkpoint.newest(run / "checkpoints")
-    return hashlib.blake2b((found[0] / state.FILE).read_bytes(), digest_size=16).hexdigest()
+    hashed = hashlib.blake2b(digest_size=16)
+    with safe_open(found[0] / state.FILE, framework="np") as file:
+        hashed.update(repr(sorted(file.metadata().items())).encode())
+        for name in sorted(file.keys()):
+            tensor = file.get_tensor(name)
+            hashed.update(f"{name} {tensor.dtype} {tensor.shape}".encode() + tensor.tobytes())
+    return hashed.hexdigest()
 
 
 def main():
