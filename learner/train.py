@@ -24,6 +24,7 @@ from learner.policy import policy, reference
 from replay.client import ReplayClient
 from spade.checkpoints import resolve
 from spade.config import Config, digest
+from spade.errors import RefusedError, RunError
 from spade.policy.model import pick_device
 from spade.process import Launch, main
 from spade.protocol import PROTOCOL_VERSION, Batch, Hello, StepMetrics
@@ -50,7 +51,13 @@ class Learner:
     async def live(self) -> None:
         """Train until cancelled; then keep what was learnt."""
         if self._saved:  # the acknowledgement may have been lost with the process
-            await self._replay.checkpointed(self._saved)
+            try:
+                await self._replay.checkpointed(self._saved)
+            except RefusedError as error:
+                raise RunError(
+                    f"{self._checkpoints}: these are not checkpoints of this run's store ({error}); "
+                    "bring back the store they belong to, or move them away to begin anew"
+                ) from None
         await self._publish()
         try:
             while True:

@@ -1,20 +1,23 @@
 """The learner as a process against the replay service as a process; killed, drained, and its parameters compared."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
+import pytest
 import trio
 
 from learner import checkpoint
 from spade import config
+from spade.errors import RunError
 from spade.policy.model import parameters_digest
 from tests.learner.fed_learner import SMALL, pid_of, running
 
 
-async def test_killed_it_resumes_exactly_and_drained_it_keeps_what_it_learnt(tiny_checkpoint, tmp_path):
+async def test_killed_it_resumes_drained_it_keeps_what_it_learnt_and_another_store_stops_it(tiny_checkpoint, tmp_path):
     settings = config.load("nano", (*SMALL, f"model.path={tiny_checkpoint}"))
-    with trio.fail_after(60):
+    with trio.fail_after(120):
         async with running(settings, tmp_path) as (supervisor, feeder):
             await feeder.design(18)
             await feeder.until(6)
@@ -33,3 +36,11 @@ async def test_killed_it_resumes_exactly_and_drained_it_keeps_what_it_learnt(tin
             _, manifest = checkpoint.newest(tmp_path / "checkpoints")
             assert manifest.step == (await feeder.replay.status()).learner_step == 7
             assert manifest.metrics.trained_tokens > 0
+
+        shutil.rmtree(tmp_path / "store")
+        with pytest.RaisesGroup(
+            pytest.RaisesExc(RunError, match="not checkpoints of this run's store .*step 7 cannot retire"),
+            allow_unwrapped=True, flatten_subgroups=True,
+        ):  # fmt: skip
+            async with running(settings, tmp_path):
+                pass
