@@ -21,7 +21,7 @@ def install(tmp_path, monkeypatch):
 
 def test_the_requirement_is_that_of_the_extra():
     assert extras.wanted("vllm").startswith("vllm==")
-    assert extras.wanted("deepspeed").startswith("deepspeed>=")
+    assert ">=0.19.8" in extras.wanted("deepspeed")
 
 
 def test_a_build_for_cpus_is_the_same_package(install):
