@@ -110,18 +110,22 @@ def growth(runs: dict[int, Run], rounds: int) -> dict[str, dict[str, float]]:
 
 
 def sampling(path: Path, rounds: int) -> dict[str, float]:
-    """MB/s of recorded batches read and encoded as they are sent, and of a cursor over the same bytes."""
+    """MB/s of recorded batches read and encoded as they are sent, and of a cursor over the bytes of others.
+
+    Each has batches of its own to read: who comes second to the same pages finds them mapped already.
+    """
     rates: dict[str, list[float]] = {"ours MB/s": [], "cursor MB/s": []}
     with open_reader(path) as store:
         steps = len(store.scan("batches", BatchRecord))
         order = random.Random(1)
-        for _ in range(rounds):
-            record = store.get("batches", batch_key(order.randrange(steps) + 1), BatchRecord)
+        for step, other in zip(order.sample(range(steps), rounds), order.sample(range(steps), rounds), strict=True):
+            record, bare = (store.get("batches", batch_key(one + 1), BatchRecord) for one in (step, other))
             assert record is not None
+            assert bare is not None
             began = time.perf_counter()
             size = len(encode(packed_batch(store, record)))
             rates["ours MB/s"].append(size / (time.perf_counter() - began) / 1e6)
-            keys = [member.trajectory.encode() for group in record.groups for member in group.members]
+            keys = [member.trajectory.encode() for group in bare.groups for member in group.members]
             rates["cursor MB/s"].append(walked(store, keys))
     figures = {name: median(values) for name, values in rates.items()}
     return figures | {"of the cursor": figures["ours MB/s"] / figures["cursor MB/s"]}
