@@ -1,51 +1,77 @@
-"""One forward of a Transformers model over packed sequences, and whether a model can be run so."""
+"""One forward of a model over packed sequences: the quickest that computes what the model's own forward does."""
+
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from actors.engines.dense import Dense, is_dense
 from actors.engines.extents import Extent, size_for
 from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache
 from spade.errors import ConfigError
 
 _LAYERS = {"full_attention", "sliding_attention"}
+_SHIFTING = {"dynamic", "longrope"}  # rotations that change as the longest sequence grows
 _PROBE = 64  # tokens
 
 
-def check(model: PreTrainedModel) -> int:
-    """Make sure that attention over slots is the model's own; returns bytes of a token's keys. Raises ConfigError."""
+class Forward(Protocol):
+    """Logits (kept, vocabulary) of packed `ids` (tokens,) under the cache's plan; `keep` (kept,) says of which."""
+
+    def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor: ...
+
+
+class Modules:
+    """The modules of any Transformers model, whose attention is over the slots from now on."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        model.set_attn_implementation(ATTENTION)
+
+    def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor:
+        logits: Tensor = self._model(
+            input_ids=ids[None],
+            position_ids=cache.plan.positions[None],
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=keep,
+            slot_cache=cache,
+        ).logits
+        return logits[0]
+
+
+def open_forward(model: PreTrainedModel) -> tuple[Forward, int]:
+    """A forward that agrees with the model's own, and bytes of a token's keys and values. Raises ConfigError."""
     kind = model.config.model_type
     text = model.config.get_text_config()
     if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
         raise ConfigError(f"model.path: the torch engine cannot run {kind}: it has no plain key-value cache")
-    ids = torch.arange(_PROBE, device=model.device)[None] % text.vocab_size
+    if not _SHIFTING.isdisjoint(_rotations(text)):
+        raise ConfigError(
+            f"model.path: the torch engine cannot run {kind}: its positions turn with the longest sequence"
+        )
+    ids = torch.arange(_PROBE, device=model.device) % text.vocab_size
     own = model.config._attn_implementation
     with torch.inference_mode():
-        expected = model(input_ids=ids, use_cache=False).logits
-        model.set_attn_implementation(ATTENTION)
-        found, cache = alone(model, ids)
+        expected = model(input_ids=ids[None], use_cache=False).logits[0]
+        forward: Forward = Dense(model) if is_dense(model) else Modules(model)
+        found, cache = alone(forward, ids)
     tolerance = 1e-3 if expected.dtype == torch.float32 else 0.2
     if not torch.allclose(expected, found, rtol=tolerance, atol=tolerance):
         raise ConfigError(f"model.path: the torch engine cannot run {kind}: its attention is not {own} attention")
-    return cache.token_bytes
+    return forward, cache.token_bytes
 
 
-def alone(model: PreTrainedModel, ids: Tensor) -> tuple[Tensor, SlotCache]:
-    """Logits (1, tokens, vocabulary) of the `ids` (1, tokens) of one sequence, and the cache it has for itself."""
-    count = ids.shape[1]
+def _rotations(config: Any) -> set[str]:
+    """The kinds of rotary positions, of all layers or by their kind."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    return {kind for each in (rope, *rope.values()) if isinstance(each, dict) and (kind := each.get("rope_type"))}
+
+
+def alone(forward: Forward, ids: Tensor) -> tuple[Tensor, SlotCache]:
+    """Logits (tokens, vocabulary) of the `ids` (tokens,) of one sequence, and the cache it has for itself."""
+    count = len(ids)
     cache = SlotCache(size_for(count))
-    cache.plan = Plan([Chunk(0, Extent(0, cache.tokens), 0, count)], 0, model.device)
-    return packed_logits(model, ids, cache), cache
-
-
-def packed_logits(model: PreTrainedModel, ids: Tensor, cache: SlotCache, keep: Tensor | int = 0) -> Tensor:
-    """Logits (1, kept, vocabulary) of the packed `ids` (1, tokens) under the cache's plan; 0 keeps all."""
-    logits: Tensor = model(
-        input_ids=ids,
-        position_ids=cache.plan.positions[None],
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=keep,
-        slot_cache=cache,
-    ).logits
-    return logits
+    cache.plan = Plan([Chunk(0, Extent(0, cache.tokens), 0, count)], 0, ids.device)
+    return forward(ids, cache, torch.arange(count, device=ids.device)), cache

@@ -143,17 +143,18 @@ class Store:
     """Keys or values of one layer: `tokens` tokens of `heads` heads, an extent being [heads, size, dim] on end."""
 
     def __init__(self, tokens: int, like: Tensor) -> None:
-        self.heads, self.dim = like.shape[1], like.shape[3]
+        _, self.heads, self.dim = like.shape
         # Zeros, not empty: what lies behind a sequence's end is masked, but 0 * nan would still be nan.
         self.flat = like.new_zeros(tokens * self.heads, self.dim)
 
     def write(self, places: Tensor, new: Tensor) -> None:
-        """Store the packed [1, heads, tokens, dim]."""
-        self.flat.index_copy_(0, places, new[0].transpose(0, 1).reshape(-1, self.dim))
+        """Store the packed (tokens, heads, dim)."""
+        self.flat.index_copy_(0, places, new.reshape(-1, self.dim))
 
     def read(self, group: Group) -> Tensor:
         """(rows, heads, keys, dim) of a group."""
-        return self.flat.view(-1, self.heads, group.size, self.dim)[:, :, : group.keys][group.rows]
+        extents = self.flat.view(-1, self.heads, group.size, self.dim)[:, :, : group.keys]
+        return extents[group.rows] if isinstance(group.rows, slice) else extents.index_select(0, group.rows)
 
     def copy(self, source: Extent, target: Extent, tokens: int) -> None:
         """The first `tokens` of one extent, to the beginning of another."""
@@ -186,19 +187,41 @@ class SlotCache(Cache):
             for store in pair:
                 store.copy(source, target, tokens)
 
+    def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
+        """Store a layer's packed keys and values, each (tokens, heads, dim), where the plan says."""
+        if layer not in self.stores:
+            self.stores[layer] = (Store(self.tokens, keys), Store(self.tokens, values))
+        for store, new in zip(self.stores[layer], (keys, values), strict=True):
+            store.write(self.plan.places(store.heads), new)
+
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Store the packed keys and values, each [1, heads, tokens, dim], where the plan says."""
-        if layer_idx not in self.stores:
-            self.stores[layer_idx] = (Store(self.tokens, key_states), Store(self.tokens, value_states))
-        for store, new in zip(self.stores[layer_idx], (key_states, value_states), strict=True):
-            store.write(self.plan.places(store.heads), new)
+        """The same for Transformers' modules, each [1, heads, tokens, dim]."""
+        self.write(layer_idx, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
         return key_states, value_states
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Positions are always given, so nothing is derived from this."""
         return 0
+
+
+def attend(query: Tensor, layer: int, cache: SlotCache, scale: float | None, window: int | None) -> Tensor:
+    """Attention of packed queries (tokens, heads, dim) over the slots; returns the same shape.
+
+    Query heads that share a key head are laid out as further queries of it, so that keys are read where they lie.
+    """
+    keys, values = cache.stores[layer]
+    heads, shared = keys.heads, query.shape[1] // keys.heads
+    outputs = []
+    for group in cache.plan.groups:
+        rows, queries = group.packed.shape
+        mine = query[group.packed].transpose(1, 2).reshape(rows, heads, shared * queries, -1)
+        mask = group.mask(window, shared, query.dtype)
+        out = scaled_dot_product_attention(mine, keys.read(group), values.read(group), attn_mask=mask, scale=scale)
+        out = out.reshape(rows, heads * shared, queries, -1).transpose(1, 2).flatten(0, 1)
+        outputs.append(out if group.real is None else out[group.real])
+    return torch.cat(outputs) if len(outputs) > 1 else outputs[0]
 
 
 def slot_attention(
@@ -213,22 +236,9 @@ def slot_attention(
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of packed queries [1, heads, tokens, dim] over the slots; returns [1, tokens, heads, dim].
-
-    Query heads that share a key head are laid out as further queries of it, so that keys are read where they lie.
-    """
-    keys, values = slot_cache.stores[module.layer_idx]  # type: ignore[index]
-    heads, shared = keys.heads, query.shape[1] // keys.heads
-    packed = query[0].transpose(0, 1)
-    outputs = []
-    for group in slot_cache.plan.groups:
-        rows, queries = group.packed.shape
-        mine = packed[group.packed].transpose(1, 2).reshape(rows, heads, shared * queries, -1)
-        mask = group.mask(sliding_window, shared, query.dtype)
-        out = scaled_dot_product_attention(mine, keys.read(group), values.read(group), attn_mask=mask, scale=scaling)
-        out = out.reshape(rows, heads * shared, queries, -1).transpose(1, 2).flatten(0, 1)
-        outputs.append(out if group.real is None else out[group.real])
-    return torch.cat(outputs)[None] if len(outputs) > 1 else outputs[0][None], None
+    """`attend` behind Transformers' attention interface: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
+    layer: int = module.layer_idx  # type: ignore[assignment]
+    return attend(query[0].transpose(0, 1), layer, slot_cache, scaling, sliding_window)[None], None
 
 
 AttentionInterface.register(ATTENTION, slot_attention)

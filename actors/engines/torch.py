@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from actors.engines.memory import Memory
-from actors.engines.packed import alone, check, packed_logits
+from actors.engines.packed import alone, open_forward
 from actors.engines.requests import unfit
 from actors.engines.rows import Row
 from actors.engines.sampling import sample, uniforms
@@ -65,7 +65,8 @@ class TorchEngine:
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
         self._model = self._load(weights)
-        self._memory = Memory(_SLOTS * rows, context_tokens, kv_bytes, check(self._model))
+        self._forward, token_bytes = open_forward(self._model)
+        self._memory = Memory(_SLOTS * rows, context_tokens, kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
 
     @property
@@ -103,8 +104,8 @@ class TorchEngine:
 
     @torch.inference_mode()
     def logprobs(self, ids: Sequence[int]) -> list[float]:
-        logits, _ = alone(self._model, torch.tensor(ids, device=self._device)[None])
-        return next_logprobs(logits[0], ids)
+        logits, _ = alone(self._forward, torch.tensor(ids, device=self._device))
+        return next_logprobs(logits, ids)
 
     def _load(self, weights: Weights) -> PreTrainedModel:
         digest = weights.digest or None
@@ -119,7 +120,7 @@ class TorchEngine:
         if not chunks:
             return []
         self._memory.prefixes.reserve(max(chunk.end for chunk in chunks))
-        return self._sample(*self._forward(Plan(chunks, self._pace.spare, self._device)))
+        return self._sample(*self._compute(Plan(chunks, self._pace.spare, self._device)))
 
     def _grow(self) -> None:
         """Room for the newest token of every sequence in flight, if need be at the cost of those admitted last."""
@@ -159,7 +160,7 @@ class TorchEngine:
                 chunks.append(self._memory.chunk(row.slot, row.filled, count))
         return chunks
 
-    def _forward(self, plan: Plan) -> tuple[list[Row], Tensor]:
+    def _compute(self, plan: Plan) -> tuple[list[Row], Tensor]:
         """Run the model; returns the rows whose next token is due and their logits (rows, vocabulary)."""
         ids: list[int] = []
         due: list[Row] = []
@@ -174,8 +175,7 @@ class TorchEngine:
         packed = np.array(ids, dtype=np.int64)
         keep = torch.tensor(last, dtype=torch.int64, device=self._device)
         self._memory.cache.plan = plan
-        inputs = torch.from_numpy(packed)[None].to(self._device)
-        logits = packed_logits(self._model, inputs, self._memory.cache, keep)[0]
+        logits = self._forward(torch.from_numpy(packed).to(self._device), self._memory.cache, keep)
         self._memory.prefixes.write(plan.slot, plan.position, packed, self._steps)
         return due, logits
 

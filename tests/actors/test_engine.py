@@ -13,7 +13,9 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.engines.dense import Dense
 from actors.engines.extents import SMALLEST, Extent, Extents, size_for
+from actors.engines.packed import Modules
 from actors.engines.prefixes import Placement, Prefixes
 from actors.engines.sampling import sample, truncated, uniforms
 from actors.engines.slots import Chunk, arrange
@@ -212,9 +214,9 @@ def tokens_computed(engine, monkeypatch):
     computed = []
     forward_once = engine._forward
 
-    def counted(plan):
-        computed.append(sum(chunk.size for chunk in plan.chunks))
-        return forward_once(plan)
+    def counted(ids, cache, keep):
+        computed.append(len(ids))
+        return forward_once(ids, cache, keep)
 
     monkeypatch.setattr(engine, "_forward", counted)
     return computed
@@ -490,6 +492,16 @@ GROUPED = {**SMALL, "num_key_value_heads": 2, "head_dim": 8}
 MIXED = ["sliding_attention", "full_attention"]
 MODELS = {
     "llama": lambda: transformers.LlamaConfig(**GROUPED),
+    "llama, biased": lambda: transformers.LlamaConfig(**GROUPED, attention_bias=True, mlp_bias=True),
+    "llama, longer rope": lambda: transformers.LlamaConfig(
+        **GROUPED, rope_parameters={"rope_type": "yarn", "factor": 4.0, "rope_theta": 10_000.0}
+    ),
+    "qwen2, mixed": lambda: transformers.Qwen2Config(
+        **SMALL, num_key_value_heads=2, use_sliding_window=True, sliding_window=8, layer_types=MIXED
+    ),
+    "qwen3, mixed": lambda: transformers.Qwen3Config(
+        **GROUPED, use_sliding_window=True, sliding_window=8, layer_types=MIXED, tie_word_embeddings=True
+    ),
     "gpt2": lambda: transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=320),
     "gpt_neox": lambda: transformers.GPTNeoXConfig(**SMALL),
     "mistral, sliding": lambda: transformers.MistralConfig(**GROUPED, sliding_window=8),
@@ -500,6 +512,9 @@ MODELS = {
 }
 
 
+DENSE = {"llama", "llama, longer rope", "qwen2, mixed", "qwen3, mixed", "mistral, sliding"}
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_other_architectures(name, tmp_path):
     write_tokenizer(tmp_path)
@@ -508,7 +523,9 @@ def test_other_architectures(name, tmp_path):
         model = transformers.AutoModelForCausalLM.from_config(MODELS[name]()).eval()
     model.save_pretrained(tmp_path)
     asked = list(requests(6, longest=30, temperature=1.0))
-    results = run(engine(tmp_path, rows=3), asked)
+    sampler = engine(tmp_path, rows=3)
+    assert isinstance(sampler._forward, Dense if name in DENSE else Modules)
+    results = run(sampler, asked)
     for index, generated in results.items():
         np.testing.assert_allclose(
             unpack_floats(generated.logprobs), forward(model, asked[index], generated), atol=1e-4
@@ -520,6 +537,15 @@ def test_an_architecture_without_a_plain_cache_is_refused(tmp_path):
     config = transformers.MambaConfig(hidden_size=32, num_hidden_layers=1, vocab_size=320, state_size=4)
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match="cannot run mamba"):
+        engine(tmp_path)
+
+
+def test_positions_that_depend_on_the_longest_sequence_are_refused(tmp_path):
+    write_tokenizer(tmp_path)
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    config = transformers.LlamaConfig(**GROUPED, rope_parameters=rope)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="cannot run llama: its positions"):
         engine(tmp_path)
 
 
