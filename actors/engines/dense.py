@@ -59,13 +59,13 @@ class Dense:
         """Every head's mixture of values, (tokens, heads * dim)."""
         queries, keys = self._queries, self._keys
         qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self._dim)
-        qk, value = torch.split(qkv, (queries + keys, keys), 1)
+        qk, value = torch.split(qkv, [queries + keys, keys], 1)
         if layer.heads is not None:
             query_scale, key_scale = layer.heads
             scale = torch.cat((query_scale.expand(queries, -1), key_scale.expand(keys, -1)))
             qk = rms_norm(qk, (self._dim,), eps=self._eps) * scale
         qk = qk * cos + qk.roll(self._dim // 2, -1) * sin
-        query, key = torch.split(qk, (queries, keys), 1)
+        query, key = torch.split(qk, [queries, keys], 1)
         cache.write(index, key, value)
         return attend(query, index, cache, None, layer.window).flatten(1)
 
