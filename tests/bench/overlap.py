@@ -1,12 +1,13 @@
 """Asynchronous against synchronous: the same code and the same budget. Synchronous is lag bound 0 and no overlap.
 
-    python -m tests.bench.overlap simulated [--steps 12] [--out overlap.json]
-    python -m tests.bench.overlap nano [--minutes 3] [--out overlap.json]
+    python -m tests.bench.overlap simulated [--steps 8] [--ratios 1 1.25 1.5 2] [--out overlap.json]
+    python -m tests.bench.overlap nano [--minutes 2.5] [--rounds 2] [--out overlap.json]
 
-`simulated` stands for a GPU that samples and one that trains: a turn takes a log-normal time (sigma 1), a step a fixed
-one, half more than sampling a batch takes with all episodes in flight busy. Replay service, agent and env-runner are
-the real processes; designs are handed in after the time of a turn, new weights are in use at once. `nano` is `spade up`
-on this machine, where sampling and training share the cores. The first steps, which fill the pipe, do not count.
+`simulated` stands for a GPU that samples and one that trains: a turn takes a log-normal time (sigma 1), a learner step
+a fixed one, which is `ratio` times what sampling a batch takes with all episodes in flight busy. Replay service, agent
+and env-runner are the real processes; designs are handed in after the time of a turn, new weights are in use at once.
+Both modes run at the same time, for they mostly wait. `nano` is `spade up` on this machine, where sampling and
+training share the cores, in turns. The first steps, which fill the pipe, do not count.
 """
 
 import argparse
@@ -17,10 +18,8 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 import trio
 
@@ -45,6 +44,8 @@ from spade.protocol import (
 from spade.supervise import supervise
 from spade.tokens import Tokenizer
 from spade.transport import Incoming, Server, connect, serve
+
+Results = dict[str, dict[str, float]]  # by mode
 
 MODES = {
     "asynchronous": ("learner.agent_lag=4", "learner.designer_lag=12"),
@@ -75,10 +76,10 @@ class CoinEnv:
 """
 
 
-def step_s() -> float:
-    """A learner step: half more than sampling a batch and its share of hinted twins takes with all in flight."""
+def step_s(ratio: float) -> float:
+    """A learner step: `ratio` times what sampling a batch and its share of hinted twins takes with all in flight."""
     episode_s = TURNS * TURN_S * math.exp(0.5)
-    return 1.5 * BATCH * (1 + 1 / CHUNKS) * episode_s / IN_FLIGHT
+    return ratio * BATCH * (1 + 1 / CHUNKS) * episode_s / IN_FLIGHT
 
 
 def settings(mode: str) -> Config:
@@ -134,7 +135,7 @@ async def designs(replay: ReplayClient, engine: Engine) -> None:
     await keep_busy(SLOTS, SLOTS, lease, design, trio.Event())
 
 
-async def learn(replay: ReplayClient, engine: Engine, steps: int) -> dict[str, float]:
+async def learn(replay: ReplayClient, engine: Engine, steps: int, ratio: float) -> dict[str, float]:
     """Steps of a fixed length; how the time went between the end of the warm steps and that of the last."""
     waits, trained = [], 0
     began = trio.current_time()
@@ -146,7 +147,7 @@ async def learn(replay: ReplayClient, engine: Engine, steps: int) -> dict[str, f
             pass
         waits.append(trio.current_time() - asked)
         trained += sum(len(group.trajectories) for group in batch.groups)
-        await trio.sleep(step_s())
+        await trio.sleep(step_s(ratio))
         engine.version = (await replay.publish(step, f"{step:032x}", "/simulated", StepMetrics())).version
     seconds = trio.current_time() - began
     status = await replay.status()
@@ -157,7 +158,7 @@ async def learn(replay: ReplayClient, engine: Engine, steps: int) -> dict[str, f
     }  # fmt: skip
 
 
-async def simulate(mode: str, steps: int, root: Path) -> dict[str, float]:
+async def simulate(mode: str, steps: int, ratio: float, root: Path) -> dict[str, float]:
     config = settings(mode)
     (root / "config.toml").write_text(dump(config))
     at, mine = f"ipc://{root}/replay", f"ipc://{root}/engine"
@@ -182,20 +183,34 @@ async def simulate(mode: str, steps: int, root: Path) -> dict[str, float]:
             await supervisor.add(Launch("agent-0", "agent", **orders))
             nursery.start_soon(engine.run, server)
             nursery.start_soon(designs, designing, engine)
-            found = await learn(learning, engine, steps)
+            found = await learn(learning, engine, steps, ratio)
             nursery.cancel_scope.cancel()
     return found
 
 
-def simulated(mode: str, steps: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        return trio.run(simulate, mode, steps, Path(folder))
+async def simulated(steps: int, ratio: float) -> Results:
+    results: Results = {}
+
+    async def run(mode: str) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            results[mode] = await simulate(mode, steps, ratio, Path(folder))
+
+    async with trio.open_nursery() as nursery:
+        for mode in MODES:
+            nursery.start_soon(run, mode)
+    return {mode: results[mode] for mode in MODES}
 
 
 # ---------------------------------------------------------------- nano
 
 
-def nano(mode: str, minutes: float) -> dict[str, float]:
+def nano(minutes: float, rounds: int) -> Results:
+    """Medians of so many runs of each mode, in turns."""
+    found = [{mode: up(mode, minutes) for mode in MODES} for _ in range(rounds)]
+    return {mode: {key: median(one[mode][key] for one in found) for key in found[0][mode]} for mode in MODES}
+
+
+def up(mode: str, minutes: float) -> dict[str, float]:
     """`spade up` for so long."""
     with tempfile.TemporaryDirectory() as folder:
         words = [word for setting in MODES[mode] for word in ("--set", setting)]
@@ -213,7 +228,7 @@ def nano(mode: str, minutes: float) -> dict[str, float]:
     }  # fmt: skip
 
 
-def table(results: dict[str, dict[str, float]]) -> str:
+def table(results: Results) -> str:
     rows = {
         "s a step": ("seconds_a_step", ".2f"), "sequences trained /s": ("trained_per_s", ".1f"),
         "learner idle": ("learner_idle", ".1%"), "wasted": ("wasted", ".1%"), "mean lag, versions": ("lag", ".2f"),
@@ -229,19 +244,21 @@ def table(results: dict[str, dict[str, float]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("simulated", "nano"))
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--ratios", type=float, nargs="+", default=[1.0, 1.25, 1.5, 2.0])
+    parser.add_argument("--minutes", type=float, default=2.5)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("overlap.json"))
     arguments = parser.parse_args()
-    run: Callable[[str], dict[str, float]] = (
-        partial(nano, minutes=arguments.minutes)
-        if arguments.what == "nano"
-        else partial(simulated, steps=arguments.steps)
-    )
-    results = {mode: run(mode) for mode in MODES}
-    print(table(results))
-    if arguments.out:
-        arguments.out.write_text(json.dumps({arguments.what: results}, indent=2))
+    found: dict[str, Results] = {}
+    if arguments.what == "nano":
+        found["nano"] = nano(arguments.minutes, arguments.rounds)
+    else:
+        for ratio in arguments.ratios:
+            found[f"simulated, ratio {ratio:g}"] = trio.run(simulated, arguments.steps, ratio)
+    arguments.out.write_text(json.dumps(found, indent=2) + "\n")
+    for name, results in found.items():
+        print(f"{name}\n{table(results)}\n")
 
 
 if __name__ == "__main__":
