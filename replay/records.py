@@ -71,11 +71,14 @@ class Source(Record):
 
 
 class Chunk(Record):
-    """G unhinted plays of an environment (chunk 0: and their hinted twins). `begun`: its first play was leased."""
+    """G unhinted plays of an environment (chunk 0: and their hinted twins). `begun`: its first play was leased.
+
+    `version` is the newest policy when it opened, then when it began.
+    """
 
     index: int
     opened_at: float
-    opened_version: int
+    version: int
     begun: bool = False
     scored_at: float | None = None
 

@@ -29,9 +29,9 @@ def open_chunk(state: State, environment: Environment, now: float) -> None:
 
 
 def open_chunks(state: State, now: float, starving: bool) -> None:
-    """Open every chunk that is due: the one before is scored, and newer weights were published or the wait is over.
+    """Open every chunk that is due: the one before is scored, and weights newer than it began with were published.
 
-    `starving`: no weights can come before more plays have been made, so waiting for them serves nothing.
+    The wait for those ends with play.chunk_wait_s, and where the loop is `starving`: none can come before more plays.
     """
     play = state.config.play
     for environment in list(state.flight.resting.values()):
@@ -39,7 +39,7 @@ def open_chunks(state: State, now: float, starving: bool) -> None:
         if len(environment.chunks) >= play.window_chunks:
             continue
         assert last.scored_at is not None
-        newer = state.version > last.opened_version
+        newer = state.version > last.version
         if newer or starving or now >= last.scored_at + play.chunk_wait_s:
             open_chunk(state, environment, now)
 
@@ -62,6 +62,7 @@ def lease(state: State, count: int, chunks: int, holder: str, request: int, now:
 
 def _begin(state: State, environment: Environment, chunk: Chunk) -> None:
     state.flight.begin(environment, chunk)
+    chunk.version = state.version
     state.touch("environments", environment.id, environment)
 
 

@@ -81,6 +81,17 @@ def test_the_next_chunk_opens_on_newer_weights():
     assert len(lease(ledger, now=2.0)) == 4
 
 
+def test_weights_published_before_a_chunk_began_are_not_newer_for_the_next():
+    """A chunk may stay closed for a while; what counts is what it was played with."""
+    ledger = begin()
+    ledger.apply(weights(0, "later"), "learner", 0.5)
+    ledger.advance(0.5)
+    finish(ledger, lease(ledger, now=1.0), [1.0, 0.0] * 4, now=1.0, version=2)
+    assert lease(ledger, now=1.0) == ()
+    ledger.tick(21.0, None)
+    assert len(lease(ledger, now=21.0)) == 4
+
+
 def test_the_next_chunk_waits_for_its_first_to_be_scored():
     ledger = begin()
     plays = lease(ledger)
