@@ -221,7 +221,7 @@ class Sandbox(Section, frozen=True):
     episodes: int = 256
     quarantine_faults: int = 8
     random_plays: int = 8
-    random_win_share: float = 0.5
+    random_win_share: float = 0.25
 
 
 class Replay(Section, frozen=True):

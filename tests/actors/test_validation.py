@@ -89,6 +89,14 @@ async def test_every_stage_can_fail(sandbox):
     assert {name for name, _, _ in FAILURES} == set(STAGES)
 
 
+async def test_what_a_guess_wins_every_other_time_is_refused(sandbox):
+    """Its win rate would lie in the designer's band whatever the agent can do."""
+    coin = changed(("self.rng.randrange(1, 31)", "self.rng.randrange(1, 3)"), ("1..30", "1..2"), ("= 4", "= 1"))
+    verdict = await validate(sandbox, coin, 3, LIMITS)
+    assert verdict.stages[-1].name == "random", verdict.stages[-1]
+    assert "random play wins 4 of 8 plays" in verdict.stages[-1].reason
+
+
 async def test_a_described_solution_passes_without_a_replay(sandbox):
     verdict = await validate(sandbox, changed(("[str(self.goal)]", "'halve the range'")), 3, LIMITS)
     assert verdict.passed

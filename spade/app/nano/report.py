@@ -16,9 +16,9 @@ from actors.nano.world import SKILLS, Environment, draw
 from actors.prompts import Document
 from actors.sandbox import open_sandbox
 from actors.validation import validate
+from spade import config
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.measure import Checkpoint, Play
-from spade.config import Sandbox
 from spade.errors import RunError
 from spade.protocol import Verdict
 from spade.seeds import derive
@@ -103,8 +103,8 @@ def read_record(origin: Path) -> Build:
 
 
 async def judge(programs: Sequence[str], seed: int) -> list[Verdict]:
-    """Admission of every program, each in a child process under deadlines."""
-    async with open_sandbox(Sandbox()) as sandbox:
+    """Admission of every program as a nano run has it, each in a child process under deadlines."""
+    async with open_sandbox(config.load("nano").sandbox) as sandbox:
         return [
             await validate(sandbox, program, derive(b"", "nano report: admission", seed, index), sandbox.limits)
             for index, program in enumerate(programs)
