@@ -27,6 +27,20 @@ def test_games_recipes_have_the_papers_numbers():
     assert (games.loss.kind, games.loss.aggregation, games.learner.schedule) == ("tis", "token", "constant")
 
 
+def test_a_thinking_recipe_leaves_room_to_think_of_a_hint():
+    """A hint cut at design.hint_max_tokens while the model thinks is none, and its program is rejected."""
+    thinking = [recipe for recipe in map(config.load, config.recipes()) if recipe.model.thinking]
+    assert thinking
+    assert all(recipe.design.hint_max_tokens >= recipe.play.max_turn_tokens for recipe in thinking)
+
+
+@pytest.mark.parametrize("name", config.recipes())
+def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
+    """The group's deadline counts from the opening of its first job, the window's from an admission after that."""
+    recipe = config.load(name)
+    assert recipe.design.round_deadline_s >= recipe.design.lease_s + recipe.play.window_deadline_s
+
+
 @pytest.mark.parametrize(
     ("override", "says"),
     [
