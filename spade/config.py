@@ -51,7 +51,11 @@ class Model(Section, frozen=True):
 
 
 class Design(Section, frozen=True):
-    """The designer's side. `corpus` is a JSONL of documents or "builtin"; `round_jobs` design jobs make a round."""
+    """The designer's side. `corpus` is a JSONL of documents or "builtin"; `round_jobs` design jobs make a round.
+
+    `lease_s` is for all attempts of a job. `round_deadline_s` counts from the opening of a group's first job: under
+    lease_s + play.window_deadline_s, a window that lasts to its deadline misses its group.
+    """
 
     active_environments: int = 24
     round_jobs: int = 24
@@ -63,8 +67,8 @@ class Design(Section, frozen=True):
     corpus: str = "builtin"
     memory_records: int = 200
     memory_seeds: int = 2
-    round_deadline_s: float = 7_200.0
-    lease_s: float = 1_800.0
+    round_deadline_s: float = 21_600.0
+    lease_s: float = 7_200.0
 
 
 class Play(Section, frozen=True):
