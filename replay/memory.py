@@ -34,10 +34,10 @@ class Memory:
     def seeds(self, skill: str, count: int, draw: int) -> tuple[MemorySeed, ...]:
         """Up to `count` environments of the skill to vary, drawn by `draw` from the ten of highest regret.
 
-        Only those with a win rate in [0.15, 0.85].
+        Only those with a win rate in [0.15, 0.85] and a regret over 0.
         """
         low, high = SEED_WIN_RATES
-        fit = [r for r in self._records if r.skill == skill and r.regret is not None and low <= r.win_rate <= high]
+        fit = [r for r in self._records if r.skill == skill and (r.regret or 0.0) > 0 and low <= r.win_rate <= high]
         best = sorted(fit, key=lambda r: (-(r.regret or 0.0), -r.number))[:HIGHEST]
         chosen = Random(draw).sample(best, min(count, len(best)))
         return tuple(_seed(record, "") for record in chosen)

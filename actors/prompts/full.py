@@ -238,10 +238,9 @@ def _vary(seed: MemorySeed) -> str:
 
 
 def _avoid(seed: MemorySeed) -> str:
-    reason = f" {seed.reason.strip()}" if seed.reason.strip() else ""
     return (
-        f"This earlier environment taught nothing: players won {seed.win_rate:.0%} of the time.{reason} "
-        f"Do not repeat its fault.\n\n{_code(seed.source)}"
+        f"This earlier environment taught nothing: it was {seed.reason}. Do not repeat its fault."
+        f"\n\n{_code(seed.source)}"
     )
 
 

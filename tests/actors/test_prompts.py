@@ -17,7 +17,7 @@ ONE_TURN = next(document for document in DOCUMENTS if single_turn(document))
 MANY_TURNS = next(document for document in DOCUMENTS if not single_turn(document))
 PROGRAM = "import random\n\n\nclass TideEnv:\n    def step(self, action):\n        return 'x', 0.0, False, False, {}\n"
 SEED = MemorySeed("e1", "class GoodEnv:\n    pass  # good\n", 0.31, 0.5)
-BAD = MemorySeed("e2", "class BadEnv:\n    pass  # bad\n", 0.0, 0.97, "It prints its rule.")
+BAD = MemorySeed("e2", "class BadEnv:\n    pass  # bad\n", 0.0, 0.97, "too easy: 97% of the plays without a hint won")
 
 profile = FullProfile()
 
@@ -42,8 +42,7 @@ def test_a_request_holds_the_document_and_the_examples_whole(document):
     assert "50%" in text
     assert "0.31" in text
     assert BAD.source.strip() in text
-    assert BAD.reason in text
-    assert "97%" in text
+    assert "taught nothing: it was too easy: 97% of the plays without a hint won." in text
     assert "{steps}" not in text
 
 

@@ -34,6 +34,11 @@ def test_seeds_are_of_the_skill_within_the_band_and_among_the_ten_of_highest_reg
     assert all(len(memory.seeds("optimization", 2, draw)) == 2 for draw in range(10))
 
 
+def test_what_its_hint_did_not_help_with_is_no_seed():
+    memory = Memory(5, [remembered(0, 0.5, regret=0.0), remembered(1, 0.5, regret=-0.1), remembered(2, 0.5)])
+    assert [seed.environment for seed in memory.seeds("optimization", 5, 0)] == ["e000002"]
+
+
 def test_a_seed_carries_the_whole_program_and_its_figures():
     memory = Memory(5, [remembered(7, 0.4, regret=0.3)])
     (seed,) = memory.seeds("optimization", 2, draw=0)
