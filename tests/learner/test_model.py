@@ -103,6 +103,16 @@ def test_a_packed_model_reads_a_whole_row_and_saves_as_it_was(tmp_path):
     assert "spade" not in (tmp_path / "config.json").read_text()
 
 
+def test_the_rounding_of_a_deep_model_in_bfloat16_is_no_mixing():
+    """Its own attention rounds otherwise than ours, and so many layers carry that far in single numbers."""
+    torch.manual_seed(1)
+    sizes = SIZES | {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 36}
+    deep = Qwen3Config(head_dim=32, **sizes, attn_implementation="eager")
+    model = Qwen3ForCausalLM(deep).eval().bfloat16()
+    prepare_model(model, activation_checkpointing=False)
+    assert model.config._attn_implementation == PACKED
+
+
 def test_a_model_that_mixes_packed_sequences_is_refused():
     torch.manual_seed(0)
     state = MambaForCausalLM(MambaConfig(vocab_size=48, hidden_size=32, num_hidden_layers=1, state_size=4)).eval()
