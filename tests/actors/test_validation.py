@@ -15,7 +15,7 @@ STAGES = [
     "repeatable", "solution", "effect",
 ]  # fmt: skip
 
-LIMITS = Limits(load_s=2.0, step_s=1.0)
+LIMITS = Limits(load_s=10.0, step_s=1.0)
 
 
 def changed(*edits: tuple[str, str]) -> str:
