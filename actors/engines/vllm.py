@@ -47,6 +47,7 @@ class VllmEngine(CoroutineEngine):
         self._names = itertools.count()
         try:
             self._llm: Any = self.wait_for(_start(weights, settings, dtype))
+            self.wait_for(self._llm.update_weight_version(str(weights.version)))
         except BaseException:
             super().close()
             raise
@@ -149,11 +150,10 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         use_tqdm_on_load=False,
     )
     try:
-        llm = AsyncLLM.from_engine_args(arguments)
+        # Not bound to a name here: vLLM keeps a frame of its start, and with it all that its callers name.
+        return AsyncLLM.from_engine_args(arguments)
     except ValueError as error:  # of the arguments: a context too long, a model that it does not know
         raise ConfigError(f"engine.kind: vLLM refuses {weights.path}: {' '.join(str(error).split())}") from None
-    await llm.update_weight_version(str(weights.version))
-    return llm
 
 
 def _most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
