@@ -294,7 +294,11 @@ def test_counters_of_an_older_service_still_load(tmp_path):
 def test_what_falls_due_at_one_instant_does_so_in_the_same_order_after_a_restart(tmp_path):
     """The groups of a round have one deadline, and so have environments admitted in one round of the service."""
     settings = config(
-        "design.active_environments=6", "design.round_jobs=6", "design.active_skills=3", "play.window_deadline_s=30"
+        "design.active_environments=6",
+        "design.round_jobs=6",
+        "design.active_skills=3",
+        "design.round_deadline_s=240",
+        "play.window_deadline_s=30",
     )
     queues = []
     with open_store(tmp_path, "nosync") as store:
