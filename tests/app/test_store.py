@@ -57,7 +57,7 @@ def kept(tiny_checkpoint, tmp_path_factory):
     beside = {}
 
     async def live():
-        with trio.fail_after(180):
+        with trio.fail_after(900):
             async with running(settings, run) as (supervisor, feeder):
                 await feeder.design(18)
                 await feeder.until(6)
