@@ -16,7 +16,7 @@ test: $(VENV)/dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 test-deepspeed: $(VENV)/deepspeed
 	$(BIN)/pytest tests/deepspeed

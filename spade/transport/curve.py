@@ -160,7 +160,11 @@ def _failure(event: int, value: int) -> Failure:
         case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
             return Failure("one end has keys and the other none; --set bus.keys=DIR names those of the run", final=True)
         case _:
-            return Failure("the handshake fails; is server.key in bus.keys the one of this run?", final=False)
+            # Mostly a wrong server.key; but who hangs up over a missing one may do so before it has told the other end.
+            return Failure(
+                "the handshake fails; do both ends have keys, and is server.key in bus.keys the one of this run?",
+                final=False,
+            )
 
 
 async def _arrivals(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> None:

@@ -136,7 +136,7 @@ def offspring(pid: int) -> set[int]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while not holds():  # noqa: ASYNC110 - nobody tells us of the ends of others' children
             await trio.sleep(0.01)
 

@@ -101,7 +101,7 @@ class SmallReplay:
 
     async def until(self, met: Callable[[], bool]) -> None:
         """Wait for `met` to hold."""
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while not met():
                 await self._changed.wait()
 
@@ -222,7 +222,7 @@ async def process(
     launch = Launch(f"{role}-{index}", role, config="", run="", replay=replay.address, bind="tcp://127.0.0.1:0")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, launch, settings, ready.set)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await ready.wait()
         yield nursery.cancel_scope
         nursery.cancel_scope.cancel()

@@ -209,7 +209,7 @@ async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):
     ):
         asked = trio.Event()
         async with service("engine", "engine-0", replay, settings, lambda _: asked.set()):
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 await asked.wait()
         async with service("engine", "engine-1", replay, settings, says(tokenizer, counting())):
             await small.until_done(2)
@@ -321,7 +321,7 @@ async def test_an_agent_that_retires_finishes_its_plays_and_takes_no_more(settin
         os.kill(os.getpid(), RETIRE)
         small.work.extend(leases(10)[3:])
         go_on.set()
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await left.wait()
         nursery.cancel_scope.cancel()
     # The fourth slot was asking for a play already.
@@ -360,7 +360,7 @@ async def test_an_agent_leaves_when_what_it_handed_in_is_acknowledged(settings, 
             left.set()
 
         nursery.start_soon(leaving)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await slow.handed_in.wait()
         await trio.testing.wait_all_tasks_blocked()
         assert not left.is_set()

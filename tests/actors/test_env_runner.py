@@ -73,7 +73,7 @@ async def running(folder: Path, config: Config) -> AsyncIterator[tuple[str, Serv
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(env_runner.run, launch, config, ready.set)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await ready.wait()
         (hello,) = replay.peers.values()
         assert (hello.role, hello.address) == ("env-runner", launch.bind)
@@ -96,7 +96,7 @@ async def service(folder: Path, config: Config) -> AsyncIterator[tuple[Client, S
 
 async def gauge(replay: Server, name: str, holds: Callable[[float], bool]) -> None:
     """Wait for a heartbeat of which it holds."""
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while not any(holds(beat.gauges.get(name, -1.0)) for beat in replay.heartbeats.values()):  # noqa: ASYNC110
             await trio.sleep(0.01)
 

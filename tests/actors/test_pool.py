@@ -33,13 +33,13 @@ async def test_a_pool_connects_drops_and_fails_what_is_lost():
             heard = trio.Event()
             async with service("engine", "engine-0", replay, SETTINGS, lambda _: heard.set()):
                 async with service("env-runner", "runner-0", replay, SETTINGS, lambda _: Done()):
-                    assert await pool.available(5)
+                    assert await pool.available(60)
                 nursery.start_soon(unanswered)
-                with trio.fail_after(5):
+                with trio.fail_after(60):
                     await heard.wait()
                 left = trio.current_time()
         # At the next pulse, long before the call's deadline of a minute.
-        assert lost[0] - left < 5
+        assert lost[0] - left < 30
         assert not await pool.available(0.1)
 
 
@@ -60,7 +60,7 @@ async def test_the_service_with_the_least_to_do_is_asked():
         connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
         open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
     ):
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while sum(each.connected for each in pool._services.values()) < 2:
                 await client.wait_pulse()
         with pool.hold() as first, pool.hold() as second, pool.hold():
@@ -81,7 +81,7 @@ async def test_a_service_that_cannot_be_reached_is_tried_again_and_hurts_nobody(
         connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
         open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
     ):
-        assert await pool.available(5)
+        assert await pool.available(60)
         for _ in range(3):
             await client.wait_pulse()
             assert await pool.call(GetStatus(), 5) == Status()

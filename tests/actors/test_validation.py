@@ -116,12 +116,12 @@ async def test_the_plays_follow_the_runs_rules(sandbox):
 
 
 async def test_the_whole_admission_has_a_deadline(sandbox):
-    limits = Limits(load_s=0.1, step_s=0.2)
+    limits = Limits(load_s=0.5, step_s=0.5)
     slow = changed(("self.turn += 1", "self.turn += 1; time.sleep(0.1)"))
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         verdict = await validate(sandbox, slow, 7, limits)
     assert not verdict.passed
-    assert "more than 0.9 s" in verdict.stages[-1].reason
+    assert "more than 2.5 s" in verdict.stages[-1].reason
 
 
 async def test_a_failing_sandbox_is_no_verdict(sandbox, monkeypatch):

@@ -11,7 +11,7 @@ from tests.actors.odd_programs import SEARCH
 
 def spade(*words, cwd=None):
     return subprocess.run(
-        [sys.executable, "-m", "spade.app.cli", *words], capture_output=True, text=True, cwd=cwd, timeout=60
+        [sys.executable, "-m", "spade.app.cli", *words], capture_output=True, text=True, cwd=cwd, timeout=120
     )
 
 
@@ -26,7 +26,7 @@ def test_light_commands_load_nothing_heavy(words):
         "heavy = {'torch', 'transformers', 'zmq', 'lmdb', 'trio', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
 
@@ -110,7 +110,7 @@ def test_env_play_is_played_behind_the_walls(tmp_path):
     (tmp_path / "spy.py").write_text(SEARCH.replace("self.turn += 1", "open('/etc/passwd')"))
     done = subprocess.run(
         [sys.executable, "-m", "spade.app.cli", "env", "play", "spy.py"],
-        input="5\n", capture_output=True, text=True, cwd=tmp_path, timeout=60,
+        input="5\n", capture_output=True, text=True, cwd=tmp_path, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1
     assert "Find the number" in done.stdout

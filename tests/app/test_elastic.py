@@ -42,7 +42,7 @@ def alive(supervisor: Supervisor) -> dict[str, int]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
             await trio.sleep(0.02)
 
@@ -130,7 +130,7 @@ async def test_one_that_does_not_finish_is_stopped(tmp_path):
         for name, behaviour in (("agent-0", "unwilling"), ("engine-0", "steady")):
             launch = Launch(name, name[:-2], str(settings), str(tmp_path), "ipc:///nowhere", behaviour)
             await supervisor.add(launch)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             await supervisor.retire("agent-0", 0.2)
             await supervisor.retire("engine-0", 20.0)
     assert states(supervisor) == {"agent-0": "stopped", "engine-0": "stopped"}

@@ -57,7 +57,7 @@ def kept(tiny_checkpoint, tmp_path_factory):
     beside = {}
 
     async def live():
-        with trio.fail_after(180):
+        with trio.fail_after(900):
             async with running(settings, run) as (supervisor, feeder):
                 await feeder.design(18)
                 await feeder.until(6)
@@ -238,7 +238,7 @@ def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_pa
         "from spade.app import cli; sys.argv = ['spade', *sys.argv[1:]]; cli.main()"
     )
     words = ["replay", "export", str(kept[0]), str(tmp_path / "out"), "--parquet"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert done.stderr == "spade: --parquet needs pyarrow, which is not installed: `pip install spade-rl[export]`\n"
     assert not list(tmp_path.iterdir())

@@ -17,6 +17,7 @@ from actors.engines.fetch import KEPT
 from replay.records import Play
 from replay.store import open_reader
 from spade.config import load
+from tests.e2e.test_up import SOON_S
 
 SPADE = [sys.executable, "-m", "spade.app.cli"]
 LEARNER, PORT = "10.77.0.1", 5_555
@@ -62,16 +63,21 @@ class Network:
     def space(self, host: str) -> str:
         return f"{self._mark}-{host}"
 
-    def command(self, host: str, *words: str, hidden: Path | None = None) -> list[str]:
-        """`spade` on that host, which sees nothing in the folder `hidden`."""
+    def command(self, host: str, *words: str) -> list[str]:
+        """`spade` on that host."""
+        return ["ip", "netns", "exec", self.space(host), *SPADE, *words]
+
+    def up(self, host: str, *words: str, hidden: Path | None = None) -> subprocess.Popen[str]:
+        """`spade` in the background on a host that sees nothing in the folder `hidden`."""
         # Each `ip netns exec` has mounts of its own.
         hide = [] if hidden is None else ["sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', str(hidden)]
-        return ["ip", "netns", "exec", self.space(host), *hide, *SPADE, *words]
+        return self.start(host, *hide, *SPADE, *words)
 
-    def start(self, host: str, *words: str, hidden: Path | None = None) -> subprocess.Popen[str]:
+    def start(self, host: str, *command: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            self.command(host, *words, hidden=hidden), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+            ["ip", "netns", "exec", self.space(host), *command],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
         self._running.append(process)
         return process
 
@@ -99,17 +105,19 @@ def network() -> Iterator[Network]:
 
 
 class Run:
-    """The run on the learner's host, seen through its store and through `spade status` there."""
+    """The run on the learner's host, seen through its store and through its status there."""
 
     def __init__(self, net: Network, path: Path) -> None:
         self._net = net
         self.path = path
+        self._statuses = net.start("l", sys.executable, "-m", "tests.e2e.statuses", str(path))
 
     def status(self) -> dict:
-        done = subprocess.run(
-            self._net.command("l", "status", str(self.path), "--json"), check=True, capture_output=True, text=True
-        )
-        return json.loads(done.stdout)
+        asked, told = self._statuses.stdin, self._statuses.stdout
+        assert asked is not None
+        assert told is not None
+        print(file=asked, flush=True)
+        return json.loads(told.readline())
 
     def agents(self) -> list[str]:
         """The states of the agents, as their hosts said last."""
@@ -151,7 +159,7 @@ def until(reached: Callable[[], bool], within_s: float) -> None:
 
 def stop(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)
-    output = process.communicate(timeout=60)[0]
+    output = process.communicate(timeout=SOON_S)[0]
     assert process.returncode == 0, output
     assert "Traceback" not in output
 
@@ -170,41 +178,42 @@ def test_actor_hosts_join_lose_their_link_and_come_back(tmp_path: Path, loss_s: 
         assert "needs keys: `spade keys new DIR`" in without.stderr
 
         here = ["--set", f"bus.bind={address}", "--set", f"bus.keys={keys}"]
-        up = net.start("l", "up", "--headless", "--run", str(run.path), *settings, *here)
+        up = net.up("l", "up", "--headless", "--run", str(run.path), *settings, *here)
         homes = {host: ["--run", str(tmp_path / host), "--set", f"bus.keys={keys / 'hosts' / host}"] for host in HOSTS}
-        until(lambda: (run.path / "run.json").exists(), 60)
+        until(lambda: (run.path / "run.json").exists(), SOON_S)
         joined = {
-            "a": net.start("a", *join, *homes["a"]),
-            "b": net.start("b", *join, "--engines", "1", *homes["b"], hidden=run.path),
+            "a": net.up("a", *join, *homes["a"]),
+            "b": net.up("b", *join, "--engines", "1", *homes["b"], hidden=run.path),
         }
-        until(lambda: len(run.hosts()) == 2, 60)
+        until(lambda: len(run.hosts()) == 2, SOON_S)
         grown, _ = run.hosts()
         run.scale(grown, agents=2)
-        until(lambda: len(run.players()) == 3, 60)
+        until(lambda: len(run.players()) == 3, SOON_S)
 
         for host in HOSTS:
             net.unplug(host)
         cut, players, acknowledged = time.monotonic(), run.players(), run.finished()
-        until(lambda: run.agents() == ["silent"] * 3, 30)
+        until(lambda: run.agents() == ["silent"] * 3, SOON_S)
         time.sleep(max(0.0, cut + loss_s - time.monotonic()))  # a loss is a length of time
         for host in HOSTS:
             net.plug(host)
-        until(lambda: len(run.players(acknowledged)) == 3, 60)
+        until(lambda: len(run.players(acknowledged)) == 3, SOON_S)
         assert run.players() == players, "an agent was started again"
         finished = run.finished()
         assert all(finished[id].episode_return == play.episode_return for id, play in acknowledged.items())
-        until(lambda: run.agents() == ["ready"] * 3, 30)
+        until(lambda: run.agents() == ["ready"] * 3, SOON_S)
         since = run.status()["policy_version"]
-        until(lambda: run.far_engine()["policy_version"] > since, 60)
+        until(lambda: run.far_engine()["policy_version"] > since, SOON_S)
         assert run.far_engine()["canary_mismatch"] < 1e-3
         fetched = [folder for folder in (tmp_path / "b" / "fetched").iterdir() if folder.is_dir()]
         assert 0 < len([folder for folder in fetched if not folder.name.startswith(".")]) <= KEPT
 
         run.scale(grown, agents=1)
-        until(lambda: sorted(run.agents()) == ["ready", "ready", "stopped"], 60)
+        until(lambda: sorted(run.agents()) == ["ready", "ready", "stopped"], SOON_S)
         stop(joined["b"])
         left = run.finished()
-        until(lambda: bool(run.players(left)), 60)
+        until(lambda: bool(run.players(left)), SOON_S)
         stop(joined["a"])
         stop(up)
-        assert run.status()["plays"] == len(run.finished())
+        down = subprocess.run(net.command("l", "status", str(run.path), "--json"), capture_output=True, check=True)
+        assert json.loads(down.stdout)["plays"] == len(run.finished())

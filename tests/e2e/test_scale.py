@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 
-from tests.e2e.test_up import Up, alive, role
+from tests.e2e.test_up import SOON_S, Up, alive, role
 
 
 def spade(*words):
     command = [sys.executable, "-m", "spade.app.cli", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=SOON_S)
 
 
 def ready(status):
@@ -21,16 +21,16 @@ def test_actors_come_and_go_by_command(tmp_path):
     run = tmp_path / "run"
     up = Up(run)
     try:
-        before = ready(up.until(lambda s: s.learner_step >= 1 and len(ready(s)) == 6, within_s=60))
+        before = ready(up.until(lambda s: s.learner_step >= 1 and len(ready(s)) == 6, within_s=SOON_S))
         scaled = spade("actors", "scale", run, "agents=3", "designers=2")
         assert scaled.returncode == 0, scaled.stderr
-        status = up.until(lambda s: len(ready(s)) == 9, within_s=30)
+        status = up.until(lambda s: len(ready(s)) == 9, within_s=SOON_S)
         assert before.items() <= ready(status).items()
         assert {"agent-1", "agent-2", "designer-1"} == ready(status).keys() - before.keys()
 
         # The counts are the supervisor's: a service that begins anew is told them.
         os.kill(role(status, "replay").pid, signal.SIGKILL)
-        status = up.until(lambda s: any(w.get("agent") == 3 for w in s.wanted.values()) and len(ready(s)) == 9, 30)
+        status = up.until(lambda s: any(w.get("agent") == 3 for w in s.wanted.values()) and len(ready(s)) == 9, SOON_S)
         drained = spade("actors", "drain", run, "agent-1")
         assert (drained.returncode, drained.stdout) == (0, "agent-1: left in order\n"), drained.stderr
         assert "agents=2, designers=2, runners=1, engines=1" in spade("actors", "ls", run).stdout
@@ -44,7 +44,7 @@ def test_actors_come_and_go_by_command(tmp_path):
         assert " waits " in told.stdout
 
         step = status.learner_step
-        status = up.until(lambda s: s.learner_step > step + 1, within_s=60)
+        status = up.until(lambda s: s.learner_step > step + 1, within_s=SOON_S)
         after = ready(status)
         assert {name for name, pid in before.items() if after.get(name) != pid} == {"replay"}
         assert [process.restarts for process in status.processes if process.role != "replay"] == [0] * 8

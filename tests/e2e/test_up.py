@@ -14,6 +14,7 @@ from spade.app.rundir import RunDir
 from spade.errors import SpadeError
 from spade.protocol import Status
 
+SOON_S = 240.0  # a busy machine takes long to start and to play
 SMALL = (
     "design.active_environments=6",
     "design.round_jobs=3",
@@ -59,7 +60,7 @@ class Up:
 
     def stop(self, number):
         self.process.send_signal(number)
-        output = self.process.communicate(timeout=60)[0]
+        output = self.process.communicate(timeout=SOON_S)[0]
         assert self.process.returncode == 0, output
         assert "Traceback" not in output
         return output
@@ -86,7 +87,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
     run = tmp_path / "run"
     up = Up(run)
     try:
-        status = up.until(lambda s: s.learner_step >= 1 and len(s.processes) == 6, within_s=60)
+        status = up.until(lambda s: s.learner_step >= 1 and len(s.processes) == 6, within_s=SOON_S)
         for name in ("agent", "designer", "env-runner", "engine"):
             os.kill(role(status, name).pid, signal.SIGKILL)
         killed = status
@@ -98,7 +99,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
                     for name in ("agent", "designer", "env-runner", "engine")
                 )
             ),
-            within_s=60,
+            within_s=SOON_S,
         )
         assert (run / "logs" / "supervisor.log").read_text().count("starting it again") == 4
         assert role(status, "learner").restarts == 0
@@ -113,7 +114,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
     assert down.learner_step >= status.learner_step
     again = Up(run)
     try:
-        status = again.until(lambda s: s.learner_step > down.learner_step, within_s=60)
+        status = again.until(lambda s: s.learner_step > down.learner_step, within_s=SOON_S)
         again.stop(signal.SIGTERM)
     finally:
         again.kill()

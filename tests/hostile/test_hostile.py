@@ -68,7 +68,7 @@ def test_the_suite_is_contained(tier, user):
     command = [sys.executable, "-P", "-B", "-m", "tests.hostile.suite", tier]
     if user == "nobody":
         command = [*passable(), *command, "--as-nobody"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd="/")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd="/")
     assert (done.stdout.splitlines()[:-1], done.returncode) == ([], 0), done.stderr
 
 
@@ -158,7 +158,7 @@ async def test_the_runner_as_a_whole_has_a_budget_of_memory():
         assert isinstance(await sandbox.open("small", program(), 1, 99), Observed)
         assert isinstance(await sandbox.open("one", hoard, 1, 99), Observed)
         await sandbox.open("two", hoard, 1, 99)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             while not sandbox.gauges()["evictions"]:  # noqa: ASYNC110 - the sandbox tells nobody
                 await trio.sleep(0.01)
         ends = [await sandbox.step(name, 1, "go") for name in ("one", "two")]

@@ -9,7 +9,7 @@ from tests.learner.killed_learner import STEPS
 
 def test_sigkill_at_any_instant_changes_no_bit(checkpoint_folder, tmp_path):
     command = [sys.executable, "-m", "tests.learner.killed_learner", str(checkpoint_folder), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["kills"] >= 1

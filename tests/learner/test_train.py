@@ -17,7 +17,7 @@ from tests.learner.fed_learner import SMALL, pid_of, running
 
 async def test_killed_it_resumes_drained_it_keeps_what_it_learnt_and_another_store_stops_it(tiny_checkpoint, tmp_path):
     settings = config.load("nano", (*SMALL, f"model.path={tiny_checkpoint}"))
-    with trio.fail_after(120):
+    with trio.fail_after(900):
         async with running(settings, tmp_path) as (supervisor, feeder):
             await feeder.design(18)
             await feeder.until(6)

@@ -62,7 +62,7 @@ def test_a_store_in_use_is_left_alone(tmp_path, holder, says):
         assert process.stdout.readline() == "open\n"
         with pytest.raises(RunError, match=says):
             compact(tmp_path)
-        process.communicate("\n", timeout=20)
+        process.communicate("\n", timeout=120)
     assert (tmp_path / "data.mdb").stat().st_ino == inode
     assert not list(tmp_path.glob(f"{compacting.DRAFT}*"))
     compact(tmp_path)
@@ -76,7 +76,7 @@ def test_killed_before_the_swap_it_leaves_the_old_file_and_the_next_one_clears_u
         "compacting.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "compacting.compact(Path(sys.argv[1]))\n"
     )
-    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=60).returncode == -9
+    assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=120).returncode == -9
     assert len(list(tmp_path.glob(f"{compacting.DRAFT}*"))) == 1
     assert records(tmp_path) == before
     compact(tmp_path)

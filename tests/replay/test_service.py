@@ -58,7 +58,7 @@ async def serving(run, settings=SETTINGS):
     """The service in this process."""
     launch = Launch("replay", "replay", "", str(run), address(run), bind=address(run))
     ready = trio.Event()
-    with trio.fail_after(60):
+    with trio.fail_after(240):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.run, launch, settings, ready.set)
             await ready.wait()
@@ -395,7 +395,7 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
                 versions.append((await publish(replay, step)).version)
                 step += 1
 
-    with trio.fail_after(60):
+    with trio.fail_after(240):
         async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
             await supervisor.add(launch)
             async with joined(tmp_path, settings=settings) as replay, trio.open_nursery() as nursery:
@@ -464,7 +464,7 @@ async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_i
         await replay.submit_plays((ended(lease, float(len(lease.id) % 2), 1),))
         acknowledged.append(lease.id)
 
-    with trio.fail_after(60):
+    with trio.fail_after(240):
         async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
             await supervisor.add(launch)
             async with joined(tmp_path, settings=settings) as replay:
@@ -507,7 +507,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
                     await replay.reject_candidate(big)
                     acknowledged.append(attempt)
 
-    with trio.fail_after(60), pytest.raises(RunError) as stopped:
+    with trio.fail_after(240), pytest.raises(RunError) as stopped:
         await fill_up()
     assert str(stopped.value).startswith(f"replay: {tmp_path / 'store'}: the store cannot be written")
     assert "\n" not in str(stopped.value)

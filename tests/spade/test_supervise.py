@@ -43,7 +43,7 @@ def gone(pid: int) -> bool:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
             await trio.sleep(0.02)
 
@@ -202,7 +202,7 @@ async def test_no_child_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     async with process.stdout:
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             assert await process.stdout.receive_some(2) == b"up"
         assert len(pids(tmp_path)) == 3
         assert not any(gone(pid) for pid in pids(tmp_path))
