@@ -10,8 +10,8 @@ from rich.syntax import Syntax
 
 from spade.app.rundir import RunDir
 from spade.config import Config, load
-from spade.errors import RunError
-from spade.protocol import Faulted, Observed, Verdict
+from spade.errors import RunError, reason
+from spade.protocol import Faulted, Observed, Stage, Verdict
 from spade.seeds import derive, new_secret
 
 
@@ -41,7 +41,8 @@ def show_environment(path: Path, environment: str) -> None:
         raise RunError(f"no environment {environment!r} in {path}; `spade env ls {path}` lists them")
     console = Console()
     console.print(f"[bold]{escape(env.name)}[/]  {env.id}  {env.skill}  {env.state}  [dim]from {env.document}[/]")
-    console.print(Syntax(env.source, "python", background_color="default", word_wrap=True))
+    # Lines stay whole: what is printed is the program, also where it goes to a file.
+    console.print(Syntax(env.source, "python", background_color="default"), soft_wrap=True)
     console.print(f"[cyan]hint[/]  {escape(env.hint)}")
     for name, value in (
         ("win rate unhinted", env.win_rate_unhinted),
@@ -55,7 +56,7 @@ def show_environment(path: Path, environment: str) -> None:
 def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides: tuple[str, ...]) -> bool:
     """`spade env check`: True where every file passes admission."""
     config = load(recipe or "nano", overrides)
-    verdicts = trio.run(_check, [(file, _read(file)) for file in files], config)
+    verdicts = trio.run(_check, [(file, _source(file)) for file in files], config)
     if as_json:
         from spade.app.observe import plain
 
@@ -72,7 +73,15 @@ def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides:
     return all(verdict.passed for _, verdict in verdicts)
 
 
-async def _check(files: list[tuple[Path, str]], config: Config) -> list[tuple[Path, Verdict]]:
+def _source(file: Path) -> str | Verdict:
+    """The program in a file, or the verdict on a file that cannot be read: the others are checked all the same."""
+    try:
+        return _read(file)
+    except RunError as error:
+        return Verdict(False, (Stage("read", False, str(error)),))
+
+
+async def _check(files: list[tuple[Path, str | Verdict]], config: Config) -> list[tuple[Path, Verdict]]:
     from actors.sandbox import open_sandbox
     from actors.validation import validate
 
@@ -81,6 +90,9 @@ async def _check(files: list[tuple[Path, str]], config: Config) -> list[tuple[Pa
     async with open_sandbox(config.sandbox) as sandbox:
         verdicts = []
         for file, source in files:
+            if isinstance(source, Verdict):
+                verdicts.append((file, source))
+                continue
             seed = derive(secret, "admission", str(file))
             verdicts.append((file, await validate(sandbox, source, seed, config.sandbox, config.play)))
         return verdicts
@@ -105,6 +117,8 @@ def play(
 def _find(name: str, run: Path | None) -> tuple[str, str]:
     """Source and hint of an environment in a file or a run."""
     if run is None:
+        if not Path(name).exists():
+            raise RunError(f"{name}: no such file; an id needs --run RUN")
         return _read(Path(name)), ""
     from replay.reader import read_environment
 
@@ -118,7 +132,7 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{file}: cannot be read as an environment program ({error}); an id needs --run RUN") from None
+        raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
 
 
 async def _play(source: str, seed: int, config: Config, console: Console) -> None:

@@ -56,6 +56,8 @@ class RunDir:
 
     def require(self) -> "RunDir":
         """Raises RunError where no run was ever started."""
+        if self.path.is_file():
+            raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
             raise RunError(f"{self.path}: no run here (no config.toml); `spade up --run {self.path}` starts one")
         return self

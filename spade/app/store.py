@@ -149,7 +149,7 @@ def export_store(path: Path, out: Path, as_parquet: bool) -> None:
     """`spade replay export`: a file for each table; the folder appears when it is complete."""
     run = RunDir(path).require()
     if as_parquet and find_spec("pyarrow") is None:
-        raise RunError("--parquet needs pyarrow, which is not installed: `pip install spade-rl[export]`")
+        raise RunError("--parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'")
     if out.exists():
         raise RunError(f"{out}: exists already; give a new directory")
     part = out.with_name(f"{out.name}.part")

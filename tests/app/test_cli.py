@@ -34,14 +34,20 @@ def test_light_commands_load_nothing_heavy(words):
     ("words", "says"),
     [
         (["config", "show", "nowhere"], "nowhere"),
-        (["config", "check", "nano", "--set", "learner.lrr=1"], "lrr"),
+        (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
+        (["config", "check", "nano", "--set", "learner.lr=fast"], "learner.lr: Expected `float`"),
+        (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
+        (["config", "check", "."], ".: Is a directory"),
+        (["config", "check", "no_text"], "is no UTF-8 text"),
         (["up", "--for", "soon"], "soon"),
+        (["up", "--run", "no_text", "--headless"], "no_text: File exists"),
+        (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
         (["status", "nothing"], "no run here"),
+        (["status", "no_text"], "is a file; give a run directory"),
         (["stop", "nothing"], "no run here"),
         (["top", "nothing"], "no run here"),
         (["env", "ls", "nothing"], "no run here"),
-        (["env", "check", "nothing.py"], "nothing.py"),
-        (["env", "play", "nothing.py"], "nothing.py"),
+        (["env", "play", "nothing.py"], "nothing.py: no such file; an id needs --run"),
         (["model", "export", "nothing", "out"], "no run here"),
         (["learner", "up", "nothing"], "no run here"),
         (["actors", "up", "--connect", "ipc:///nowhere"], "nothing to start"),
@@ -58,6 +64,8 @@ def test_light_commands_load_nothing_heavy(words):
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
+    (tmp_path / "no_text").write_bytes(b"\xff\xfe")
+    (tmp_path / "broken.toml").write_text("[learner\n")
     done = spade(*words, cwd=tmp_path)
     assert done.returncode == 1
     assert says in done.stderr
@@ -94,9 +102,11 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     search = SEARCH.replace("(1, 31)", "(1, 1001)").replace("1..30", "1..1000")
     (tmp_path / "good.py").write_text(search)
     (tmp_path / "bad.py").write_text(search.replace("[str(self.goal)]", "['0']"))
-    done = spade("env", "check", "good.py", "bad.py", "--json", "--set", "play.max_turns=4", cwd=tmp_path)
+    files = ("nothing.py", "good.py", "bad.py")
+    done = spade("env", "check", *files, "--json", "--set", "play.max_turns=4", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
-    good, bad = json.loads(done.stdout)
+    nothing, good, bad = json.loads(done.stdout)
+    assert (nothing["passed"], nothing["stages"][-1]["name"]) == (False, "read")
     assert (good["passed"], good["name"], good["stages"][-1]["name"]) == (True, "SearchEnv", "effect")
     assert (bad["passed"], bad["stages"][-1]["name"]) == (False, "solution")
     assert "does not win" in bad["stages"][-1]["reason"]

@@ -240,7 +240,7 @@ def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_pa
     words = ["replay", "export", str(kept[0]), str(tmp_path / "out"), "--parquet"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert done.stderr == "spade: --parquet needs pyarrow, which is not installed: `pip install spade-rl[export]`\n"
+    assert done.stderr == "spade: --parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'\n"
     assert not list(tmp_path.iterdir())
 
 
