@@ -41,6 +41,8 @@ def run_everything(
         _say(f"self-play in {run.path}")
     trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body, None, actors)
     _say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
+    if config.model.path == "nano":
+        _say(f"`spade nano report {_short(run.path)}` plays held-out programs before and after what it learnt")
 
 
 def run_replay(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> None:

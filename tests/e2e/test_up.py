@@ -113,10 +113,19 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
     assert down.learner_step >= status.learner_step
     again = Up(run)
     try:
+        again.until(lambda s: any(process.state == "ready" for process in s.processes), within_s=60)
+        top = subprocess.Popen(
+            [sys.executable, "-m", "spade.app.cli", "top", str(run)], stdout=subprocess.PIPE, text=True
+        )
+        assert "step" in top.stdout.readline()
         status = again.until(lambda s: s.learner_step > down.learner_step, within_s=60)
         again.stop(signal.SIGTERM)
+        seen = top.communicate(timeout=30)[0]
     finally:
         again.kill()
+    # Who looks on is told, and goes.
+    assert top.returncode == 0
+    assert seen.endswith(f"{run}: stopped\n")
     # Every counter goes on from where it was.
     assert status.policy_version > down.policy_version
     assert status.plays >= down.plays

@@ -116,11 +116,14 @@ def nano_build(
 
 @nano.command("report")
 def nano_report(
-    model: Annotated[str, typer.Argument(help="A checkpoint folder or a run's weights.")] = "nano",
+    model: Annotated[str, typer.Argument(help="A checkpoint folder, or a run directory.")] = "nano",
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     json: Json = False,
 ) -> None:
-    """Measure a checkpoint on held-out programs: validity, novelty, win rates in both arms."""
+    """Measure a checkpoint on held-out programs: validity, novelty, win rates in both arms.
+
+    Of a run, its policy before the first learner step and the newest side by side (with --json the newest alone).
+    """
     from spade.app.commands import print_nano_report
 
     print_nano_report(model, seed, json)
