@@ -23,7 +23,8 @@ def list_environments(path: Path, rejected: bool) -> None:
     if rejected:
         print(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
         for reject in read_rejected(run.path):
-            print(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {' '.join(reject.reason.split())}")
+            why = visible(" ".join(reject.reason.split()))
+            print(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
     print(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
     for env in read_environments(run.path):
@@ -42,8 +43,8 @@ def show_environment(path: Path, environment: str) -> None:
     console = Console()
     console.print(f"[bold]{escape(env.name)}[/]  {env.id}  {env.skill}  {env.state}  [dim]from {env.document}[/]")
     # Lines stay whole: what is printed is the program, also where it goes to a file.
-    console.print(Syntax(env.source, "python", background_color="default"), soft_wrap=True)
-    console.print(f"[cyan]hint[/]  {escape(env.hint)}")
+    console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
+    console.print(f"[cyan]hint[/]  {escape(visible(env.hint))}")
     for name, value in (
         ("win rate unhinted", env.win_rate_unhinted),
         ("win rate hinted", env.win_rate_hinted),
@@ -66,10 +67,11 @@ def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides:
     console = Console()
     for file, verdict in verdicts:
         word = "[green]admitted[/]" if verdict.passed else "[red]rejected[/]"
-        console.print(f"{word}  {escape(str(file))}  {escape(verdict.name)}", highlight=False)
+        console.print(f"{word}  {escape(str(file))}  {escape(verdict.name)}".rstrip(), highlight=False, soft_wrap=True)
         for stage in verdict.stages:
             mark = "[green]ok[/]" if stage.passed else "[red]no[/]"
-            console.print(f"  {mark} {stage.name:<14} {escape(stage.reason)}", highlight=False)
+            told = f"{stage.name:<14} {escape(visible(stage.reason))}".rstrip()
+            console.print(f"  {mark} {told}", highlight=False, soft_wrap=True)
     return all(verdict.passed for _, verdict in verdicts)
 
 
@@ -107,11 +109,16 @@ def play(
     source, hint = _find(name, run)
     console = Console()
     if show_hint:
-        console.print(f"[cyan]hint[/] {escape(hint or 'a file has none')}")
+        console.print(f"[cyan]hint[/] {escape(visible(hint) or 'a file has none')}")
     try:
         trio.run(_play, source, seed, config, console)
     except* (KeyboardInterrupt, EOFError):
         console.print("[dim]left[/]")
+
+
+def visible(text: str) -> str:
+    """What a program wrote, without what would steer the terminal: control characters as Python escapes them."""
+    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
 
 
 def _find(name: str, run: Path | None) -> tuple[str, str]:
@@ -145,9 +152,9 @@ async def _play(source: str, seed: int, config: Config, console: Console) -> Non
         while True:
             match answer:
                 case Faulted(kind=kind, detail=detail):
-                    raise RunError(f"the environment failed in turn {turn}: {kind}: {detail}")
+                    raise RunError(f"the environment failed in turn {turn}: {kind}: {visible(detail)}")
                 case Observed(observation=observation, terminated=terminated, truncated=truncated, reward=reward):
-                    console.print(escape(observation), highlight=False)
+                    console.print(escape(visible(observation)), highlight=False)
                     if turn:
                         console.print(f"[dim]reward {reward:g}[/]")
                     if terminated or truncated or turn == config.play.max_turns:

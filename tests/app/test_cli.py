@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from spade.app.environments import visible
 from spade.app.options import seconds
 from spade.errors import ConfigError
 from tests.actors.odd_programs import SEARCH
@@ -116,12 +117,22 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     assert "repeatable" in told.stdout
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("2 × ½ → \t„x“\n[red]", "2 × ½ → \t„x“\n[red]"), ("\x1b[2J\a\r\x7f\x9b", r"\x1b[2J\x07\r\x7f\x9b")],
+)
+def test_what_a_program_says_does_not_steer_the_terminal(said, shown):
+    assert visible(said) == shown
+
+
 def test_env_play_is_played_behind_the_walls(tmp_path):
-    (tmp_path / "spy.py").write_text(SEARCH.replace("self.turn += 1", "open('/etc/passwd')"))
+    # Its text cannot clear the screen either.
+    spy = SEARCH.replace("self.turn += 1", "open('/etc/passwd')").replace("Find the", "\\x1b[2JFind the")
+    (tmp_path / "spy.py").write_text(spy)
     done = subprocess.run(
         [sys.executable, "-m", "spade.app.cli", "env", "play", "spy.py"],
         input="5\n", capture_output=True, text=True, cwd=tmp_path, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1
-    assert "Find the number" in done.stdout
+    assert r"\x1b[2JFind the number" in done.stdout
     assert "the environment failed in turn 1: exception" in done.stderr
