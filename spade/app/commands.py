@@ -24,10 +24,10 @@ def print_status(path: Path, as_json: bool) -> None:
         print(msgspec.json.format(msgspec.json.encode(plain(status)), indent=2).decode())
         return
     print(sentence(status))
+    # Names of actors that joined carry their host.
+    width = max((len(process.name) for process in status.processes), default=0)
     for process in status.processes:
-        print(
-            f"  {process.name:<16} {process.role:<12} {process.pid:>7}  {process.state:<10} restarts {process.restarts}"
-        )
+        print(f"  {process.name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}")
 
 
 def show_top(path: Path) -> None:

@@ -42,14 +42,16 @@ def run_everything(
     trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body, None, actors)
     _say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
     if config.model.path == "nano":
-        _say(f"`spade nano report {_short(run.path)}` plays held-out programs before and after what it learnt")
+        _say(f"`spade nano report {_short(run.path)}` measures what it has learnt, on programs it never saw")
 
 
 def run_replay(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> None:
     """`spade replay up`."""
     run, config = _open(recipe, path, overrides)
     _say(f"replay service of {run.path} at {run.replay_address}; Ctrl-C stops it")
+    _say(f"`spade learner up {_short(run.path)}` and `spade actors up --connect ADDR` with that address join it")
     trio.run(_supervise, run, config, ("replay",), [_replay(run)], None, _wait)
+    _say("replay service: stopped")
 
 
 def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
@@ -61,6 +63,7 @@ def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
     _say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
     launches = [_learner(run, config.bus)]
     trio.run(_supervise, run, config, ("learner",), launches, None, _wait)
+    _say("learner: stopped")
 
 
 def run_actors(recipe: str | None, address: str, path: Path | None, overrides: tuple[str, ...]) -> None:
@@ -83,6 +86,7 @@ def run_actors(recipe: str | None, address: str, path: Path | None, overrides: t
         address,
         partial(_actor, run, address, f"@{tag}", config.bus),
     )
+    _say("actors: stopped")
 
 
 def _open(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> tuple[RunDir, Config]:
