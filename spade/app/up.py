@@ -4,8 +4,8 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -151,8 +151,12 @@ async def _supervise(
             locks.enter_context(run.lock(part))
         name = f"supervisor-{socket.gethostname()}-{os.getpid()}"
         _log(name, run.logs / "supervisor.log")
-        async with supervise(config.supervise, run.logs) as supervisor, trio.open_nursery() as nursery:
-            nursery.start_soon(_leave_on_signal, nursery.cancel_scope)
+        async with (
+            _signals() as told,
+            supervise(config.supervise, run.logs) as supervisor,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(_leave, told, nursery.cancel_scope)
             nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
             if launches and launches[0].role == "replay":
                 await supervisor.add(launches.pop(0))
@@ -178,10 +182,26 @@ def _log(name: str, path: Path) -> None:
         logging.getLogger().addHandler(logging.lastResort)
 
 
-async def _leave_on_signal(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        async for _ in signals:
-            scope.cancel()
+@asynccontextmanager
+async def _signals() -> AsyncIterator[trio.Event]:
+    """Set by the first signal to leave. Those that come during the drain are taken too, so that none breaks it off."""
+    told = trio.Event()
+
+    async def listen(task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            task_status.started()
+            async for _ in signals:
+                told.set()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(listen)
+        yield told
+        nursery.cancel_scope.cancel()
+
+
+async def _leave(told: trio.Event, scope: trio.CancelScope) -> None:
+    await told.wait()
+    scope.cancel()
 
 
 async def _report(name: str, supervisor: Supervisor, actors: Actors | None, client: Client) -> None:

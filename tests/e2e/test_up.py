@@ -30,13 +30,13 @@ SMALL = (
 
 
 class Up:
-    """A `spade up --headless` in the background, followed through its status."""
+    """A `spade up --headless` (or other `words`) in the background, followed through its status."""
 
-    def __init__(self, run: Path, *more: str) -> None:
+    def __init__(self, run: Path, *more: str, words: tuple[str, ...] = ("up", "--headless")) -> None:
         self.run = run
         settings = [word for setting in (*SMALL, *more) for word in ("--set", setting)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "spade.app.cli", "up", "--headless", "--run", str(run), *settings],
+            [sys.executable, "-m", "spade.app.cli", *words, "--run", str(run), *settings],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -132,3 +132,29 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
     assert status.environments >= down.environments
     assert status.memory >= down.memory
     assert not any(alive(process.pid) for process in status.processes)
+
+
+def test_a_second_signal_does_not_break_off_the_drain(tmp_path):
+    up = Up(tmp_path / "run", "supervise.drain_s=60.0", words=("replay", "up"))
+    try:
+        status = up.until(lambda s: any(process.state == "ready" for process in s.processes), within_s=60)
+        replay = role(status, "replay").pid
+        os.kill(replay, signal.SIGSTOP)  # so that the drain lasts until we have seen it
+        up.process.send_signal(signal.SIGINT)
+        while not pending(replay) >> (signal.SIGTERM - 1) & 1:
+            assert up.process.poll() is None
+            time.sleep(0.01)
+        up.process.send_signal(signal.SIGTERM)
+        up.process.send_signal(signal.SIGINT)
+        os.kill(replay, signal.SIGCONT)
+        output = up.process.communicate(timeout=60)[0]
+    finally:
+        up.kill()
+    assert up.process.returncode == 0, output
+    assert output.endswith("stopped\n")
+
+
+def pending(pid: int) -> int:
+    """The signals a process has not taken yet, as the kernel's mask."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("ShdPnd")).split()[1], 16)
