@@ -135,15 +135,14 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
 
 
 def test_a_second_signal_does_not_break_off_the_drain(tmp_path):
-    up = Up(tmp_path / "run", "supervise.drain_s=60.0", words=("replay", "up"))
+    up = Up(tmp_path / "run", "supervise.drain_s=120.0", words=("replay", "up"))
     try:
         status = up.until(lambda s: any(process.state == "ready" for process in s.processes), within_s=60)
         replay = role(status, "replay").pid
         os.kill(replay, signal.SIGSTOP)  # so that the drain lasts until we have seen it
+        wait_until(lambda: told(replay, "State").startswith("T"))
         up.process.send_signal(signal.SIGINT)
-        while not pending(replay) >> (signal.SIGTERM - 1) & 1:
-            assert up.process.poll() is None
-            time.sleep(0.01)
+        wait_until(lambda: int(told(replay, "ShdPnd"), 16) >> (signal.SIGTERM - 1) & 1)
         up.process.send_signal(signal.SIGTERM)
         up.process.send_signal(signal.SIGINT)
         os.kill(replay, signal.SIGCONT)
@@ -154,7 +153,14 @@ def test_a_second_signal_does_not_break_off_the_drain(tmp_path):
     assert output.endswith("stopped\n")
 
 
-def pending(pid: int) -> int:
-    """The signals a process has not taken yet, as the kernel's mask."""
+def told(pid: int, name: str) -> str:
+    """What the kernel says of a process; ShdPnd is the mask of signals it has not taken yet."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("ShdPnd")).split()[1], 16)
+    return next(line for line in lines if line.startswith(name)).split()[1]
+
+
+def wait_until(holds, within_s=60):
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
