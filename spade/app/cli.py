@@ -37,7 +37,7 @@ def up(
     agents: Agents = None,
     set_: Set = None,
 ) -> None:
-    """Start or resume a run: every role, supervised, with the live view.
+    """Start or resume a run: all roles, supervised, in a live view.
 
     Starts as many actors as [actors] in the config says; what `spade actors scale` changed ends with this command.
     """
