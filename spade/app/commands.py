@@ -104,7 +104,11 @@ def newest_weights(run: RunDir) -> Path:
     weights = read(run.path)
     if weights is None:
         raise RunError(f"{run.path}: no policy was published yet")
-    return Path(weights.path)
+    # Not weights.path: that is where the run lay when it was published.
+    folder = run.path / "weights" / weights.digest
+    if not folder.is_dir():
+        raise RunError(f"{folder}: the newest policy, version {weights.version}, is missing")
+    return folder
 
 
 def export_model(path: Path, out: Path) -> None:

@@ -52,6 +52,8 @@ async def read_status(run: RunDir) -> Status:
         left = msgspec.json.decode(run.status_path.read_bytes(), type=Status)
     except FileNotFoundError:
         raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
+    except msgspec.DecodeError as error:
+        raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
     stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
     return msgspec.structs.replace(left, processes=stopped)
 

@@ -21,7 +21,7 @@ from replay.verify import problems
 from spade import manifest
 from spade.app.rundir import RunDir
 from spade.config import digest, load
-from spade.errors import RunError, WeightsError
+from spade.errors import RunError, WeightsError, reason
 
 MIB = 1 << 20
 
@@ -72,7 +72,7 @@ def _file_problems(run: RunDir, found: Contents) -> Iterator[str]:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
             if folder.exists():  # else a live learner has just retired it
-                yield str(error)
+                yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
     newest = found.counters.newest
     if newest is not None and not (weights / newest.weights.digest).is_dir():
         yield f"{weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
