@@ -7,6 +7,7 @@ file, then overrides, then the checks that look across fields.
 import hashlib
 import ipaddress
 import math
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 import tomli_w
 
-from spade.errors import ConfigError
+from spade.errors import ConfigError, reason
 
 BYTES_PER_TOKEN = 9  # of a trajectory at most: id, log-probability, and its share of what counts and names them
 LONGEST_WAIT_S = 3_600.0  # of a request for work
@@ -311,19 +312,31 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is no TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {reason(error)}") from None
     for override in overrides:
         _override(tree, override)
     try:
         config = msgspec.convert(tree, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{name}: {error}") from None
+        raise ConfigError(f"{name}: {_told(str(error))}") from None
     if config.bus.keys:  # a run's processes and its observers stand in different folders
         keys = str(Path(config.bus.keys).expanduser().absolute())
         config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
     check(config)
     return config
+
+
+def _told(error: str) -> str:
+    """msgspec's words about a setting, with its path as it is written here."""
+    text, _, path = error.partition(" - at `$.")
+    path = path.removesuffix("`")
+    unknown = re.fullmatch("Object contains unknown field `(.+)`", text)
+    if unknown is None:
+        return f"{path}: {text}" if path else text
+    return f"unknown setting {path}{path and '.'}{unknown[1]}; `spade config show` lists all"
 
 
 def _override(tree: dict[str, Any], override: str) -> None:

@@ -15,6 +15,16 @@ class SpadeError(Exception):
     """Base of everything a user may see as one line and a non-zero exit."""
 
 
+def reason(error: BaseException) -> str:
+    """What went wrong, in words: without the number of the system's error, or the bytes of what is no text."""
+    match error:
+        case OSError(strerror=str(words)):
+            return words
+        case UnicodeDecodeError():
+            return "is no UTF-8 text"
+    return str(error)
+
+
 class ConfigError(SpadeError):
     """A configuration that cannot be used; the text names the field's path."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from learner import checkpoint
@@ -69,7 +69,7 @@ def replay_batch(path: Path, step: int, out: Path | None) -> Replayed:
         published = [one for one in store.scan("publications", Publication) if one.weights.step == step]
     work = prepare(again.groups, config.learner.microbatch_tokens, config.learner.designer_weight_max)
     if out is not None:
-        save_file(_tensors(work), out)
+        out.write_bytes(save(_tensors(work)))
     backend, _ = open_backend(config, start)
     with closing(backend):
         for one in earlier:

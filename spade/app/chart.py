@@ -1,6 +1,8 @@
 """A line with its error band, drawn in text."""
 
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean
 
 from rich.text import Text
 
@@ -9,18 +11,20 @@ _AXIS = 6
 
 
 def chart(points: Sequence[tuple[float, float]], width: int, height: int, style: str) -> Text:
-    """The last points (value, standard error) as a line over a band of one error on each side, newest at the right.
+    """All points (value, standard error) as a line over a band of one error on each side, the oldest at the left.
 
     `width` and `height` count cells, the axis included; zero is always in range.
     """
+    if height < 1:
+        return Text()
     columns = max(width - _AXIS, 1)
-    shown = list(points)[-columns:]
+    shown = _fit(points, columns)
     if not shown:
-        return Text("\n" * (height // 2) + "waiting for the first closed windows".center(width), style="dim")
+        return Text("\n" * (height // 2) + "no learner step yet".center(width), style="dim")
     low = min(0.0, *(value - error for value, error in shown))
     high = max(0.1, *(value + error for value, error in shown))
     grid = [[(" ", "")] * columns for _ in range(height)]
-    for column, (value, error) in enumerate(shown, start=columns - len(shown)):
+    for column, (value, error) in enumerate(shown):
         _draw_column(grid, column, (value, error), (low, high), style)
     text = Text(no_wrap=True)
     for row, cells in enumerate(grid):
@@ -31,6 +35,15 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, style:
         if row < height - 1:
             text.append("\n")
     return text
+
+
+def _fit(points: Sequence[tuple[float, float]], columns: int) -> list[tuple[float, float]]:
+    """At most `columns` points: neighbours become their mean, with their mean error, as their windows overlap."""
+    if len(points) <= columns:
+        return list(points)
+    edges = [index * len(points) // columns for index in range(columns + 1)]
+    parts = [points[start:end] for start, end in pairwise(edges)]
+    return [(fmean(value for value, _ in part), fmean(error for _, error in part)) for part in parts]
 
 
 def _draw_column(

@@ -1,5 +1,6 @@
 """The command line. Nothing heavy is imported before a command needs it, so `spade --help` is instant."""
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from spade.app.groups.actors import actors, learner
 from spade.app.groups.replay import keys, replay
 from spade.app.groups.things import config, env, model, nano
 from spade.app.options import Agents, Config, For, Headless, Json, Run, RunArgument, Set, seconds
-from spade.errors import SpadeError
+from spade.errors import SpadeError, reason
 
 app = typer.Typer(
     help="Self-play for language models: one policy designs executable environments and learns to play them.",
@@ -36,7 +37,7 @@ def up(
     agents: Agents = None,
     set_: Set = None,
 ) -> None:
-    """Start or resume a whole run here: every role, supervised, with the live view.
+    """Start or resume a run: all roles, supervised, in a live view.
 
     Starts as many actors as [actors] in the config says; what `spade actors scale` changed ends with this command.
     """
@@ -93,10 +94,10 @@ def doctor() -> None:
 
 
 def main() -> None:
-    """The `spade` command: a SpadeError is one line and exit code 1."""
+    """The `spade` command: a SpadeError, and a file or address that the system refuses, is one line and exit code 1."""
     try:
         app()
-    except* SpadeError as errors:
+    except* (SpadeError, OSError) as errors:
         for line in dict.fromkeys(_lines(errors)):
             print(f"spade: {line}", file=sys.stderr)
         sys.exit(1)
@@ -104,12 +105,14 @@ def main() -> None:
         sys.exit(130)
 
 
-def _lines(errors: BaseExceptionGroup[SpadeError]) -> Iterator[str]:
+def _lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:
     for error in errors.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _lines(error)
+        elif isinstance(error, OSError) and error.filename is not None:
+            yield f"{os.fsdecode(error.filename)}: {reason(error)}"
         else:
-            yield str(error)
+            yield reason(error)
 
 
 if __name__ == "__main__":

@@ -24,27 +24,43 @@ def print_status(path: Path, as_json: bool) -> None:
         print(msgspec.json.format(msgspec.json.encode(plain(status)), indent=2).decode())
         return
     print(sentence(status))
+    # Names of actors that joined carry their host.
+    width = max((len(process.name) for process in status.processes), default=0)
     for process in status.processes:
-        print(
-            f"  {process.name:<16} {process.role:<12} {process.pid:>7}  {process.state:<10} restarts {process.restarts}"
-        )
+        print(f"  {process.name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}")
 
 
 def show_top(path: Path) -> None:
-    """`spade top`."""
-    from spade.app.observe import follow, interactive, narrate, observer
+    """`spade top`: until Ctrl-C, or until nothing of the run is up."""
+    from spade.app.observe import REFRESH_S, follow, interactive, narrate, observer
+
+    run = RunDir(path)
 
     async def watch() -> None:
-        async with observer(RunDir(path)) as client:
+        async with observer(run) as client, trio.open_nursery() as nursery:
             if interactive():
-                await follow(client, "Ctrl-C detaches; the run goes on")
+                nursery.start_soon(follow, client, "Ctrl-C detaches; the run goes on")
             else:
-                await narrate(client, print)
+                nursery.start_soon(narrate, client, _say)
+            await _until_down(run, REFRESH_S)
+            nursery.cancel_scope.cancel()
+        _say(f"{run.path}: stopped")
 
     try:
         trio.run(watch)
-    except KeyboardInterrupt:
-        return
+    except* KeyboardInterrupt:
+        pass
+
+
+async def _until_down(run: RunDir, every_s: float) -> None:
+    while True:
+        if not run.holders():
+            return
+        await trio.sleep(every_s)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def draw_top(path: Path, svg: Path) -> None:
@@ -88,7 +104,11 @@ def newest_weights(run: RunDir) -> Path:
     weights = read(run.path)
     if weights is None:
         raise RunError(f"{run.path}: no policy was published yet")
-    return Path(weights.path)
+    # Not weights.path: that is where the run lay when it was published.
+    folder = run.path / "weights" / weights.digest
+    if not folder.is_dir():
+        raise RunError(f"{folder}: the newest policy, version {weights.version}, is missing")
+    return folder
 
 
 def export_model(path: Path, out: Path) -> None:
@@ -101,11 +121,14 @@ def export_model(path: Path, out: Path) -> None:
 
 
 def print_nano_report(model: str, seed: int, as_json: bool) -> None:
-    """`spade nano report`; `model` may also be a run directory."""
-    from spade.app.nano.report import report
+    """`spade nano report`; of a run directory, before its first step and now (as JSON: now)."""
+    from spade.app.nano.report import compared, report
     from spade.checkpoints import resolve
 
     run = RunDir(Path(model))
     origin = resolve(run.config().model.path if run.exists else model)
     result = report(newest_weights(run) if run.exists else origin, origin, seed)
-    print(msgspec.json.encode(result).decode() if as_json else str(result))
+    if as_json:
+        print(msgspec.json.encode(result).decode())
+    else:
+        print(compared(report(origin, origin, seed), result) if run.exists else result)

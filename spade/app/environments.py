@@ -10,8 +10,8 @@ from rich.syntax import Syntax
 
 from spade.app.rundir import RunDir
 from spade.config import Config, load
-from spade.errors import RunError
-from spade.protocol import Faulted, Observed, Verdict
+from spade.errors import RunError, reason
+from spade.protocol import Faulted, Observed, Stage, Verdict
 from spade.seeds import derive, new_secret
 
 
@@ -23,7 +23,8 @@ def list_environments(path: Path, rejected: bool) -> None:
     if rejected:
         print(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
         for reject in read_rejected(run.path):
-            print(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {' '.join(reject.reason.split())}")
+            why = visible(" ".join(reject.reason.split()))
+            print(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
     print(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
     for env in read_environments(run.path):
@@ -41,8 +42,9 @@ def show_environment(path: Path, environment: str) -> None:
         raise RunError(f"no environment {environment!r} in {path}; `spade env ls {path}` lists them")
     console = Console()
     console.print(f"[bold]{escape(env.name)}[/]  {env.id}  {env.skill}  {env.state}  [dim]from {env.document}[/]")
-    console.print(Syntax(env.source, "python", background_color="default", word_wrap=True))
-    console.print(f"[cyan]hint[/]  {escape(env.hint)}")
+    # Lines stay whole: what is printed is the program, also where it goes to a file.
+    console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
+    console.print(f"[cyan]hint[/]  {escape(visible(env.hint))}")
     for name, value in (
         ("win rate unhinted", env.win_rate_unhinted),
         ("win rate hinted", env.win_rate_hinted),
@@ -55,7 +57,7 @@ def show_environment(path: Path, environment: str) -> None:
 def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides: tuple[str, ...]) -> bool:
     """`spade env check`: True where every file passes admission."""
     config = load(recipe or "nano", overrides)
-    verdicts = trio.run(_check, [(file, _read(file)) for file in files], config)
+    verdicts = trio.run(_check, [(file, _source(file)) for file in files], config)
     if as_json:
         from spade.app.observe import plain
 
@@ -65,14 +67,23 @@ def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides:
     console = Console()
     for file, verdict in verdicts:
         word = "[green]admitted[/]" if verdict.passed else "[red]rejected[/]"
-        console.print(f"{word}  {escape(str(file))}  {escape(verdict.name)}", highlight=False)
+        console.print(f"{word}  {escape(str(file))}  {escape(verdict.name)}".rstrip(), highlight=False, soft_wrap=True)
         for stage in verdict.stages:
             mark = "[green]ok[/]" if stage.passed else "[red]no[/]"
-            console.print(f"  {mark} {stage.name:<14} {escape(stage.reason)}", highlight=False)
+            told = f"{stage.name:<14} {escape(visible(stage.reason))}".rstrip()
+            console.print(f"  {mark} {told}", highlight=False, soft_wrap=True)
     return all(verdict.passed for _, verdict in verdicts)
 
 
-async def _check(files: list[tuple[Path, str]], config: Config) -> list[tuple[Path, Verdict]]:
+def _source(file: Path) -> str | Verdict:
+    """The program in a file, or the verdict on a file that cannot be read: the others are checked all the same."""
+    try:
+        return _read(file)
+    except RunError as error:
+        return Verdict(False, (Stage("read", False, str(error)),))
+
+
+async def _check(files: list[tuple[Path, str | Verdict]], config: Config) -> list[tuple[Path, Verdict]]:
     from actors.sandbox import open_sandbox
     from actors.validation import validate
 
@@ -81,6 +92,9 @@ async def _check(files: list[tuple[Path, str]], config: Config) -> list[tuple[Pa
     async with open_sandbox(config.sandbox) as sandbox:
         verdicts = []
         for file, source in files:
+            if isinstance(source, Verdict):
+                verdicts.append((file, source))
+                continue
             seed = derive(secret, "admission", str(file))
             verdicts.append((file, await validate(sandbox, source, seed, config.sandbox, config.play)))
         return verdicts
@@ -95,16 +109,23 @@ def play(
     source, hint = _find(name, run)
     console = Console()
     if show_hint:
-        console.print(f"[cyan]hint[/] {escape(hint or 'a file has none')}")
+        console.print(f"[cyan]hint[/] {escape(visible(hint) or 'a file has none')}")
     try:
         trio.run(_play, source, seed, config, console)
     except* (KeyboardInterrupt, EOFError):
         console.print("[dim]left[/]")
 
 
+def visible(text: str) -> str:
+    """What a program wrote, without what would steer the terminal: control characters as Python escapes them."""
+    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
+
+
 def _find(name: str, run: Path | None) -> tuple[str, str]:
     """Source and hint of an environment in a file or a run."""
     if run is None:
+        if not Path(name).exists():
+            raise RunError(f"{name}: no such file; an id needs --run RUN")
         return _read(Path(name)), ""
     from replay.reader import read_environment
 
@@ -118,7 +139,7 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{file}: cannot be read as an environment program ({error}); an id needs --run RUN") from None
+        raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
 
 
 async def _play(source: str, seed: int, config: Config, console: Console) -> None:
@@ -131,9 +152,9 @@ async def _play(source: str, seed: int, config: Config, console: Console) -> Non
         while True:
             match answer:
                 case Faulted(kind=kind, detail=detail):
-                    raise RunError(f"the environment failed in turn {turn}: {kind}: {detail}")
+                    raise RunError(f"the environment failed in turn {turn}: {kind}: {visible(detail)}")
                 case Observed(observation=observation, terminated=terminated, truncated=truncated, reward=reward):
-                    console.print(escape(observation), highlight=False)
+                    console.print(escape(visible(observation)), highlight=False)
                     if turn:
                         console.print(f"[dim]reward {reward:g}[/]")
                     if terminated or truncated or turn == config.play.max_turns:

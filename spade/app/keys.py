@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from spade.errors import ConfigError
+from spade.errors import ConfigError, reason
 from spade.transport import keys
 
 
@@ -12,7 +12,7 @@ def new_keys(folder: Path, hosts: Sequence[str]) -> None:
     try:
         made = keys.create(folder, hosts)
     except OSError as error:
-        raise ConfigError(f"{folder}: keys cannot be written there ({error})") from None
+        raise ConfigError(f"{folder}: keys cannot be written there ({reason(error)})") from None
     for path in made:
         if path == folder:
             print(f"{path}: keys of the services and of this machine; use them with --set bus.keys={path}")

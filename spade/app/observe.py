@@ -52,6 +52,8 @@ async def read_status(run: RunDir) -> Status:
         left = msgspec.json.decode(run.status_path.read_bytes(), type=Status)
     except FileNotFoundError:
         raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
+    except msgspec.DecodeError as error:
+        raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
     stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
     return msgspec.structs.replace(left, processes=stopped)
 
@@ -121,10 +123,12 @@ def sentence(status: Status) -> str:
     def show(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
 
+    regret = show(status.regret) + ("" if status.regret_error is None else f" ± {status.regret_error:.2f}")
+
     return (
         f"{minutes:02d}:{seconds:02d} step {status.learner_step} policy v{status.policy_version} "
         f"plays {status.plays} ({status.plays_per_s:.1f}/s) win rate {show(status.win_rate_unhinted)} unhinted "
-        f"{show(status.win_rate_hinted)} hinted regret {show(status.regret)}±{show(status.regret_error)} "
+        f"{show(status.win_rate_hinted)} hinted regret {regret} "
         f"learnable {show(status.learnable_share)} valid {show(status.validity)}"
     )
 

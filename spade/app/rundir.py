@@ -56,6 +56,8 @@ class RunDir:
 
     def require(self) -> "RunDir":
         """Raises RunError where no run was ever started."""
+        if self.path.is_file():
+            raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
             raise RunError(f"{self.path}: no run here (no config.toml); `spade up --run {self.path}` starts one")
         return self
@@ -77,7 +79,10 @@ class RunDir:
         _write(self.config_path, dump(config))
         record = _record(config, self)
         if self.record_path.exists():  # what it was started with stays; where it listens may have changed
-            started = msgspec.json.decode(self.record_path.read_bytes(), type=RunRecord)
+            try:
+                started = msgspec.json.decode(self.record_path.read_bytes(), type=RunRecord)
+            except msgspec.DecodeError as error:
+                raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
             record = msgspec.structs.replace(started, replay=record.replay)
         _write(self.record_path, msgspec.json.format(msgspec.json.encode(record)).decode())
 

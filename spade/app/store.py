@@ -21,7 +21,7 @@ from replay.verify import problems
 from spade import manifest
 from spade.app.rundir import RunDir
 from spade.config import digest, load
-from spade.errors import RunError, WeightsError
+from spade.errors import RunError, WeightsError, reason
 
 MIB = 1 << 20
 
@@ -72,7 +72,7 @@ def _file_problems(run: RunDir, found: Contents) -> Iterator[str]:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
             if folder.exists():  # else a live learner has just retired it
-                yield str(error)
+                yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
     newest = found.counters.newest
     if newest is not None and not (weights / newest.weights.digest).is_dir():
         yield f"{weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
@@ -149,7 +149,7 @@ def export_store(path: Path, out: Path, as_parquet: bool) -> None:
     """`spade replay export`: a file for each table; the folder appears when it is complete."""
     run = RunDir(path).require()
     if as_parquet and find_spec("pyarrow") is None:
-        raise RunError("--parquet needs pyarrow, which is not installed: `pip install spade-rl[export]`")
+        raise RunError("--parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'")
     if out.exists():
         raise RunError(f"{out}: exists already; give a new directory")
     part = out.with_name(f"{out.name}.part")

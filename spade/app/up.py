@@ -4,8 +4,8 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -41,13 +41,17 @@ def run_everything(
         _say(f"self-play in {run.path}")
     trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body, None, actors)
     _say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
+    if config.model.path == "nano":
+        _say(f"`spade nano report {_short(run.path)}` measures what it has learnt, on programs it never saw")
 
 
 def run_replay(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> None:
     """`spade replay up`."""
     run, config = _open(recipe, path, overrides)
     _say(f"replay service of {run.path} at {run.replay_address}; Ctrl-C stops it")
+    _say(f"`spade learner up {_short(run.path)}` and `spade actors up --connect ADDR` with that address join it")
     trio.run(_supervise, run, config, ("replay",), [_replay(run)], None, _wait)
+    _say("replay service: stopped")
 
 
 def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
@@ -59,6 +63,7 @@ def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
     _say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
     launches = [_learner(run, config.bus)]
     trio.run(_supervise, run, config, ("learner",), launches, None, _wait)
+    _say("learner: stopped")
 
 
 def run_actors(recipe: str | None, address: str, path: Path | None, overrides: tuple[str, ...]) -> None:
@@ -81,6 +86,7 @@ def run_actors(recipe: str | None, address: str, path: Path | None, overrides: t
         address,
         partial(_actor, run, address, f"@{tag}", config.bus),
     )
+    _say("actors: stopped")
 
 
 def _open(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> tuple[RunDir, Config]:
@@ -145,8 +151,12 @@ async def _supervise(
             locks.enter_context(run.lock(part))
         name = f"supervisor-{socket.gethostname()}-{os.getpid()}"
         _log(name, run.logs / "supervisor.log")
-        async with supervise(config.supervise, run.logs) as supervisor, trio.open_nursery() as nursery:
-            nursery.start_soon(_leave_on_signal, nursery.cancel_scope)
+        async with (
+            _signals() as told,
+            supervise(config.supervise, run.logs) as supervisor,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(_leave, told, nursery.cancel_scope)
             nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
             if launches and launches[0].role == "replay":
                 await supervisor.add(launches.pop(0))
@@ -172,10 +182,26 @@ def _log(name: str, path: Path) -> None:
         logging.getLogger().addHandler(logging.lastResort)
 
 
-async def _leave_on_signal(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
-        async for _ in signals:
-            scope.cancel()
+@asynccontextmanager
+async def _signals() -> AsyncIterator[trio.Event]:
+    """Set by the first signal to leave. Those that come during the drain are taken too, so that none breaks it off."""
+    told = trio.Event()
+
+    async def listen(task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            task_status.started()
+            async for _ in signals:
+                told.set()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(listen)
+        yield told
+        nursery.cancel_scope.cancel()
+
+
+async def _leave(told: trio.Event, scope: trio.CancelScope) -> None:
+    await told.wait()
+    scope.cancel()
 
 
 async def _report(name: str, supervisor: Supervisor, actors: Actors | None, client: Client) -> None:

@@ -20,25 +20,32 @@ _STATES = {
     "failed": "red",
 }
 _SMALL_WIDTH = 120
+_HEADER, _FOOTER, _NUMBERS, _CHARTS = 1, 1, 5, 6  # lines; the charts have what is left, so many at least
 
 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
     """The whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
-    numbers_height = 5
+    room = height - _HEADER - _FOOTER
     processes_height = min(len(status.processes) + 3, max(height // 3, 9))
+    panels = [
+        (_NUMBERS, _numbers(status, width)),
+        (processes_height, _processes(status.processes, processes_height - 3, width)),
+    ]
+    # A terminal with no room for all has the charts, and the panels that still fit.
+    shown = []
+    for size, panel in panels:
+        if room - size >= _CHARTS:
+            shown.append(Layout(panel, size=size))
+            room -= size
+    half = width // 2
+    charts = Layout(size=max(room, 1))
+    charts.split_row(
+        Layout(_regret(status, half, room), size=half),
+        Layout(_win_rates(status, width - half, room)),
+    )
     screen = Layout()
     screen.split_column(
-        Layout(_header(status), size=1),
-        Layout(name="charts", minimum_size=6),
-        Layout(_numbers(status, width), size=numbers_height),
-        Layout(_processes(status.processes, processes_height - 3, width), size=processes_height),
-        Layout(_footer(status, note), size=1),
-    )
-    charts_height = height - 2 - numbers_height - processes_height
-    half = width // 2
-    screen["charts"].split_row(
-        Layout(_regret(status, half, charts_height), size=half),
-        Layout(_win_rates(status, width - half, charts_height)),
+        Layout(_header(status), size=_HEADER), charts, *shown, Layout(_footer(status, note), size=_FOOTER)
     )
     return screen
 
@@ -57,7 +64,9 @@ def _header(status: Status) -> Text:
 
 def _regret(status: Status, width: int, height: int) -> Panel:
     title = "regret" if status.regret is None else f"regret {_with_error(status.regret, status.regret_error)}"
-    return _panel(chart(status.regret_history, width - 4, height - 2, REGRET), title, REGRET)
+    steps = len(status.regret_history)
+    below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else ""
+    return _panel(chart(status.regret_history, width - 4, height - 2, REGRET), title, REGRET, below)
 
 
 def _win_rates(status: Status, width: int, height: int) -> Panel:
@@ -73,12 +82,14 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
         table.add_row(Text(label.ljust(9), style), bar(share, room, style), Text(_number(share), "bold"))
     chart_height = height - 2 - len(rows) - 1
     title = "win rate and learnable share"
+    # Who sees it stand still, or fall, should know that the programs are not the same ones.
+    below = "unhinted, on the newest programs"
     if chart_height < 3:
-        return _panel(table, title, UNHINTED)
+        return _panel(table, title, UNHINTED, below)
     body = Layout()
     history = [(unhinted, status.win_rate_error or 0.0) for unhinted, _ in status.win_rate_history]
     body.split_column(Layout(table, size=len(rows) + 1), Layout(chart(history, width - 4, chart_height, UNHINTED)))
-    return _panel(body, title, UNHINTED)
+    return _panel(body, title, UNHINTED, below)
 
 
 def _numbers(status: Status, width: int) -> Panel:
@@ -86,8 +97,8 @@ def _numbers(status: Status, width: int) -> Panel:
     cells = [
         ("environments", f"{status.active_environments} of {status.environments}"),
         ("designer groups", str(status.designer_groups)),
-        ("designer reward", _number(status.designer_reward)),
-        ("policy lag", _number(status.lag_mean)),
+        ("designer reward", _number(status.designer_reward).strip()),
+        ("policy lag", _number(status.lag_mean).strip()),
         ("wasted", f"{status.wasted_share:.1%}"),
         ("no variance", _percent(status.zero_variance_share)),
         ("tokens/s", f"{status.sampled_tokens_per_s:,.0f}"),
@@ -104,15 +115,14 @@ def _numbers(status: Status, width: int) -> Panel:
     shown = cells if columns == 4 else cells[:9]
     for start in range(0, len(shown), columns):
         table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in shown[start : start + columns]))
-    return _panel(table, "the loop", "white")
+    return _panel(table, "the loop", "white", status.waiting_for)
 
 
 def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
     table = Table.grid(padding=(0, 2), expand=True)
-    # A name tells the role; where there is room it is said again.
-    columns = {"process": 14, "role": 10, "pid": 7, "state": 10, "restarts": 8}
+    columns = {"process": 14, "pid": 7, "state": 10, "restarts": 8}
     if width < _SMALL_WIDTH:
-        del columns["role"]
+        del columns["pid"]
     for size in columns.values():
         table.add_column(no_wrap=True, overflow="ellipsis", width=size)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -120,7 +130,6 @@ def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
     for process in processes[: room if len(processes) <= room else room - 1]:
         cells = {
             "process": Text(process.name),
-            "role": Text(process.role),
             "pid": Text(str(process.pid), "dim"),
             "state": Text(process.state, _STATES.get(process.state, "dim")),
             "restarts": Text(str(process.restarts), "yellow" if process.restarts else "dim"),
@@ -135,7 +144,7 @@ def _doing(process: Process) -> Text:
     """What went wrong last, or what the process says of itself."""
     if process.state != "ready" and process.detail:
         return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
-    told = "  ".join(f"{name.replace('_', ' ')} {_figure(value)}" for name, value in process.gauges.items())
+    told = "  ".join(_gauge(name, value) for name, value in process.gauges.items() if value)
     unwalled = "no walls: sandbox.tier = none  " if process.gauges.get("sandbox_tier") == 0 else ""
     return Text.assemble((unwalled, "bold red"), (told, "dim"))
 
@@ -157,13 +166,32 @@ def _footer(status: Status, note: str) -> Text:
         line.append(" newest: ", "dim")
         line.append(status.newest_environment, "bold")
         line.append(f" ({status.newest_skill})", "dim")
-    if status.waiting_for:
-        line.append(f"  {status.waiting_for}", "dim")
     return line
 
 
-def _panel(body: RenderableType, title: str, style: str) -> Panel:
-    return Panel(body, title=title, title_align="left", border_style="dim " + style, padding=(0, 1))
+def _panel(body: RenderableType, title: str, style: str, below: str = "") -> Panel:
+    return Panel(
+        body,
+        title=title,
+        title_align="left",
+        subtitle=Text(below) if below else None,
+        subtitle_align="left",
+        border_style="dim " + style,
+        padding=(0, 1),
+    )
+
+
+def _gauge(name: str, value: float) -> str:
+    """A gauge with its unit, which its name ends with, behind the figure."""
+    match name.split("_"):
+        case [*words, "per", "s"]:
+            return f"{' '.join(words)} {_figure(value)}/s"
+        case [*words, ("s" | "ms") as unit]:
+            return f"{' '.join(words)} {_figure(value)} {unit}"
+        case [*words, "bytes"]:
+            return f"{' '.join(words)} {value / 2**20:.1f} MiB"
+        case words:
+            return f"{' '.join(words)} {_figure(value)}"
 
 
 def _figure(value: float) -> str:

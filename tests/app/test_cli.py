@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from spade.app.environments import visible
 from spade.app.options import seconds
 from spade.errors import ConfigError
 from tests.actors.odd_programs import SEARCH
@@ -34,14 +35,20 @@ def test_light_commands_load_nothing_heavy(words):
     ("words", "says"),
     [
         (["config", "show", "nowhere"], "nowhere"),
-        (["config", "check", "nano", "--set", "learner.lrr=1"], "lrr"),
+        (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
+        (["config", "check", "nano", "--set", "learner.lr=fast"], "learner.lr: Expected `float`"),
+        (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
+        (["config", "check", "."], ".: Is a directory"),
+        (["config", "check", "no_text"], "is no UTF-8 text"),
         (["up", "--for", "soon"], "soon"),
+        (["up", "--run", "no_text", "--headless"], "no_text: File exists"),
+        (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
         (["status", "nothing"], "no run here"),
+        (["status", "no_text"], "is a file; give a run directory"),
         (["stop", "nothing"], "no run here"),
         (["top", "nothing"], "no run here"),
         (["env", "ls", "nothing"], "no run here"),
-        (["env", "check", "nothing.py"], "nothing.py"),
-        (["env", "play", "nothing.py"], "nothing.py"),
+        (["env", "play", "nothing.py"], "nothing.py: no such file; an id needs --run"),
         (["model", "export", "nothing", "out"], "no run here"),
         (["learner", "up", "nothing"], "no run here"),
         (["actors", "up", "--connect", "ipc:///nowhere"], "nothing to start"),
@@ -58,6 +65,8 @@ def test_light_commands_load_nothing_heavy(words):
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
+    (tmp_path / "no_text").write_bytes(b"\xff\xfe")
+    (tmp_path / "broken.toml").write_text("[learner\n")
     done = spade(*words, cwd=tmp_path)
     assert done.returncode == 1
     assert says in done.stderr
@@ -94,9 +103,11 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     search = SEARCH.replace("(1, 31)", "(1, 1001)").replace("1..30", "1..1000")
     (tmp_path / "good.py").write_text(search)
     (tmp_path / "bad.py").write_text(search.replace("[str(self.goal)]", "['0']"))
-    done = spade("env", "check", "good.py", "bad.py", "--json", "--set", "play.max_turns=4", cwd=tmp_path)
+    files = ("nothing.py", "good.py", "bad.py")
+    done = spade("env", "check", *files, "--json", "--set", "play.max_turns=4", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
-    good, bad = json.loads(done.stdout)
+    nothing, good, bad = json.loads(done.stdout)
+    assert (nothing["passed"], nothing["stages"][-1]["name"]) == (False, "read")
     assert (good["passed"], good["name"], good["stages"][-1]["name"]) == (True, "SearchEnv", "effect")
     assert (bad["passed"], bad["stages"][-1]["name"]) == (False, "solution")
     assert "does not win" in bad["stages"][-1]["reason"]
@@ -106,12 +117,22 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     assert "repeatable" in told.stdout
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("2 × ½ → \t„x“\n[red]", "2 × ½ → \t„x“\n[red]"), ("\x1b[2J\a\r\x7f\x9b", r"\x1b[2J\x07\r\x7f\x9b")],
+)
+def test_what_a_program_says_does_not_steer_the_terminal(said, shown):
+    assert visible(said) == shown
+
+
 def test_env_play_is_played_behind_the_walls(tmp_path):
-    (tmp_path / "spy.py").write_text(SEARCH.replace("self.turn += 1", "open('/etc/passwd')"))
+    # Its text cannot clear the screen either.
+    spy = SEARCH.replace("self.turn += 1", "open('/etc/passwd')").replace("Find the", "\\x1b[2JFind the")
+    (tmp_path / "spy.py").write_text(spy)
     done = subprocess.run(
         [sys.executable, "-m", "spade.app.cli", "env", "play", "spy.py"],
         input="5\n", capture_output=True, text=True, cwd=tmp_path, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1
-    assert "Find the number" in done.stdout
+    assert r"\x1b[2JFind the number" in done.stdout
     assert "the environment failed in turn 1: exception" in done.stderr

@@ -18,6 +18,8 @@ from replay.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade import config
 from spade.app.batch import print_batch, replay_batch
+from spade.app.commands import newest_weights as own_weights
+from spade.app.observe import read_status
 from spade.app.rundir import RunDir
 from spade.errors import RunError
 from tests.learner.fed_learner import SMALL, pid_of, running
@@ -167,6 +169,21 @@ def lose_checkpoints(run):
     shutil.rmtree(run / "checkpoints")
 
 
+def test_a_run_that_was_moved_exports_its_own_policy(copied):
+    assert own_weights(RunDir(copied)) == copied / "weights" / newest_weights(copied).digest
+    lose_weights(copied)
+    with pytest.raises(RunError, match=r"the newest policy, version \d+, is missing"):
+        own_weights(RunDir(copied))
+
+
+@pytest.mark.parametrize("name", ["status.json", "run.json"])
+def test_a_damaged_record_is_one_line(copied, name):
+    (copied / name).write_text("x")
+    run = RunDir(copied)
+    with pytest.raises(RunError, match=f"{name}: is damaged"):
+        trio.run(read_status, run) if name == "status.json" else run.create(run.config())
+
+
 def change_meaning(run):
     (run / "config.toml").write_text(config.dump(config.load(str(run / "config.toml"), ("reward.regret_scale=0.5",))))
 
@@ -240,7 +257,7 @@ def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_pa
     words = ["replay", "export", str(kept[0]), str(tmp_path / "out"), "--parquet"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert done.stderr == "spade: --parquet needs pyarrow, which is not installed: `pip install spade-rl[export]`\n"
+    assert done.stderr == "spade: --parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'\n"
     assert not list(tmp_path.iterdir())
 
 

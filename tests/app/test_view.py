@@ -44,7 +44,7 @@ def draw(status, width, height, note=""):
     return capture.get().rstrip("\n").split("\n")
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (100, 30)])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (100, 30), (60, 15), (40, 9), (20, 4)])
 @pytest.mark.parametrize("status", [Status(), full_status(), full_status(processes=40)], ids=["empty", "full", "crowd"])
 def test_the_screen_is_exactly_as_large_as_the_terminal(status, width, height):
     lines = draw(status, width, height)
@@ -103,15 +103,16 @@ def test_a_stall_is_the_footer_until_it_is_over():
 
 
 def test_a_process_says_what_it_does():
-    status = Status(processes=(Process("agent-0", "agent", 7, "ready", 0, "", {"episodes": 48.0, "wait_s": 1.25}),))
-    assert "episodes 48  wait s 1.25" in "\n".join(draw(status, 80, 24))
+    gauges = {"episodes": 48.0, "released": 0.0, "step_ms": 1.25, "tokens_per_s": 1284.0, "program_bytes": 2.0**21}
+    status = Status(processes=(Process("agent-0", "agent", 7, "ready", 0, "", gauges),))
+    assert "episodes 48  step 1.25 ms  tokens 1,284/s  program 2.0 MiB" in "\n".join(draw(status, 120, 24))
 
 
-@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), max_size=200), st.integers(8, 80), st.integers(2, 30))
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), max_size=200), st.integers(8, 80), st.integers(-2, 30))
 def test_a_chart_fills_its_room(points, width, height):
     lines = chart(points, width, height, "green").plain.split("\n")
-    assert len(lines) <= height
-    if points:
+    assert len(lines) <= max(height, 1)
+    if points and height > 0:
         assert len(lines) == height
         # One mark of the line in each column that has a point.
         marks = sum(line.count(mark) for line in lines for mark in "▁━▔")
@@ -121,3 +122,10 @@ def test_a_chart_fills_its_room(points, width, height):
 @given(st.one_of(st.none(), st.floats(-2, 3)), st.integers(1, 60))
 def test_a_bar_is_as_wide_as_asked(share, width):
     assert len(bar(share, width, "green").plain) == width
+
+
+def test_a_chart_shows_a_long_run_from_its_beginning():
+    fell = [(1.0, 0.0)] * 100 + [(0.0, 0.0)] * 100
+    lines = chart(fell, 26, 5, "green").plain.split("\n")
+    assert lines[0] == " 1.00 " + "▔" * 10 + " " * 10
+    assert lines[-1] == " 0.00 " + " " * 10 + "▁" * 10

@@ -31,13 +31,13 @@ SMALL = (
 
 
 class Up:
-    """A `spade up --headless` in the background, followed through its status."""
+    """A `spade up --headless` (or other `words`) in the background, followed through its status."""
 
-    def __init__(self, run: Path, *more: str) -> None:
+    def __init__(self, run: Path, *more: str, words: tuple[str, ...] = ("up", "--headless")) -> None:
         self.run = run
         settings = [word for setting in (*SMALL, *more) for word in ("--set", setting)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "spade.app.cli", "up", "--headless", "--run", str(run), *settings],
+            [sys.executable, "-m", "spade.app.cli", *words, "--run", str(run), *settings],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -114,13 +114,54 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
     assert down.learner_step >= status.learner_step
     again = Up(run)
     try:
+        again.until(lambda s: any(process.state == "ready" for process in s.processes), within_s=SOON_S)
+        top = subprocess.Popen(
+            [sys.executable, "-m", "spade.app.cli", "top", str(run)], stdout=subprocess.PIPE, text=True
+        )
+        assert "step" in top.stdout.readline()
         status = again.until(lambda s: s.learner_step > down.learner_step, within_s=SOON_S)
         again.stop(signal.SIGTERM)
+        seen = top.communicate(timeout=SOON_S)[0]
     finally:
         again.kill()
+    # Who looks on is told, and goes.
+    assert top.returncode == 0
+    assert seen.endswith(f"{run}: stopped\n")
     # Every counter goes on from where it was.
     assert status.policy_version > down.policy_version
     assert status.plays >= down.plays
     assert status.environments >= down.environments
     assert status.memory >= down.memory
     assert not any(alive(process.pid) for process in status.processes)
+
+
+def test_a_second_signal_does_not_break_off_the_drain(tmp_path):
+    up = Up(tmp_path / "run", "supervise.drain_s=120.0", words=("replay", "up"))
+    try:
+        status = up.until(lambda s: any(process.state == "ready" for process in s.processes), within_s=60)
+        replay = role(status, "replay").pid
+        os.kill(replay, signal.SIGSTOP)  # so that the drain lasts until we have seen it
+        wait_until(lambda: told(replay, "State").startswith("T"))
+        up.process.send_signal(signal.SIGINT)
+        wait_until(lambda: int(told(replay, "ShdPnd"), 16) >> (signal.SIGTERM - 1) & 1)
+        up.process.send_signal(signal.SIGTERM)
+        up.process.send_signal(signal.SIGINT)
+        os.kill(replay, signal.SIGCONT)
+        output = up.process.communicate(timeout=60)[0]
+    finally:
+        up.kill()
+    assert up.process.returncode == 0, output
+    assert output.endswith("stopped\n")
+
+
+def told(pid: int, name: str) -> str:
+    """What the kernel says of a process; ShdPnd is the mask of signals it has not taken yet."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line for line in lines if line.startswith(name)).split()[1]
+
+
+def wait_until(holds, within_s=60):
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

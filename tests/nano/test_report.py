@@ -9,7 +9,7 @@ from actors.corpus import load
 from actors.nano.world import held_out
 from spade.app.nano import report as reporting
 from spade.app.nano.build import RECORD, Build
-from spade.app.nano.report import Rate, Report, held_out_environments, rate, report, training_programs
+from spade.app.nano.report import Rate, Report, compared, held_out_environments, rate, report, training_programs
 from spade.checkpoints import resolve
 
 
@@ -42,3 +42,9 @@ def test_the_shipped_checkpoint_designs_and_plays(monkeypatch: pytest.MonkeyPatc
     assert measured.hinted.mean > 0.2
     assert msgspec.json.decode(msgspec.json.encode(measured), type=Report) == measured
     assert "held-out win rate, unhinted" in str(measured)
+    rows = [
+        line.split()
+        for line in compared(measured, msgspec.structs.replace(measured, valid=Rate(0.5, 0.25))).split("\n")
+    ]
+    assert rows[1][-3:] == ["0.500", "±", "0.250"]
+    assert rows[2][-6:-3] == rows[2][-3:]

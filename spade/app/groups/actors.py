@@ -52,7 +52,7 @@ def actors_scale(
 
 @actors.command("ls")
 def actors_ls(run: RunArgument) -> None:
-    """List a run's actors by the supervisor that keeps them, with the counts wanted."""
+    """List a run's actors and their supervisors, with the counts wanted."""
     from spade.app.scaling import list_actors
 
     list_actors(run)
@@ -60,7 +60,7 @@ def actors_ls(run: RunArgument) -> None:
 
 @actors.command("drain")
 def actors_drain(run: RunArgument, name: Annotated[str, typer.Argument(help="An actor's name (`actors ls`).")]) -> None:
-    """Let one actor finish what it has in hand and leave; it is not started again."""
+    """Let one actor finish what it has in hand and leave for good."""
     from spade.app.scaling import drain
 
     drain(run, name)
@@ -75,9 +75,9 @@ def learner_up(
     ] = None,
     set_: Set = None,
 ) -> None:
-    """Start the learner of a run whose replay service is up; Ctrl-C checkpoints and stops it.
+    """Start the learner of a run whose replay service is up.
 
-    What is set here stays the run's setting.
+    Ctrl-C checkpoints and stops it. What is set here stays the run's setting.
     """
     from spade.app.up import run_learner
 

@@ -13,7 +13,7 @@ keys = typer.Typer(help="Keys for hosts that join over a network.", no_args_is_h
 
 @replay.command("up")
 def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
-    """Start or resume a run's replay service alone; learner and actors join it."""
+    """Start or resume a run's replay service alone."""
     from spade.app.up import run_replay
 
     run_replay(config, run, tuple(set_ or ()))
@@ -29,7 +29,10 @@ def replay_stats(run: RunArgument, json: Json = False) -> None:
 
 @replay.command("verify")
 def replay_verify(run: RunArgument) -> None:
-    """Check every invariant and every digest of a run, name what is broken; exit code 1 if anything is."""
+    """Check every invariant and every digest of a run.
+
+    Names what is broken; exit code 1 if anything is.
+    """
     from spade.app.store import verify_run
 
     raise typer.Exit(0 if verify_run(run) else 1)
@@ -41,7 +44,10 @@ def replay_lineage(
     id: Annotated[str, typer.Argument(metavar="ID", help="A learner step, environment, group, play or design job.")],
     json: Json = False,
 ) -> None:
-    """Say where it comes from: groups, plays, environments, hints, documents, memory parents, weights."""
+    """Say where something in a run comes from.
+
+    From which groups, plays, environments, hints, documents, memory parents and weights.
+    """
     from spade.app.store import print_lineage
 
     print_lineage(run, id, json)
@@ -54,9 +60,10 @@ def replay_batch(
     out: Annotated[Path | None, typer.Option(help="Write the step's tensors into this safetensors file.")] = None,
     json: Json = False,
 ) -> None:
-    """Make a learner step again from the store and compare its loss with the recorded one; exit code 1 if it differs.
+    """Make a learner step again, and compare its loss.
 
-    It needs a checkpoint of at most learner.checkpoint_every steps before, or the initial policy.
+    Exit code 1 if it differs. It needs a checkpoint of at most learner.checkpoint_every steps before, or the initial
+    policy.
     """
     from spade.app.batch import print_batch
 
@@ -101,7 +108,7 @@ def keys_new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The run's key folder; made if it is not there.")],
     hosts: Annotated[list[str] | None, typer.Argument(metavar="[HOST]...", help="Make a key folder for each.")] = None,
 ) -> None:
-    """Make the keys of a run's services and of this machine, and those of other hosts, and let them all in."""
+    """Make the keys of a run and of its hosts, and let them all in."""
     from spade.app.keys import new_keys
 
     new_keys(folder, hosts or [])

@@ -68,7 +68,10 @@ def env_check(
     recipe: Recipe = None,
     set_: Set = None,
 ) -> None:
-    """Check environment files as admission does and say what is wrong with them; exit code 1 if any fails."""
+    """Check environment files as admission does.
+
+    Says what is wrong with them; exit code 1 if any fails.
+    """
     from spade.app.environments import check_files
 
     raise typer.Exit(0 if check_files(files, json, recipe, tuple(set_ or ())) else 1)
@@ -106,7 +109,7 @@ def nano_build(
     minutes: Annotated[float, typer.Option(help="Length of the warm start: 60 steps each.")] = 40.0,
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
-    """Make the nano model from nothing: tokenizer, demonstrations, warm start."""
+    """Make the nano model: tokenizer, demonstrations, warm start."""
     from spade.app.nano.build import build
 
     build(out, seed, minutes)
@@ -116,11 +119,16 @@ def nano_build(
 
 @nano.command("report")
 def nano_report(
-    model: Annotated[str, typer.Argument(help="A checkpoint folder or a run's weights.")] = "nano",
+    model: Annotated[str, typer.Argument(help="A checkpoint folder, or a run directory.")] = "nano",
     seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
     json: Json = False,
 ) -> None:
-    """Measure a checkpoint on held-out programs: validity, novelty, win rates in both arms."""
+    """Measure a checkpoint on held-out programs.
+
+    Validity, novelty, win rates in both arms.
+
+    Of a run, its policy before the first learner step and the newest side by side (with --json the newest alone).
+    """
     from spade.app.commands import print_nano_report
 
     print_nano_report(model, seed, json)

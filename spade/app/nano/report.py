@@ -52,17 +52,34 @@ class Report(msgspec.Struct, frozen=True):
     by_family: dict[str, tuple[float, float]]
 
     def __str__(self) -> str:
-        rows = [
-            ("sampled programs that are valid", self.valid, "≥ 0.95"),
-            ("of these, in no demonstration", self.new, "≥ 0.60"),
-            ("hints written as the world would", self.hints_right, ""),
-            ("held-out win rate, unhinted", self.unhinted, "0.35–0.65"),
-            ("held-out win rate, hinted", self.hinted, ""),
-            ("hinted − unhinted", self.gap, "≥ 0.15"),
-        ]
-        lines = [f"{name:<42}{rate!s:>15}  {target}".rstrip() for name, rate, target in rows]
-        lines += [f"  {name:<40}{one:>9.3f}{two:>9.3f}" for name, (one, two) in sorted(self.by_family.items())]
+        lines = [f"{'':<34}{'measured':>13}  aim of the build"]
+        lines += [f"{name:<34}{getattr(self, field)!s:>13}  {aim}".rstrip() for name, field, aim in FIGURES]
+        lines.append(f"{'win rate by family':<34}{'unhinted':>13}{'hinted':>9}")
+        lines += [f"  {name:<32}{one:>13.3f}{two:>9.3f}" for name, (one, two) in sorted(self.by_family.items())]
         return "\n".join(lines + [f"  not valid: {stage} ({count})" for stage, count in self.faults.items()])
+
+
+FIGURES = (
+    ("sampled programs that are valid", "valid", "≥ 0.95"),
+    ("of these, in no demonstration", "new", "≥ 0.60"),
+    ("hints written as the world would", "hints_right", ""),
+    ("held-out win rate, unhinted", "unhinted", "0.35–0.65"),
+    ("held-out win rate, hinted", "hinted", ""),
+    ("hinted − unhinted", "gap", "≥ 0.15"),
+)
+"""Name, field of the Report and aim of the build of each figure that has an error."""
+
+
+def compared(before: Report, now: Report) -> str:
+    """Two reports of one run as a table: its policy before the first learner step, and the newest."""
+    lines = [f"{'':<34}{'before':>13}{'now':>17}"]
+    lines += [f"{name:<34}{getattr(before, field)!s:>13}{getattr(now, field)!s:>17}" for name, field, _ in FIGURES]
+    lines.append("unhinted win rate by family")
+    lines += [
+        f"  {name:<32}{one:>13.3f}{now.by_family[name][0]:>17.3f}"
+        for name, (one, _) in sorted(before.by_family.items())
+    ]
+    return "\n".join(lines)
 
 
 def report(model: Path, origin: Path, seed: int) -> Report:
