@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class Episode:
-    """Sticks to one env-runner; each turn goes to whichever engine is free."""
+    """Sticks to one env-runner, and while that is free to the engine of the other plays of its environment."""
 
     def __init__(self, session: Session, lease: PlayLease, runner: Service, program: Program) -> None:
         self._session = session
@@ -76,7 +76,8 @@ class Episode:
     async def _sample(self) -> Generated:
         play, turn = self._session.config.play, len(self._rewards) + 1
         seed = derive(b"", "turn", self._lease.sampler, turn)
-        generated = await self._session.generate(self._builder.ids, play.max_turn_tokens, play.temperature, seed)
+        near = self._lease.environment
+        generated = await self._session.generate(self._builder.ids, play.max_turn_tokens, play.temperature, seed, near)
         self._builder.sampled(generated)
         return generated
 

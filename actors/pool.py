@@ -4,7 +4,9 @@ A pool follows the pulses: it connects to services that appear and drops those t
 `LostError` at once instead of at their deadline. A service that restarts at its address keeps its connection.
 """
 
+import hashlib
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
@@ -18,9 +20,16 @@ from spade.waits import Waits
 
 log = logging.getLogger(__name__)
 
+_UNEVEN = 1.25  # times the mean that a service may hold for the sake of nearness
+
 
 class LostError(BusError):
     """The service went away while it was needed, or there is none."""
+
+
+def rank(name: str, near: str) -> bytes:
+    """Orders services by nearness, in every process alike: the least is the nearest (Thaler & Ravishankar 1998)."""
+    return hashlib.blake2b(name.encode(), key=near.encode()[:64], digest_size=8).digest()
 
 
 class Service:
@@ -81,27 +90,35 @@ class Pool:
         self._changed = trio.Event()
 
     @contextmanager
-    def hold(self) -> Iterator[Service]:
-        """The live service that the fewest hold, for the length of the block. Raises LostError where there is none."""
+    def hold(self, near: str = "") -> Iterator[Service]:
+        """The live service that the fewest hold, for the length of the block. Raises LostError where there is none.
+
+        With `near`: the same one for whoever says the same, while it holds no more than its share and a quarter (the
+        bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018), else the next.
+        """
         live = [service for service in self._services.values() if service.connected]
         if not live:
             raise LostError(f"no live {self.role} is known")
         service = min(live, key=lambda each: (each.silent, each.users))
+        if near:
+            most = math.ceil(_UNEVEN * (1 + sum(each.users for each in live)) / len(live))
+            free = [each for each in live if each.users < most and not each.silent]
+            service = min(free, key=lambda each: rank(each.peer.name, near), default=service)
         service.users += 1
         try:
             yield service
         finally:
             service.users -= 1
 
-    async def call(self, request: Request, deadline_s: float) -> Response:
-        """Ask whichever service has the least to do, and where it is lost another, waiting for one if need be.
+    async def call(self, request: Request, deadline_s: float, near: str = "") -> Response:
+        """Ask the service that `hold` would give, and where it is lost another, waiting for one if need be.
 
         For requests that any of them can answer. Raises LostError where none could in time, else as the bus does.
         """
         until = trio.current_time() + deadline_s
         while await self.available(until - trio.current_time()):
             try:
-                with self.hold() as service:
+                with self.hold(near) as service:
                     return await service.call(request, until - trio.current_time())
             except LostError as error:
                 log.info("%s is asked elsewhere: %s", type(request).__name__, error)

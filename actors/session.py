@@ -52,15 +52,18 @@ class Session:
         """How long one farewell may take, so that all of them fit into supervise.drain_s."""
         return self.config.supervise.drain_s / 4
 
-    async def generate(self, prompt: bytes, max_tokens: int, temperature: float, seed: int) -> Generated:
+    async def generate(
+        self, prompt: bytes, max_tokens: int, temperature: float, seed: int, near: str = ""
+    ) -> Generated:
         """Sample a continuation at the engine with the least to do, at another where that is lost.
 
+        Prompts that begin alike and say the same `near` are sampled at the same one, which has their keys.
         Raises OverdueError where it took longer than engine.request_deadline_s, BusError where no engine gives one.
         """
         config = self.config
         request = Generate(prompt, max_tokens, temperature, seed, deadline_s=config.engine.request_deadline_s)
         # The engine gives up first, so that it samples nothing that nobody waits for, and says why.
-        reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s)
+        reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s, near)
         if isinstance(reply, Overdue):
             raise OverdueError(
                 f"an engine had no answer within engine.request_deadline_s = {request.deadline_s:g} s: "

@@ -1,7 +1,10 @@
+from collections import Counter
+from contextlib import ExitStack
+
 import pytest
 import trio
 
-from actors.pool import LostError, open_pool
+from actors.pool import LostError, open_pool, rank
 from spade import config
 from spade.protocol import PROTOCOL_VERSION, Done, GetStatus, Hello, Peer, Status
 from spade.transport import connect
@@ -70,6 +73,21 @@ async def test_the_service_with_the_least_to_do_is_asked():
                 await pool.call(GetStatus(), 5)
             assert asked[held.peer.name] == 0
         assert sum(asked.values()) == 5
+        # What is near goes to the same one, which is the next's too, until it has a quarter more than its share.
+        for near in ("e000001", "e000002"):
+            with pool.hold(near) as one, pool.hold(near) as other, pool.hold(near) as third:
+                assert one is other is not third
+        with ExitStack() as stack:
+            held = [stack.enter_context(pool.hold("e000001")) for _ in range(16)]
+            assert max(service.users for service in held) == 10
+
+
+def test_nearness_is_spread_over_the_services_and_moves_with_none_but_its_own():
+    names = [f"engine-{index}" for index in range(4)]
+    nearest = {near: min(names, key=lambda name: rank(name, near)) for near in map(str, range(400))}
+    assert all(70 <= count <= 130 for count in Counter(nearest.values()).values())
+    rest = names[1:]
+    assert all(min(rest, key=lambda name: rank(name, near)) == one for near, one in nearest.items() if one in rest)
 
 
 async def test_a_service_that_cannot_be_reached_is_tried_again_and_hurts_nobody():
