@@ -25,7 +25,7 @@ def _open_job(state: State, now: float) -> None:
     job = Job(f"j{counters.jobs:06d}", counters.jobs, counters.round, skill, now)
     counters.jobs += 1
     counters.round_jobs += 1
-    state.jobs[job.id] = job
+    state.add_job(job)
     state.touch("jobs", job.id, job)
     key = group_id(job.round, skill)
     if key not in state.design_groups:
@@ -51,11 +51,12 @@ def environment_id(job: Job) -> str:
 
 def lease(state: State, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
     """Up to `count` open jobs, the oldest first."""
-    leased = (job for job in state.jobs.values() if job.state == "leased")
-    if request and (held := [job for job in leased if (job.holder, job.request) == (holder, request)]):
+    if request and (held := state.job_leases.held(holder, request)):
         return tuple(_as_leased(state, job) for job in held)
-    chosen = [job for job in state.jobs.values() if job.state == "open"][:count]
-    return tuple(_lease(state, job, holder, request, now) for job in chosen)
+    leased: list[DesignJob] = []
+    while len(leased) < count and (job := state.job_leases.next()) is not None:
+        leased.append(_lease(state, job, holder, request, now))
+    return tuple(leased)
 
 
 def _lease(state: State, job: Job, holder: str, request: int, now: float) -> DesignJob:
@@ -64,6 +65,7 @@ def _lease(state: State, job: Job, holder: str, request: int, now: float) -> Des
     job.state, job.holder, job.request = "leased", holder, request
     job.lease += 1
     job.deadline = now + state.config.design.lease_s
+    state.job_leases.add(job)
     return _as_leased(state, job)
 
 
@@ -88,7 +90,9 @@ def _as_leased(state: State, job: Job) -> DesignJob:
 
 def release(state: State, job: Job) -> None:
     """A leased job is open again."""
+    state.job_leases.drop(job)
     job.state, job.holder = "open", ""
+    state.job_leases.add(job, job.number)
     state.touch("jobs", job.id, job)
 
 
@@ -121,8 +125,7 @@ def reject(state: State, request: RejectCandidate, now: float) -> None:
 
 
 def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
-    job.state = "failed"
-    del state.jobs[job.id]
+    state.close_job(job, "failed")
     state.counters.failed_jobs += 1
     state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
     sampled = request.trajectory.versions
@@ -132,10 +135,10 @@ def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now
 
 def admit(state: State, request: SubmitEnvironment, now: float) -> Environment | None:
     """An admitted program becomes an active environment. None where its job is closed already (a repeated message)."""
-    job = state.jobs.pop(request.job, None)
+    job = state.jobs.get(request.job)
     if job is None:
         return None
-    job.state = "admitted"
+    state.close_job(job, "admitted")
     state.touch("jobs", job.id, job)
     environment = Environment(
         id=environment_id(job),
@@ -195,8 +198,8 @@ def form(state: State, group: DesignGroup, now: float) -> None:
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:
     """Open lost leases again and form the groups whose round is over. `live`: holders still here (None: unknown)."""
-    for job in state.jobs.values():
-        if job.state == "leased" and (now >= job.deadline or (live is not None and job.holder not in live)):
+    for job in list(state.job_leases):
+        if now >= job.deadline or (live is not None and job.holder not in live):
             state.counters.expired_leases += 1
             release(state, job)
     # In an order of its own: that of a dict is not the same after a restart.

@@ -4,10 +4,10 @@ Derived from environments and plays, rebuilt when a run is loaded, never stored.
 with `drop` before and puts it back with `add` after; so every count is of what the plays now are.
 """
 
-from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TypeVar
 
+from replay.leases import Leases
 from replay.records import Chunk, Environment, Play
 
 Key = TypeVar("Key")
@@ -47,6 +47,7 @@ class Flight:
     windows    by environment
     resting    environments whose newest chunk is scored
     unscored   chunks that are not scored
+    leases     of plays: those of the chunks begun, unhinted before hinted, the oldest chunk first
     sequences  unhinted plays of the chunks in flight (begun, not scored), by the oldest version that a play of their
                chunk was leased at or sampled by; None: no play of it is leased or finished
     """
@@ -55,12 +56,10 @@ class Flight:
         self.windows: dict[str, Window] = {}
         self.resting: dict[str, Environment] = {}
         self.unscored = 0
+        self.leases: Leases[Play] = Leases()
         self.sequences: dict[int | None, int] = {}
         self._chunks: dict[tuple[str, int], Tally] = {}
-        self._held: dict[tuple[str, int], dict[str, Play]] = {}
-        # In the order in which they are leased. An entry whose play or chunk is gone or taken is passed over.
-        self._ready: tuple[list[tuple[float, str, int, int, Play]], ...] = ([], [])
-        self._fresh: list[tuple[float, str, int]] = []
+        self._fresh: list[tuple[float, str, int]] = []  # in the order in which they begin; some are gone
 
     # ------------------------------------------------------------ chunks
 
@@ -115,20 +114,12 @@ class Flight:
 
     def add(self, play: Play) -> None:
         """Count a play as it is."""
-        tally = self._count(play, 1)
-        if play.state == "leased":
-            self._held.setdefault((play.holder, play.request), {})[play.id] = play
-        else:
-            self._offer(play, tally)
+        self._offer(play, self._count(play, 1))
 
     def drop(self, play: Play) -> None:
         """Count a play no longer as it is: it is about to change."""
         self._count(play, -1)
-        if play.state == "leased":
-            held = self._held[play.holder, play.request]
-            del held[play.id]
-            if not held:
-                del self._held[play.holder, play.request]
+        self.leases.drop(play)
 
     def _count(self, play: Play, one: int) -> Tally:
         tally, window = self._chunks[play.environment, play.chunk], self.windows[play.environment]
@@ -158,18 +149,9 @@ class Flight:
     # ------------------------------------------------------------ leases
 
     def _offer(self, play: Play, tally: Tally) -> None:
-        if play.state == "open" and tally.chunk.begun:
-            entry = (tally.chunk.opened_at, play.environment, play.chunk, play.index, play)
-            heappush(self._ready[play.hinted], entry)
-
-    def next_play(self) -> Play | None:
-        """The next open play of the chunks begun, unhinted before hinted, oldest chunk first. Asked for once."""
-        for ready in self._ready:
-            while ready:
-                play = heappop(ready)[-1]
-                if play.state == "open":
-                    return play
-        return None
+        """A play of a chunk that has not begun waits for it."""
+        if tally.chunk.begun:
+            self.leases.add(play, play.hinted, tally.chunk.opened_at, play.environment, play.chunk, play.index)
 
     def next_chunk(self) -> tuple[Environment, Chunk] | None:
         """The oldest chunk that has not begun. Asked for once."""
@@ -178,16 +160,6 @@ class Flight:
             if id in self.windows:
                 return self.windows[id].environment, self._chunks[id, index].chunk
         return None
-
-    def held(self, holder: str, request: int) -> list[Play]:
-        """Plays leased to a holder with its request of this number, by id."""
-        held = self._held.get((holder, request), {})
-        return [held[id] for id in sorted(held)]
-
-    def leased(self) -> Iterator[Play]:
-        """All that are leased."""
-        for held in self._held.values():
-            yield from held.values()
 
 
 def _shift(counts: dict[Key, int], key: Key, by: int) -> None:

@@ -87,8 +87,9 @@ def load(store: Store, config: Config, secret: bytes) -> State:
             statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
         )
     state.memory = Memory(config.design.memory_records, store.scan("memory", Remembered))
-    alive = [job for job in store.scan("jobs", Job) if job.state in ("open", "leased")]
-    state.jobs = {job.id: job for job in sorted(alive, key=lambda job: job.number)}
+    for job in sorted(store.scan("jobs", Job), key=lambda job: job.number):
+        if job.state in ("open", "leased"):
+            state.add_job(job)
     for environment in store.scan("environments", Environment):
         if environment.state == "active":
             _load_environment(state, store, environment)

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from replay.flight import Flight
+from replay.leases import Leases
 from replay.memory import Memory
 from replay.records import (
     BatchRecord,
@@ -55,6 +56,7 @@ class State:
         self.history = History()
         self.memory = Memory(config.design.memory_records)
         self.jobs: dict[str, Job] = {}
+        self.job_leases: Leases[Job] = Leases()
         self.environments: dict[str, Environment] = {}
         self.sources: dict[str, Source] = {}
         self.plays: dict[str, Play] = {}
@@ -86,7 +88,18 @@ class State:
         self._changes = {}
         return taken
 
-    # ------------------------------------------------------------ plays
+    # ------------------------------------------------------------ jobs and plays
+
+    def add_job(self, job: Job) -> None:
+        """Take a job in that is not closed."""
+        self.jobs[job.id] = job
+        self.job_leases.add(job, job.number)
+
+    def close_job(self, job: Job, state: Literal["admitted", "failed"]) -> None:
+        """A job leaves the memory; the store keeps it."""
+        self.job_leases.drop(job)
+        job.state = state
+        del self.jobs[job.id]
 
     def add_play(self, play: Play) -> None:
         """Take a play of an open chunk in."""

@@ -100,7 +100,7 @@ def waiting_for(state: State, roles: frozenset[Role]) -> str:
     queued, batch = training.waiting(state), state.config.learner.batch_sequences
     if state.version_at(state.counters.taken_step + 1) > state.version:
         return f"learner step {state.counters.taken_step} is running, {queued} of {batch} sequences wait for the next"
-    playing = sum(1 for _ in state.flight.leased())
+    playing = sum(1 for _ in state.flight.leases)
     return f"{queued} of {batch} sequences for step {state.counters.taken_step + 1}, {playing} plays in flight"
 
 

@@ -46,11 +46,11 @@ def open_chunks(state: State, now: float, starving: bool) -> None:
 
 def lease(state: State, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
     """Up to `count` plays: first of chunks begun (unhinted before hinted), then of at most `chunks` new ones."""
-    if request and (held := state.flight.held(holder, request)):
+    if request and (held := state.flight.leases.held(holder, request)):
         return tuple(_as_leased(state, play) for play in held)
     leased: list[PlayLease] = []
     while len(leased) < count:
-        if (play := state.flight.next_play()) is not None:
+        if (play := state.flight.leases.next()) is not None:
             leased.append(_lease(state, play, holder, request, now))
         elif chunks and (fresh := state.flight.next_chunk()) is not None:
             chunks -= 1
@@ -247,7 +247,7 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> None:
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
         if now >= environment.deadline:
             close(state, environment, now)
-    for play in list(state.flight.leased()):
+    for play in list(state.flight.leases):
         if now >= play.deadline or (live is not None and play.holder not in live):
             state.counters.expired_leases += 1
             release(state, play)

@@ -36,7 +36,7 @@ def why_no_play(ledger: Ledger) -> str:
     open_plays = sum(play.state == "open" for play in state.plays.values())
     if open_plays:
         return f"{open_plays} plays are held back while {ledger.load().outstanding} sequences are to be trained"
-    leased = sum(1 for _ in state.flight.leased())
+    leased = sum(1 for _ in state.flight.leases)
     return f"{leased} plays are leased, the next chunks open with newer weights"
 
 
@@ -52,8 +52,8 @@ def why_no_job(ledger: Ledger) -> str:
 def own(state: State, now: float) -> tuple[Wait, ...]:
     """Whom the loop waits for: who holds leases of plays and of design jobs, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
-    plays = [(play.holder, now - play.deadline + play_s) for play in state.flight.leased()]
-    jobs = [(job.holder, now - job.deadline + design_s) for job in state.jobs.values() if job.state == "leased"]
+    plays = [(play.holder, now - play.deadline + play_s) for play in state.flight.leases]
+    jobs = [(job.holder, now - job.deadline + design_s) for job in state.job_leases]
     step = state.counters.taken_step
     training_since = state.batches[step].at if step in state.batches and step > state.published_step else None
     learner = () if training_since is None else (Wait("learner", f"step {step}", 1, now - training_since, NAME),)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import trio
 
+from replay.client import ReplayClient
 from spade.app.autoscale import autoscale
 from spade.app.elastic import Actors, longest_lease_s
 from spade.app.observe import ANSWER_S, follow, interactive, narrate
@@ -18,7 +19,7 @@ from spade.app.rundir import RunDir
 from spade.config import Bus, Config, digest, load
 from spade.errors import BusError, ConfigError
 from spade.process import Launch, line_format
-from spade.protocol import PROTOCOL_VERSION, Hello, Orders, ReportProcesses, Role
+from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.supervise import Supervisor, supervise
 from spade.transport import Client, connect
 
@@ -206,13 +207,14 @@ async def _leave(told: trio.Event, scope: trio.CancelScope) -> None:
 
 async def _report(name: str, supervisor: Supervisor, actors: Actors | None, client: Client) -> None:
     """Tell the replay service how our children are, for status and view; hear what to change about them."""
+    replay = ReplayClient(client, ANSWER_S)
     while True:
         wanted = None if actors is None else actors.wanted
         # A replay service that restarts misses a report; the next one says the same.
         with suppress(BusError):
-            answer = await client.call(ReportProcesses(name, supervisor.processes(), wanted), deadline_s=ANSWER_S)
-            if actors is not None and isinstance(answer, Orders):
-                actors.obey(answer)
+            orders = await replay.report_processes(name, supervisor.processes(), wanted)
+            if actors is not None:
+                actors.obey(orders)
         await trio.sleep(REPORT_S)
 
 
