@@ -21,7 +21,7 @@ from actors.engines.loop import Cancel, Order, Results, Stop, Submit, work
 from actors.engines.receipts import Swapped
 from actors.engines.shares import Shares
 from spade.config import Config
-from spade.protocol import Generate, Generated, Overdue, Refused
+from spade.protocol import Generate, Generated, Overdue, Refused, Weights
 from spade.transport import Client, Incoming, Server
 
 _MOST_OPEN = 4_096  # requests accepted at once; the others wait in the socket
@@ -63,12 +63,19 @@ class Desk:
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._count = itertools.count(1)
         self._follower: Follower | None = None
+        self._waits = config.engine.swap == "wait"
+        self._newer: Weights | None = None  # in place of those in use as soon as `engine.swap` lets them
         self._tolerance = receipts.tolerance(config)
 
     def follow(self, shelf: Shelf, swapped: Swapped) -> None:
         """Have the engine sample from the newest published weights; `swapped` are those it began with."""
-        self._follower = Follower(self._replay, shelf, self._orders.put)
+        self._follower = Follower(self._replay, shelf, self.order)
         self._follower.served(swapped)
+
+    def order(self, weights: Weights) -> None:
+        """Have the engine sample from these, which are on this host: in place of any that still wait for it."""
+        self._newer = weights
+        self._begin()
 
     async def run(self) -> None:
         """Until cancelled; then the thread finishes its step and leaves."""
@@ -111,7 +118,15 @@ class Desk:
         return True
 
     def _begin(self) -> None:
-        """Pass on to the engine what may be sampled now."""
+        """Pass on to the engine what may be sampled now.
+
+        Where weights wait for the sequences in flight to end, nothing begins before they are ordered.
+        """
+        if self._newer is not None:
+            if self._waits and self._shares.begun:
+                return
+            self._orders.put(self._newer)
+            self._newer = None
         while (number := self._shares.begin()) is not None:
             asked = self._open[number]
             asked.began = trio.current_time()
