@@ -1,7 +1,7 @@
 """Between the bus and an engine's thread: who asked for what, what begins when, and the answers back to their peers.
 
-The engine itself runs in a thread of its own (`loop`). Between it and the bus stand a queue of orders and a channel of
-results, both bounded by the number of requests accepted at once.
+The engine itself runs in a thread of its own (`loop`). A queue of orders goes there, results come back as calls in
+trio's thread; both are bounded by the number of requests accepted at once.
 """
 
 import itertools
@@ -55,7 +55,6 @@ class Desk:
         self._room = trio.Semaphore(_MOST_OPEN)
         # Bounded by the room: one order to sample and one to forget for each request accepted. Weights are few.
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
-        self._ended, self._results = trio.open_memory_channel[Results](_MOST_OPEN)
         self._shares = Shares(config.engine.rows)
         self._open: dict[int, Asked] = {}
         self._queued_s: list[float] = []  # of what began since the last beat
@@ -79,13 +78,13 @@ class Desk:
 
     async def run(self) -> None:
         """Until cancelled; then the thread finishes its step and leaves."""
-        told = self._ended.send_nowait, self._served
+        told = self._answer, self._served
         torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, torch_loop)
             try:
                 async with trio.open_nursery() as desk:
-                    for task in (self._accept, self._answer, self._forget, self._expire, self._measure):
+                    for task in (self._accept, self._forget, self._expire, self._measure):
                         desk.start_soon(task)
                     if self._follower is not None:
                         desk.start_soon(self._follower.run)
@@ -150,13 +149,12 @@ class Desk:
         self._begin()
         return asked
 
-    async def _answer(self) -> None:
-        async for results in self._results:
-            for number, result in results:
-                asked = self._close(number)
-                if asked is not None:
-                    await self._server.reply(asked.incoming, self._with_receipts(result))
-            self._begin()
+    def _answer(self, results: Results) -> None:
+        for number, result in results:
+            asked = self._close(number)
+            if asked is not None:
+                self._server.reply_nowait(asked.incoming, self._with_receipts(result))
+        self._begin()
 
     def _with_receipts(self, result: Generated | Refused) -> Generated | Refused:
         if self._follower is None or isinstance(result, Refused):
