@@ -2,9 +2,10 @@
 
     python -m tests.bench.shell [--rounds 500]
 
-Interleaved, on the nano model, one thread each: through the engine's process; through a process that has nothing but a
-bare ZeroMQ socket before the same engine, which pays for another process and its cold caches just so; the engine in
-this process; and two processes that send each other messages of this size and do nothing else.
+One thread each, in turns. Without a model: through the engine's process with an engine that answers at once, and
+through a bare ZeroMQ socket in a process that returns what it was sent, the least that another process can cost. With
+the nano model, in turns again: through the engine's process; through a bare socket before the same engine in a process
+of its own, whose caches are as cold; and the engine in this process.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import quantiles
@@ -27,12 +28,13 @@ from spade.codec import decode_request, encode, pack_ids
 from spade.config import Config, digest, dump, load
 from spade.policy.model import parameters_digest
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Weights
+from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Role, Weights
 from spade.supervise import supervise
 from spade.transport import Client, Server, connect, serve
 from tests.bench.engine_peers import CONTEXT, endless
 
 REQUEST = Generate(pack_ids(list(range(3, 20))), 4, 1.0, 1)
+MODULES: dict[Role, str] = {"endpoint": "tests.bench.instant", "engine": "actors.engines.server"}
 WARM = 20  # rounds that are not counted
 
 
@@ -90,12 +92,17 @@ def serve_bare(address: str, folder: str) -> None:
 
 
 @asynccontextmanager
-async def serving(config: Config, weights: Weights) -> AsyncIterator[Client]:
-    """A connection to an engine in its process, with as much of a replay service as an engine needs."""
+async def serving(config: Config, weights: Weights) -> AsyncIterator[tuple[Client, Client]]:
+    """Connections to an engine that answers at once and to one with a model, each in the engine's process.
+
+    Behind them is as much of a replay service as an engine needs.
+    """
     with tempfile.TemporaryDirectory() as run:
         (Path(run) / "config.toml").write_text(dump(config))
-        replay, address = f"ipc://{run}/replay", f"ipc://{run}/engine"
-        launch = Launch("engine-0", "engine", f"{run}/config.toml", run, replay, address)
+        replay = f"ipc://{run}/replay"
+        launches = [
+            Launch(role, role, f"{run}/config.toml", run, replay, bind=f"ipc://{run}/{role}") for role in MODULES
+        ]
         hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "agent-0", os.getpid())
         known = {"ready": lambda _: Ready("", (), weights), "pulse": lambda: Pulse((), weights)}
         async with (
@@ -103,10 +110,14 @@ async def serving(config: Config, weights: Weights) -> AsyncIterator[Client]:
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(receipts, server)
-            async with supervise(config.supervise, Path(run) / "logs") as supervisor:
-                await supervisor.add(launch)
-                async with connect(address, hello, bus=config.bus) as client:
-                    yield client
+            async with supervise(config.supervise, Path(run) / "logs", MODULES) as supervisor:
+                for launch in launches:
+                    await supervisor.add(launch)
+                async with (
+                    connect(launches[0].bind, hello, bus=config.bus) as instant,
+                    connect(launches[1].bind, hello, bus=config.bus) as sampling,
+                ):
+                    yield instant, sampling
             nursery.cancel_scope.cancel()
 
 
@@ -125,27 +136,33 @@ async def measure(folder: str, rounds: int) -> dict[str, list[float]]:
     weights = Weights(1, 0, parameters_digest(Path(folder)), folder)
     engine, payload = opened(folder), encode(REQUEST)
     taken: dict[str, list[float]] = {}
-    began = 0.0
 
-    def clock(name: str) -> None:
-        nonlocal began
-        now = time.perf_counter()
-        taken.setdefault(name, []).append(1_000 * (now - began))
-        began = time.perf_counter()
-
-    with bare(f"ipc://{folder}/echo") as echo, bare(f"ipc://{folder}/model", folder) as asked:
-        async with serving(config, weights) as client:
-            for _ in range(WARM + rounds):
+    async def in_turns(jobs: dict[str, Callable[[], object]]) -> None:
+        for turn in range(WARM + rounds):
+            for name, job in jobs.items():
                 began = time.perf_counter()
-                await client.call(REQUEST)
-                clock("the engine's process")
-                asked(payload)
-                clock("the model behind a bare socket")
-                sampled(engine, REQUEST)
-                clock("the model in this process")
-                echo(payload)
-                clock("a bare socket")
-    return {name: each[WARM:] for name, each in taken.items()}
+                answer = job()
+                if isinstance(answer, Awaitable):
+                    await answer
+                if turn >= WARM:
+                    taken.setdefault(name, []).append(1_000 * (time.perf_counter() - began))
+
+    with bare(f"ipc://{folder}/echo") as echo, bare(f"ipc://{folder}/model", folder) as model:
+        async with serving(config, weights) as (instant, sampling):
+            await in_turns(
+                {
+                    "a bare socket": lambda: echo(payload),
+                    "the engine's process": lambda: instant.call(REQUEST),
+                }
+            )
+            await in_turns(
+                {
+                    "a bare socket before the model": lambda: model(payload),
+                    "the engine's process with the model": lambda: sampling.call(REQUEST),
+                    "the model in this process": lambda: sampled(engine, REQUEST),
+                }
+            )
+    return taken
 
 
 def main() -> None:
@@ -157,14 +174,9 @@ def main() -> None:
         serve_bare(*arguments.serve)
     with tempfile.TemporaryDirectory() as folder:
         taken = trio.run(measure, endless(Path(folder)), arguments.rounds)
-    tenths = {name: quantiles(each, n=10) for name, each in taken.items()}
-    for name, each in tenths.items():
-        print(f"{name:<32} p10 {each[0]:6.2f} ms, p50 {each[4]:6.2f} ms")
-    for name, at in (("p10", 0), ("p50", 4)):
-        over = tenths["the engine's process"][at] - tenths["the model behind a bare socket"][at]
-        print(
-            f"{name}: the shell is {over:.2f} ms, {over / tenths['a bare socket'][at]:.1f} exchanges of a bare socket"
-        )
+    for name, each in taken.items():
+        tenths = quantiles(each, n=10)
+        print(f"{name:<36} p10 {tenths[0]:6.2f} ms, p50 {tenths[4]:6.2f} ms")
 
 
 if __name__ == "__main__":
