@@ -6,19 +6,16 @@ leased.
 """
 
 import logging
-import os
 from collections.abc import Callable
 
 import trio
 
 from actors.sandbox import Sandbox, open_sandbox
 from actors.validation import validate
-from spade import config as configuration
 from spade.config import Config
 from spade.errors import RunError
-from spade.process import Launch, main
+from spade.process import Launch, main, serving
 from spade.protocol import (
-    PROTOCOL_VERSION,
     CloseEpisode,
     Done,
     Faulted,
@@ -30,7 +27,7 @@ from spade.protocol import (
     StepEpisode,
     Validate,
 )
-from spade.transport import Client, Incoming, Server, connect, serve
+from spade.transport import Client, Incoming, Server
 
 log = logging.getLogger(__name__)
 
@@ -163,14 +160,10 @@ class Runner:
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve episodes at `launch.bind` until cancelled. Raises RunError where the sandbox cannot work here."""
-    assert launch.bind is not None, "an env-runner needs an address to serve on"
-    digest = configuration.digest(config)
-    async with open_sandbox(config.sandbox) as sandbox, serve(launch.bind, digest=digest, bus=config.bus) as server:
-        hello = Hello(PROTOCOL_VERSION, digest, "env-runner", launch.name, os.getpid(), server.address)
-        async with connect(launch.replay, hello, bus=config.bus) as replay:
-            log.info("serving up to %d episodes at %s", config.sandbox.episodes, server.address)
-            ready()
-            await Runner(server, replay, sandbox, config).run()
+    async with open_sandbox(config.sandbox) as sandbox, serving(launch, config) as (server, replay):
+        log.info("serving up to %d episodes at %s", config.sandbox.episodes, server.address)
+        ready()
+        await Runner(server, replay, sandbox, config).run()
 
 
 if __name__ == "__main__":

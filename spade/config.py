@@ -178,6 +178,8 @@ class Engine(Section, frozen=True):
     `canary_tolerance` is how far an engine's log-probabilities of the canary may be off the learner's, in nats; None:
     1e-3 in float32, 0.25 in bfloat16.
     `kv_bytes` bounds the keys and values of all of them (docs/engines.md says what happens when they are full).
+    At new weights `swap` "keep" lets the sequences in flight go on with them; "wait" lets them end with the old ones
+    first, and begins nothing meanwhile.
 
     `tensor_parallel` GPUs hold one copy of the model (vLLM).
     """
@@ -191,6 +193,7 @@ class Engine(Section, frozen=True):
     tensor_parallel: int = 1
     canary_tolerance: float | None = None
     kv_bytes: int = 17_179_869_184
+    swap: Literal["keep", "wait"] = "keep"
 
 
 class Endpoint(Section, frozen=True):

@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import NoReturn
 
@@ -22,7 +22,8 @@ import trio
 
 from spade import config
 from spade.errors import ConfigError, RunError, SpadeError
-from spade.protocol import Role
+from spade.protocol import PROTOCOL_VERSION, Hello, Role
+from spade.transport import Client, Server, connect, serve
 
 READY = b"ready\n"
 RETIRE = signal.SIGUSR1  # to a designer or agent that is ready: take no more work, finish what is in hand, leave
@@ -74,6 +75,20 @@ def main(body: Body) -> NoReturn:
         sys.exit(code)
     log.info("left in order")
     sys.exit(0)
+
+
+@asynccontextmanager
+async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tuple[Server, Client]]:
+    """A service at `launch.bind` that the replay service names to others, and the connection there.
+
+    Raises as `serve` and `connect` do.
+    """
+    assert launch.bind is not None, f"{launch.name} needs an address to serve on"
+    digest = config.digest(settings)
+    async with serve(launch.bind, digest=digest, bus=settings.bus) as server:
+        hello = Hello(PROTOCOL_VERSION, digest, launch.role, launch.name, os.getpid(), server.address)
+        async with connect(launch.replay, hello, bus=settings.bus) as replay:
+            yield server, replay
 
 
 def line_format(name: str) -> str:

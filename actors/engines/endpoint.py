@@ -6,7 +6,6 @@ are in use, so its answers are of no policy version and nothing made with them i
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,16 +17,15 @@ import trio
 
 from actors.engines.completions import Choice, Completion, Exchange, Models, StatusError
 from actors.engines.coroutines import CoroutineEngine
+from actors.engines.desk import Desk
 from actors.engines.requests import unfit
-from actors.engines.server import Desk
 from spade import checkpoints
-from spade import config as configuration
 from spade.codec import pack_floats, pack_ids, unpack_ids
+from spade.config import Config
 from spade.errors import BusError, ConfigError
-from spade.process import Launch, main
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Refused, Weights
+from spade.process import Launch, main, serving
+from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import Tokenizer
-from spade.transport import connect, serve
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +35,7 @@ T = TypeVar("T")
 class EndpointEngine(CoroutineEngine):
     """See `base.Engine`; its version is 0 and stays so. What the server refuses or fails at is Refused."""
 
-    def __init__(self, config: configuration.Config, tokenizer: Tokenizer) -> None:
+    def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         """Raises ConfigError where the server does not know the key or the model, BusError where there is none."""
         self._url = config.endpoint.url
         self._key = _read_key(config.endpoint.key)
@@ -141,19 +139,15 @@ def _read_key(path: str) -> str:
         raise ConfigError(f"endpoint.key: {path}: {error.strerror}") from None
 
 
-async def run(launch: Launch, config: configuration.Config, ready: Callable[[], None]) -> None:
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve Generate requests at `launch.bind` until cancelled, by asking the server at endpoint.url."""
-    assert launch.bind is not None, "an endpoint needs an address to serve on"
     tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path))
     engine = await trio.to_thread.run_sync(EndpointEngine, config, tokenizer)
-    digest = configuration.digest(config)
     with closing(engine):
-        async with serve(launch.bind, digest=digest, bus=config.bus) as server:
-            hello = Hello(PROTOCOL_VERSION, digest, "endpoint", launch.name, os.getpid(), server.address)
-            async with connect(launch.replay, hello, bus=config.bus) as replay:
-                log.info("passing on to %s at %s", config.endpoint.url, server.address)
-                ready()
-                await Desk(server, replay, engine, config).run()
+        async with serving(launch, config) as (server, replay):
+            log.info("passing on to %s at %s", config.endpoint.url, server.address)
+            ready()
+            await Desk(server, replay, engine, config).run()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from spade.errors import BusError, RefusedError, WeightsError
 from spade.manifest import MANIFEST, PARAMETERS, Manifest
 from spade.policy.canary import FILE as CANARY
 from spade.policy.model import copy_tokenizer
-from spade.protocol import GetWeights, Hello, Weights, WeightsPart
+from spade.protocol import GetWeights, Weights, WeightsPart
 from spade.transport import Client, connect
 
 PART_BYTES = 8 << 20
@@ -39,10 +39,9 @@ class Shelf:
     fetched_bytes  over the bus, by this process
     """
 
-    def __init__(self, replay: Client, hello: Hello, bus: Bus, root: Path, model: str) -> None:
+    def __init__(self, replay: Client, bus: Bus, root: Path, model: str) -> None:
         self.fetched_bytes = 0
         self._replay = replay
-        self._hello = hello
         self._bus = bus
         self._root = root
         self._model = model
@@ -75,7 +74,7 @@ class Shelf:
         started, before = trio.current_time(), self.fetched_bytes
         while True:
             try:
-                async with connect(await self._learner(), self._hello, bus=self._bus) as learner:
+                async with connect(await self._learner(), self._replay.hello, bus=self._bus) as learner:
                     await self._fill(learner, digest, draft)
                 break
             except RefusedError as error:

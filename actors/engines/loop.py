@@ -45,19 +45,19 @@ def work(
     `ended` and `served` are called in trio's thread. `tolerance`: of the canary of new weights, nats.
     """
     while True:
-        weights = None
-        for order in _taken(orders, wait=not engine.busy):
+        taken = _taken(orders, wait=not engine.busy)
+        newest = next((order for order in reversed(taken) if isinstance(order, Weights)), None)
+        for order in taken:
             match order:
                 case Submit(id, request):
                     engine.submit(id, request)
                 case Cancel(id):
                     engine.cancel(id)
-                case Weights():
-                    weights = order
+                case Weights() if order is newest:  # in its place: some engines begin what is submitted at once
+                    if (swapped := swap(engine, order, tolerance)) is not None:
+                        token.run_sync_soon(served, swapped)
                 case Stop():
                     return
-        if weights is not None and (swapped := swap(engine, weights, tolerance)) is not None:
-            token.run_sync_soon(served, swapped)
         results = engine.step()
         if results:
             token.run_sync_soon(ended, results)

@@ -1,71 +1,52 @@
-"""The engine process: requests in over the bus, tokens out, newest weights always.
+"""The engine process: requests in over the bus, tokens out, newest weights always."""
 
-The engine itself runs in a thread of its own (`loop`). Between it and the bus stand a queue of orders and a channel of
-results, both bounded by the number of requests accepted at once.
-"""
-
-import itertools
 import logging
-import os
-import queue
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-import msgspec
 import torch
 import trio
-from trio.lowlevel import current_trio_token
 
 from actors.engines import receipts
 from actors.engines.base import Engine
+from actors.engines.desk import Desk
 from actors.engines.fetch import Shelf
-from actors.engines.follow import Follower
-from actors.engines.loop import Cancel, Order, Results, Stop, Submit, work
 from actors.engines.receipts import Swapped
-from actors.engines.shares import Shares
 from actors.engines.torch import TorchEngine
-from spade import config as configuration
+from spade.config import Config
 from spade.errors import BusError
 from spade.policy import canary
-from spade.process import Launch, main
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Refused, Weights
-from spade.transport import Client, Incoming, Server, connect, serve
+from spade.process import Launch, main, serving
+from spade.protocol import Weights
+from spade.transport import Client
 
 log = logging.getLogger(__name__)
 
-_MOST_OPEN = 4_096  # requests accepted at once; the others wait in the socket
 
-
-async def run(launch: Launch, config: configuration.Config, ready: Callable[[], None]) -> None:
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve Generate requests at `launch.bind` until cancelled. Raises BusError where no weights come in time."""
-    assert launch.bind is not None, "an engine needs an address to serve on"
     if config.engine.threads:
         torch.set_num_threads(config.engine.threads)
-    digest = configuration.digest(config)
-    async with serve(launch.bind, digest=digest, bus=config.bus) as server:
-        hello = Hello(PROTOCOL_VERSION, digest, "engine", launch.name, os.getpid(), server.address)
-        async with connect(launch.replay, hello, bus=config.bus) as replay:
-            shelf = Shelf(replay, hello, config.bus, Path(launch.run) / "fetched", config.model.path)
-            weights = await _first_weights(replay, shelf, config.supervise.ready_s)
-            engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
-            log.info("serving policy version %d at %s", engine.version, server.address)
-            ready()
-            with closing(engine):
-                desk = Desk(server, replay, engine, config)
-                desk.follow(shelf, swapped)
-                await desk.run()
+    async with serving(launch, config) as (server, replay):
+        shelf = Shelf(replay, config.bus, Path(launch.run) / "fetched", config.model.path)
+        weights = await _first_weights(replay, shelf, config.supervise.ready_s)
+        engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
+        log.info("serving policy version %d at %s", engine.version, server.address)
+        ready()
+        with closing(engine):
+            desk = Desk(server, replay, engine, config)
+            desk.follow(shelf, swapped)
+            await desk.run()
 
 
-def _load(config: configuration.Config, weights: Weights) -> tuple[Engine, Swapped]:
+def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
     engine = _open(config, weights)
     expected = canary.read(Path(weights.path))
     return engine, Swapped(weights, receipts.compare(engine, weights, expected, receipts.tolerance(config)))
 
 
-def _open(config: configuration.Config, weights: Weights) -> Engine:
+def _open(config: Config, weights: Weights) -> Engine:
     settings = config.engine
     if settings.kind == "vllm":
         from actors.engines.vllm import VllmEngine
@@ -94,171 +75,6 @@ async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Wei
     if replay.pulse.weights is None:
         raise BusError(f"no weights were published within supervise.ready_s = {deadline_s:g} s; is a learner running?")
     raise BusError(f"no weights could be fetched from the learner within supervise.ready_s = {deadline_s:g} s")
-
-
-@dataclass
-class Asked:
-    """A request that is not answered: when it arrived and, once it is the engine's, began, on trio's clock."""
-
-    incoming: Incoming
-    request: Generate
-    since: float
-    began: float | None = None
-
-    def overdue(self, now: float) -> Overdue | None:
-        """What is answered where its deadline is over."""
-        if not 0 < self.request.deadline_s < now - self.since:
-            return None
-        began = now if self.began is None else self.began
-        return Overdue(began - self.since, now - began)
-
-
-class Desk:
-    """The trio half: keeps account of who asked for what, and has the engine begin as much as it has rows for."""
-
-    def __init__(self, server: Server, replay: Client, engine: Engine, config: configuration.Config) -> None:
-        self._server = server
-        self._replay = replay
-        self._engine = engine
-        self._beat_s = config.bus.heartbeat_s
-        self._room = trio.Semaphore(_MOST_OPEN)
-        # Bounded by the room: one order to sample and one to forget for each request accepted. Weights are few.
-        self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
-        self._ended, self._results = trio.open_memory_channel[Results](_MOST_OPEN)
-        self._shares = Shares(config.engine.rows)
-        self._open: dict[int, Asked] = {}
-        self._queued_s: list[float] = []  # of what began since the last beat
-        self._overdue = 0
-        self._numbers: dict[tuple[bytes, int], int] = {}
-        self._count = itertools.count(1)
-        self._follower: Follower | None = None
-        self._tolerance = receipts.tolerance(config)
-
-    def follow(self, shelf: Shelf, swapped: Swapped) -> None:
-        """Have the engine sample from the newest published weights; `swapped` are those it began with."""
-        self._follower = Follower(self._replay, shelf, self._orders.put)
-        self._follower.served(swapped)
-
-    async def run(self) -> None:
-        """Until cancelled; then the thread finishes its step and leaves."""
-        told = self._ended.send_nowait, self._served
-        torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.to_thread.run_sync, torch_loop)
-            try:
-                async with trio.open_nursery() as desk:
-                    for task in (self._accept, self._answer, self._forget, self._expire, self._measure):
-                        desk.start_soon(task)
-                    if self._follower is not None:
-                        desk.start_soon(self._follower.run)
-            finally:
-                self._orders.put(Stop())
-
-    async def _accept(self) -> None:
-        while True:
-            await self._room.acquire()
-            if not await self._take(await self._server.receive()):
-                self._room.release()
-
-    async def _take(self, incoming: Incoming) -> bool:
-        """Queue a request; False where it takes no room."""
-        match incoming.message:
-            case Generate() as request:
-                reason = self._engine.refusal(request)
-            case other:
-                reason = f"an engine does not serve {type(other).__name__}"
-        if reason is not None:
-            await self._server.reply(incoming, Refused(reason))
-            return False
-        key = (incoming.peer, incoming.id)
-        if key in self._numbers:
-            return False  # sent again after a new handshake; its reply is to come
-        number = self._numbers[key] = next(self._count)
-        self._open[number] = Asked(incoming, request, trio.current_time())
-        self._shares.ask(number, incoming.hello.role)
-        self._begin()
-        return True
-
-    def _begin(self) -> None:
-        """Pass on to the engine what may be sampled now."""
-        while (number := self._shares.begin()) is not None:
-            asked = self._open[number]
-            asked.began = trio.current_time()
-            self._queued_s.append(asked.began - asked.since)
-            self._orders.put(Submit(number, asked.request))
-
-    def _close(self, number: int) -> Asked | None:
-        """Strike a request off the account; None where that was done before."""
-        asked = self._open.pop(number, None)
-        if asked is not None:
-            del self._numbers[asked.incoming.peer, asked.incoming.id]
-            self._shares.end(number)
-            self._room.release()
-        return asked
-
-    def _give_up(self, number: int) -> Asked | None:
-        """The same for one that the engine may be at."""
-        asked = self._close(number)
-        if asked is not None and asked.began is not None:
-            self._orders.put(Cancel(number))
-        self._begin()
-        return asked
-
-    async def _answer(self) -> None:
-        async for results in self._results:
-            for number, result in results:
-                asked = self._close(number)
-                if asked is not None:
-                    await self._server.reply(asked.incoming, self._with_receipts(result))
-            self._begin()
-
-    def _with_receipts(self, result: Generated | Refused) -> Generated | Refused:
-        if self._follower is None or isinstance(result, Refused):
-            return result
-        return msgspec.structs.replace(result, digests=self._follower.digests(result.versions))
-
-    def _served(self, swapped: Swapped) -> None:
-        assert self._follower is not None, "only a follower orders weights"
-        self._follower.served(swapped)
-
-    async def _forget(self) -> None:
-        """Cancel what peers that are gone have asked for. One that is back by now still wants it."""
-        async for peer, _ in self._server.gone:
-            if peer in self._server.peers:
-                continue
-            for number in [number for number, asked in self._open.items() if asked.incoming.peer == peer]:
-                self._give_up(number)
-
-    async def _expire(self) -> None:
-        """Give up what is overdue: nobody waits for it any more."""
-        while True:
-            await trio.sleep(self._beat_s)
-            now = trio.current_time()
-            late = [(number, overdue) for number, asked in self._open.items() if (overdue := asked.overdue(now))]
-            for number, overdue in late:
-                asked = self._give_up(number)
-                if asked is not None:
-                    self._overdue += 1
-                    await self._server.reply(asked.incoming, overdue)
-
-    async def _measure(self) -> None:
-        """Figures for the next heartbeat; their names are in docs/metrics.md."""
-        engine, sampled, since = self._engine, self._engine.sampled, trio.current_time()
-        while True:
-            await trio.sleep(self._beat_s)
-            now = trio.current_time()
-            waiting = self._shares.waiting
-            self._replay.gauges.update(
-                rows_active=engine.active,
-                queue=engine.queued + sum(waiting.values()),
-                queue_s=sum(self._queued_s) / max(len(self._queued_s), 1),
-                overdue=self._overdue,
-                tokens_per_s=(engine.sampled - sampled) / (now - since),
-                policy_version=engine.version,
-                **{f"queue_{role}": count for role, count in waiting.items()},
-            )
-            sampled, since = engine.sampled, now
-            self._queued_s.clear()
 
 
 if __name__ == "__main__":

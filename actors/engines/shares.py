@@ -52,6 +52,11 @@ class Shares:
             self._waiting[each] = deque(asked for asked in waiting if asked[1] != number)
 
     @property
+    def begun(self) -> int:
+        """How many have begun and are not over."""
+        return len(self._begun)
+
+    @property
     def waiting(self) -> dict[Role, int]:
         """How many wait, of each role that has ever asked."""
         return {role: len(waiting) for role, waiting in self._waiting.items()}

@@ -13,6 +13,7 @@ from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
 from spade.transport import Client
 
 ROLES: dict[str, Role] = {"agents": "agent", "designers": "designer", "runners": "env-runner", "engines": "engine"}
+_UP = ("starting", "ready", "restarting")
 LOOK_S = 0.2
 AGAIN_S = 2.0  # an order that a restarting service lost is given again
 
@@ -107,7 +108,10 @@ async def _drain(run: RunDir, name: str) -> None:
     (left,) = [each for each in _kept(status, supervisor) if each.name == name]
     if left.detail != "left in order":
         raise RunError(f"{name}: {left.detail}; its log is in {run.logs} of the host that had it")
-    print(f"{name}: {left.detail}")
+    others = any(each.role == left.role and each.state in _UP for each in status.processes)
+    word = next(word for word, role in ROLES.items() if role == left.role)
+    missing = f"no {left.role} is left; `spade actors scale {run.path} {word}=1` starts one"
+    print(f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}")
 
 
 def _kept(status: Status, supervisor: str) -> list[Process]:

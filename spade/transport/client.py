@@ -40,6 +40,7 @@ class _Call:
 class Client:
     """One DEALER socket and its session with one server.
 
+    hello    what we said of ourselves
     pushes   what the server sent unasked (bounded, newest kept)
     pulse    the newest Pulse, from Ready or a heartbeat's reply
     gauges   sent with each heartbeat; the owner updates it
@@ -49,12 +50,12 @@ class Client:
 
     def __init__(self, address: str, hello: Hello, bus: Bus) -> None:
         self.address = address
+        self.hello = hello
         self.pulse = Pulse()
         self.gauges: dict[str, float] = {}
         self.waits = Waits(trio.current_time)
         self.dropped = 0
         self._pushed, self.pushes = trio.open_memory_channel[Response](_PUSHES)
-        self._hello = hello
         self._bus = bus
         self._credit = trio.Semaphore(bus.window)
         self._numbers = itertools.count(1)
@@ -134,7 +135,7 @@ class Client:
             await self._beat()
 
     async def _greet(self) -> None:
-        hello = encode(self._hello)
+        hello = encode(self.hello)
         while not self._live and self._refused is None:
             number = next(self._numbers)
             if not self._send(number, hello):

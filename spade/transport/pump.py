@@ -25,6 +25,9 @@ _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1_000
 _OVERHEAD = 256  # bytes that ZeroMQ may add to a frame: CURVE takes 33
 
+# As plain numbers: each operation on an enum takes longer than the look at a socket that it is for.
+_READABLE, _WRITABLE, _NOBLOCK = int(zmq.POLLIN), int(zmq.POLLOUT), int(zmq.NOBLOCK)
+
 Context = zmq.Context[zmq.Socket[bytes]]
 T = TypeVar("T")
 
@@ -87,18 +90,17 @@ class Pump:
         """The pump task, for as long as the socket is open."""
         descriptor = self.socket.fileno()
         while True:
-            self._nap = trio.CancelScope()
-            if self._look() & zmq.POLLIN:
-                self._drain()
+            if self._drain():
                 await trio.lowlevel.checkpoint()
             else:
+                self._nap = trio.CancelScope()
                 with self._nap:
                     await trio.lowlevel.wait_readable(descriptor)
 
     def send(self, frames: list[bytes]) -> bool:
         """False where there is no such peer, no connection, or its queue is full."""
         try:
-            self.socket.send_multipart(frames, zmq.NOBLOCK)
+            self.socket.send_multipart(frames, _NOBLOCK)
         except zmq.Again:
             return False
         except zmq.ZMQError as error:
@@ -112,7 +114,7 @@ class Pump:
     @property
     def drained(self) -> bool:
         """True where nothing that has arrived waits to be handled."""
-        return not self._look() & zmq.POLLIN
+        return not self._look() & _READABLE
 
     async def writable(self) -> None:
         """Wait (one task at a time) until `send` may succeed."""
@@ -126,21 +128,22 @@ class Pump:
 
     def _look(self) -> int:
         events = int(self.socket.get(zmq.EVENTS))
-        if events & zmq.POLLIN:
+        if events & _READABLE:
             self._nap.cancel()
-        if events & zmq.POLLOUT:
+        if events & _WRITABLE:
             self._writable.set()
         return events
 
-    def _drain(self) -> None:
+    def _drain(self) -> bool:
+        """Handle what has arrived; True where there may be more than a batch of it."""
         for _ in range(_BATCH):
-            try:
-                frames = self.socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
+            if not self._look() & _READABLE:
+                return False
+            frames = self.socket.recv_multipart(_NOBLOCK)
             if sum(map(len, frames)) > self._most + _OVERHEAD:
                 frames = frames[:1]  # no message of ours: counted as such, and nothing of it is looked at
             self._on_frames(frames)
+        return True
 
 
 class Beat:

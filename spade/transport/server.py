@@ -100,6 +100,10 @@ class Server:
     async def reply(self, incoming: Incoming, response: Response) -> bool:
         """Answer a request. False (and counted) where its peer is gone: it will ask again if it comes back."""
         await trio.lowlevel.checkpoint()
+        return self.reply_nowait(incoming, response)
+
+    def reply_nowait(self, incoming: Incoming, response: Response) -> bool:
+        """The same, from where nothing may wait."""
         return self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), response)
 
     async def push(self, peer: bytes, response: Response) -> bool:

@@ -1,5 +1,6 @@
 """What every kind of engine must do, on the nano checkpoint: a kind's tests subclass these and say how it starts."""
 
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from spade.policy.logprobs import log_distribution
 from spade.policy.model import parameters_digest, save
 from spade.protocol import Generate, Generated, Weights
 from spade.tokens import Tokenizer, end_ids
+from tests.actors.swapping import asked_over_swaps
 
 ROWS, CONTEXT = 4, 256
 END = end_ids(NANO)
@@ -237,6 +239,16 @@ class FollowingContract(EngineContract):
                 [(models[version], count) for version, count in generated.versions], asked[index], generated
             )
             np.testing.assert_allclose(unpack_floats(generated.logprobs), expected, **CLOSE)
+
+    async def test_where_a_swap_waits_every_answer_is_of_one_version(self, engine, nano, newer, tmp_path):
+        first, last = engine.version, engine.version + 2
+        weights = [nano.weights(first), newer.weights(first + 1), newer.weights(last)]
+        asked = [request(index, max_tokens=30, temperature=1.0) for index in range(2 * ROWS)]
+        results = await asked_over_swaps(engine, "wait", ROWS, weights, asked, tmp_path)
+        versions = [tuple(dict(generated.versions)) for generated in results]
+        assert Counter(versions) == {(first,): ROWS - 1, (last,): ROWS + 1}, "what was passed over was never served"
+        for one, generated, (version,) in zip(asked, results, versions, strict=True):
+            assert_sampled_from({first: nano.model, last: newer.model}[version], one, generated)
 
     def test_nothing_of_the_old_weights_is_left(self, engine, newer):
         """Neither the output head nor the keys of a prompt that they have read."""

@@ -1,5 +1,6 @@
 """The contract of engines, held by the kinds that need nothing installed beside the package."""
 
+from collections import Counter
 from contextlib import closing
 
 import pytest
@@ -10,7 +11,8 @@ from spade.checkpoints import NANO
 from spade.config import Config, Endpoint, Engine
 from spade.tokens import Tokenizer
 from tests.actors.completions_server import completions
-from tests.actors.engine_contract import CONTEXT, ROWS, EngineContract, FollowingContract
+from tests.actors.engine_contract import CONTEXT, ROWS, EngineContract, FollowingContract, request
+from tests.actors.swapping import asked_over_swaps
 
 
 def torch_engine(nano):
@@ -24,6 +26,14 @@ class TestTorch(FollowingContract):
     @classmethod
     def engine(cls, nano):
         return torch_engine(nano)
+
+    async def test_where_it_does_not_wait_what_is_in_flight_goes_on(self, engine, nano, newer, tmp_path):
+        first, last = engine.version, engine.version + 2
+        weights = [nano.weights(first), newer.weights(first + 1), newer.weights(last)]
+        asked = [request(index, max_tokens=30, temperature=1.0) for index in range(2 * ROWS)]
+        results = await asked_over_swaps(engine, "keep", ROWS, weights, asked, tmp_path)
+        versions = Counter(tuple(dict(generated.versions)) for generated in results)
+        assert versions == {(first, last): ROWS - 1, (last,): ROWS + 1}
 
 
 class TestEndpoint(EngineContract):

@@ -16,14 +16,14 @@ from spade.protocol import PROTOCOL_VERSION, Generate, Generated, GetStatus, Hel
 from spade.transport import connect, serve
 from tests.conftest import write_checkpoint
 
-DEADLINE_S = 20
+DEADLINE_S = 120  # of what takes seconds on an idle machine
 
 
 def settings(**supervise) -> configuration.Config:
     return configuration.Config(
         model=configuration.Model(path="tiny", profile="nano", dtype="float32"),
         engine=configuration.Engine(rows=4, context_tokens=128, threads=1, device="cpu"),
-        bus=configuration.Bus(heartbeat_s=0.1, silence_s=5.0, call_deadline_s=10.0),
+        bus=configuration.Bus(heartbeat_s=0.1, silence_s=5.0, call_deadline_s=DEADLINE_S),
         supervise=configuration.Supervise(**supervise),
     )
 

@@ -60,7 +60,7 @@ class Far:
             ) as server,
             connect(server.address, HELLO, bus=CONFIG.bus) as replay,
         ):
-            yield Shelf(replay, HELLO, CONFIG.bus, home / "fetched", str(self._checkpoint))
+            yield Shelf(replay, CONFIG.bus, home / "fetched", str(self._checkpoint))
 
 
 @pytest.fixture

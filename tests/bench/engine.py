@@ -1,4 +1,4 @@
-"""The torch engine on the nano model: tokens a second, many turns, and what the process around it costs.
+"""The torch engine on the nano model: tokens a second, and many turns.
 
     python -m tests.bench.engine [--rounds 3] [--out engine.json]
 
@@ -9,28 +9,15 @@ turns are ignored. Rates are per second of CPU time, so that a busy machine is n
 
 import argparse
 import json
-import os
 import sys
 import tempfile
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 import numpy as np
-import trio
 
-from actors.engines.torch import TorchEngine
-from spade.codec import pack_ids
-from spade.config import Config, digest, dump, load
-from spade.policy.model import parameters_digest
-from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Weights
-from spade.supervise import supervise
-from spade.transport import Client, Server, connect, serve
-from tests.bench.engine_peers import CONTEXT, VOCABULARY, Job, Request, endless, peers
+from tests.bench.engine_peers import VOCABULARY, Job, Request, endless, peers
 
 AT_ONCE = {1: 6, 16: 48, 64: 128, 256: 384}
 """Requests at once to how many in all."""
@@ -82,62 +69,6 @@ def conversations(jobs: dict[str, Job], rounds: int) -> dict[str, list[float]]:
     return {name: [median(turn) for turn in zip(*spent, strict=True)] for name, spent in taken.items()}
 
 
-# ---------------------------------------------------------------- the process shell
-
-
-async def shell(folder: str, rounds: int) -> dict[str, float]:
-    """Milliseconds of one request over the bus and back, and of the same in this process, alternately."""
-    config, weights = (
-        load("nano", ("engine.rows=4", "engine.device=cpu")),
-        Weights(1, 0, parameters_digest(Path(folder)), folder),
-    )
-    request = Generate(pack_ids(list(range(3, 20))), 4, 1.0, 1)
-    engine = TorchEngine(weights, rows=4, context_tokens=CONTEXT, kv_bytes=1 << 28, dtype="float32", device="cpu")
-    over: list[float] = []
-    alone: list[float] = []
-    async with serving(config, weights) as client:
-        for _ in range(rounds):
-            began = time.perf_counter()
-            assert isinstance(await client.call(request), Generated)
-            over.append(1000 * (time.perf_counter() - began))
-            began = time.perf_counter()
-            engine.submit(1, request)
-            while engine.busy:
-                engine.step()
-            alone.append(1000 * (time.perf_counter() - began))
-    return {
-        "over the bus p50 ms": median(over), "model alone p50 ms": median(alone),
-        "over the bus p10 ms": quantiles(over, n=10)[0], "model alone p10 ms": quantiles(alone, n=10)[0],
-    }  # fmt: skip
-
-
-@asynccontextmanager
-async def serving(config: Config, weights: Weights) -> AsyncIterator[Client]:
-    """A connection to an engine in its process, with as much of a replay service as an engine needs."""
-    with tempfile.TemporaryDirectory() as run:
-        (Path(run) / "config.toml").write_text(dump(config))
-        replay, address = f"ipc://{run}/replay", f"ipc://{run}/engine"
-        launch = Launch("engine-0", "engine", f"{run}/config.toml", run, replay, address)
-        hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "agent-0", os.getpid())
-        known = {"ready": lambda _: Ready("", (), weights), "pulse": lambda: Pulse((), weights)}
-        async with (
-            serve(replay, digest=digest(config), bus=config.bus, **known) as server,
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(receipts, server)
-            async with supervise(config.supervise, Path(run) / "logs") as supervisor:
-                await supervisor.add(launch)
-                async with connect(address, hello, bus=config.bus) as client:
-                    yield client
-            nursery.cancel_scope.cancel()
-
-
-async def receipts(server: Server) -> None:
-    """Take note of what it serves."""
-    while True:
-        await server.reply(await server.receive(), Done())
-
-
 def report(figures: dict[str, Any]) -> None:
     """The tables."""
     for at_once, row in figures["uneven lengths, tokens/s"].items():
@@ -147,7 +78,6 @@ def report(figures: dict[str, Any]) -> None:
         print(f"{at_once:>4} at once: {ours:7.0f} tokens/s; generate {best:7.0f}  x{ours / best:.1f}; vLLM {vllm}")
     for name, turns in figures["eight turns, ms/token"].items():
         print(f"{name:<24}", *(f"{ms:6.2f}" for ms in turns), "ms/token, turn by turn")
-    print(*(f"{name} {value:.2f}" for name, value in figures["shell"].items()), sep="; ")
 
 
 def main() -> None:
@@ -165,7 +95,6 @@ def main() -> None:
                 "uneven lengths, tokens/s": {n: uneven(jobs, n, arguments.rounds) for n in arguments.at_once},
                 "eight turns, ms/token": conversations(jobs, arguments.rounds),
             }
-        figures["shell"] = trio.run(shell, folder, 100 * arguments.rounds)
     arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
     report(figures)
 

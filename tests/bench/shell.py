@@ -1,0 +1,183 @@
+"""What the process around an engine costs a request of its own, over the bus and back.
+
+    python -m tests.bench.shell [--rounds 500]
+
+One thread each, in turns. Without a model: through the engine's process with an engine that answers at once, and
+through a bare ZeroMQ socket in a process that returns what it was sent, the least that another process can cost. With
+the nano model, in turns again: through the engine's process; through a bare socket before the same engine in a process
+of its own, whose caches are as cold; and the engine in this process.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import quantiles
+
+import torch
+import trio
+import zmq
+
+from actors.engines.torch import TorchEngine
+from spade.codec import decode_request, encode, pack_ids
+from spade.config import Config, digest, dump, load
+from spade.policy.model import parameters_digest
+from spade.process import Launch
+from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Role, Weights
+from spade.supervise import supervise
+from spade.transport import Client, Server, connect, serve
+from tests.bench.engine_peers import CONTEXT, endless
+
+REQUEST = Generate(pack_ids(list(range(3, 20))), 4, 1.0, 1)
+MODULES: dict[Role, str] = {"endpoint": "tests.bench.instant", "engine": "actors.engines.server"}
+WARM = 20  # rounds that are not counted
+
+
+def opened(folder: str) -> TorchEngine:
+    torch.set_num_threads(1)
+    weights = Weights(1, 0, "", folder)
+    return TorchEngine(weights, rows=4, context_tokens=CONTEXT, kv_bytes=1 << 28, dtype="float32", device="cpu")
+
+
+def sampled(engine: TorchEngine, request: Generate) -> Generated:
+    engine.submit(1, request)
+    while True:
+        for _, generated in engine.step():
+            return generated
+
+
+# ---------------------------------------------------------------- bare sockets
+
+
+@contextmanager
+def bare(address: str, folder: str = "") -> Iterator[Callable[[bytes], bytes]]:
+    """Asks a process behind a bare socket, which samples with the model in `folder`, or returns what it was sent."""
+    command = [sys.executable, "-m", "tests.bench.shell", "--serve", address, folder]
+    process = subprocess.Popen(command)
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    socket = context.socket(zmq.REQ)
+    socket.connect(address)
+
+    def ask(payload: bytes) -> bytes:
+        socket.send(payload)
+        return socket.recv()
+
+    try:
+        yield ask
+    finally:
+        process.kill()
+        process.wait()
+        context.destroy(linger=0)
+
+
+def serve_bare(address: str, folder: str) -> None:
+    engine = opened(folder) if folder else None
+    socket = zmq.Context().socket(zmq.REP)
+    socket.bind(address)
+    while True:
+        payload = socket.recv()
+        if engine is not None:
+            request = decode_request(payload)
+            assert isinstance(request, Generate)
+            payload = encode(sampled(engine, request))
+        socket.send(payload)
+
+
+# ---------------------------------------------------------------- the engine's process
+
+
+@asynccontextmanager
+async def serving(config: Config, weights: Weights) -> AsyncIterator[tuple[Client, Client]]:
+    """Connections to an engine that answers at once and to one with a model, each in the engine's process.
+
+    Behind them is as much of a replay service as an engine needs.
+    """
+    with tempfile.TemporaryDirectory() as run:
+        (Path(run) / "config.toml").write_text(dump(config))
+        replay = f"ipc://{run}/replay"
+        launches = [
+            Launch(role, role, f"{run}/config.toml", run, replay, bind=f"ipc://{run}/{role}") for role in MODULES
+        ]
+        hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "agent-0", os.getpid())
+        known = {"ready": lambda _: Ready("", (), weights), "pulse": lambda: Pulse((), weights)}
+        async with (
+            serve(replay, digest=digest(config), bus=config.bus, **known) as server,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(receipts, server)
+            async with supervise(config.supervise, Path(run) / "logs", MODULES) as supervisor:
+                for launch in launches:
+                    await supervisor.add(launch)
+                async with (
+                    connect(launches[0].bind, hello, bus=config.bus) as instant,
+                    connect(launches[1].bind, hello, bus=config.bus) as sampling,
+                ):
+                    yield instant, sampling
+            nursery.cancel_scope.cancel()
+
+
+async def receipts(server: Server) -> None:
+    """Take note of what it serves."""
+    while True:
+        await server.reply(await server.receive(), Done())
+
+
+# ---------------------------------------------------------------- the rounds
+
+
+async def measure(folder: str, rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of each round."""
+    config = load("nano", ("engine.rows=4", "engine.device=cpu"))
+    weights = Weights(1, 0, parameters_digest(Path(folder)), folder)
+    engine, payload = opened(folder), encode(REQUEST)
+    taken: dict[str, list[float]] = {}
+
+    async def in_turns(jobs: dict[str, Callable[[], object]]) -> None:
+        for turn in range(WARM + rounds):
+            for name, job in jobs.items():
+                began = time.perf_counter()
+                answer = job()
+                if isinstance(answer, Awaitable):
+                    await answer
+                if turn >= WARM:
+                    taken.setdefault(name, []).append(1_000 * (time.perf_counter() - began))
+
+    with bare(f"ipc://{folder}/echo") as echo, bare(f"ipc://{folder}/model", folder) as model:
+        async with serving(config, weights) as (instant, sampling):
+            await in_turns(
+                {
+                    "a bare socket": lambda: echo(payload),
+                    "the engine's process": lambda: instant.call(REQUEST),
+                }
+            )
+            await in_turns(
+                {
+                    "a bare socket before the model": lambda: model(payload),
+                    "the engine's process with the model": lambda: sampling.call(REQUEST),
+                    "the model in this process": lambda: sampled(engine, REQUEST),
+                }
+            )
+    return taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--serve", nargs=2, metavar=("ADDRESS", "FOLDER"), help="be one of the bare processes")
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve_bare(*arguments.serve)
+    with tempfile.TemporaryDirectory() as folder:
+        taken = trio.run(measure, endless(Path(folder)), arguments.rounds)
+    for name, each in taken.items():
+        tenths = quantiles(each, n=10)
+        print(f"{name:<36} p10 {tenths[0]:6.2f} ms, p50 {tenths[4]:6.2f} ms")
+
+
+if __name__ == "__main__":
+    main()
