@@ -25,7 +25,7 @@ from replay.client import ReplayClient
 from spade.checkpoints import resolve
 from spade.config import Config, digest
 from spade.errors import RefusedError, RunError
-from spade.policy.model import pick_device
+from spade.policy.model import pick_device, require_gpus
 from spade.process import Launch, main
 from spade.protocol import PROTOCOL_VERSION, Batch, Hello, StepMetrics
 from spade.transport import connect
@@ -165,6 +165,7 @@ def open_backend(config: Config, found: tuple[Path, checkpoint.Manifest] | None)
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve as the learner of the run directory `launch.run` until cancelled."""
+    require_gpus("learner.gpus", launch.gpus)
     folder = Path(launch.run)
     async with broadcast(launch.bind, folder / "weights", config) as address:
         hello = Hello(PROTOCOL_VERSION, digest(config), "learner", launch.name, os.getpid(), address)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from spade import config
+from spade import config, gpus
 from spade.process import READY, Launch
 
 _TAIL_BYTES = 4_096
@@ -40,6 +40,7 @@ class Life:
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
         # -P: a folder of the user's called replay/ or actors/ must not stand in for ours.
         self._command = [sys.executable, "-P", "-m", module, msgspec.json.encode(launch).decode()]
+        self._environment = gpus.environment(launch.gpus, os.environ)
         self._logfile = logfile
         self._settings = settings
         self._said = b""
@@ -68,6 +69,7 @@ class Life:
     async def _open(self, pipe: int, output: int) -> trio.Process:
         return await trio.lowlevel.open_process(
             [*self._command, str(pipe)],
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -122,7 +122,7 @@ class Learner(Section, frozen=True):
 
     Backend "deepspeed" takes `processes` on this machine (a GPU each), shards by `zero_stage` and keeps the optimiser's
     state, or "all" the parameters too, in the CPU's memory by `offload`. With `lora_rank` an adapter alone is trained,
-    and published merged.
+    and published merged. Process r takes the r-th of `gpus`; () is all that are visible.
     """
 
     backend: Literal["torch", "deepspeed"] = "torch"
@@ -132,6 +132,7 @@ class Learner(Section, frozen=True):
     lora_rank: int = 0
     lora_alpha: float = 32.0
     device: str = "auto"
+    gpus: tuple[int, ...] = ()
     threads: int = 0
     lr: float = 1e-6
     schedule: Literal["constant", "cosine"] = "constant"
@@ -181,11 +182,13 @@ class Engine(Section, frozen=True):
     At new weights `swap` "keep" lets the sequences in flight go on with them; "wait" lets them end with the old ones
     first, and begins nothing meanwhile.
 
-    `tensor_parallel` GPUs hold one copy of the model (vLLM).
+    `tensor_parallel` GPUs hold one copy of the model (vLLM). The first engine takes the first so many of `gpus`, the
+    next the next; a GPU named twice is shared. () is all that are visible, to each.
     """
 
     kind: Literal["torch", "vllm"] = "torch"
     device: str = "auto"
+    gpus: tuple[int, ...] = ()
     threads: int = 0
     rows: int = 64
     context_tokens: int = 32_768
@@ -364,6 +367,7 @@ def check(config: Config) -> None:
         _check_positive(section, getattr(config, section))
     _check_ranges(config)
     _check_backend(config.learner)
+    _check_gpus(config)
     _check_progress(config)
     _check_bind(config.bus)
     _check_endpoint(config.endpoint)
@@ -436,6 +440,36 @@ def _check_backend(learner: Learner) -> None:
     least = {"none": 0, "optimizer": 1, "all": 3}[learner.offload]
     if learner.zero_stage < least:
         raise ConfigError(f"learner.offload: {learner.offload!r} needs learner.zero_stage {least} or more")
+
+
+def _check_gpus(config: Config) -> None:
+    """Lists of GPUs that cannot be shared out."""
+    engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
+    for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
+        if any(gpu < 0 for gpu in gpus):
+            raise ConfigError(f"{name}.gpus: indices count from 0, is {list(gpus)}")
+        if gpus and device not in ("auto", "cuda"):
+            raise ConfigError(f"{name}.gpus: {name}.device = {device!r} does not heed them; use 'auto'")
+    if len(engine.gpus) % each:
+        raise ConfigError(f"engine.gpus: {len(engine.gpus)} cannot be shared by engine.tensor_parallel = {each}")
+    if engine.gpus and config.actors.engines * each > len(engine.gpus):
+        raise ConfigError(
+            f"engine.gpus: {len(engine.gpus)} are too few for actors.engines = {config.actors.engines} of "
+            f"engine.tensor_parallel = {each}; name more, or one twice to share it"
+        )
+    parts = [engine.gpus[at : at + each] for at in range(0, len(engine.gpus), each)]
+    if twice := [part for part in (*parts, learner.gpus) if len(set(part)) < len(part)]:
+        name = "learner" if twice[0] is learner.gpus else "engine"
+        raise ConfigError(f"{name}.gpus: {list(twice[0])} name a GPU twice for one model")
+    if learner.gpus and len(learner.gpus) < learner.processes:
+        raise ConfigError(
+            f"learner.gpus: {len(learner.gpus)} are too few for learner.processes = {learner.processes}, a GPU each"
+        )
+    if both := sorted(set(engine.gpus) & set(learner.gpus)):
+        raise ConfigError(
+            f"engine.gpus, learner.gpus: both name {both}; where one of them runs on another machine, leave its list "
+            "empty here, for example --set learner.gpus=[]"
+        )
 
 
 def _check_progress(config: Config) -> None:

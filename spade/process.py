@@ -41,6 +41,7 @@ class Launch(msgspec.Struct, frozen=True):
     replay   address of the replay service
     bind     the address to serve on, for servers
     index    the how-manieth of its role
+    gpus     the GPUs it is shown (`spade.gpus`); None: all that its supervisor sees
     """
 
     name: str
@@ -50,6 +51,7 @@ class Launch(msgspec.Struct, frozen=True):
     replay: str
     bind: str | None = None
     index: int = 0
+    gpus: tuple[int, ...] | None = None
 
 
 Body = Callable[[Launch, config.Config, Callable[[], None]], Awaitable[None]]

@@ -17,6 +17,7 @@ from actors.engines.torch import TorchEngine
 from spade.config import Config
 from spade.errors import BusError
 from spade.policy import canary
+from spade.policy.model import require_gpus
 from spade.process import Launch, main, serving
 from spade.protocol import Weights
 from spade.transport import Client
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve Generate requests at `launch.bind` until cancelled. Raises BusError where no weights come in time."""
+    require_gpus("engine.gpus", launch.gpus)
     if config.engine.threads:
         torch.set_num_threads(config.engine.threads)
     async with serving(launch, config) as (server, replay):

@@ -60,7 +60,10 @@ def _accelerator() -> Iterator[Check]:
     import torch
 
     if torch.cuda.is_available():
-        yield "accelerator", True, f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
+        yield "accelerator", True, f"{torch.cuda.device_count()} that torch sees"
+        for index in range(torch.cuda.device_count()):  # as engine.gpus and learner.gpus count them
+            found = torch.cuda.get_device_properties(index)
+            yield f"  GPU {index}", True, f"{found.name}, {found.total_memory / _GIB:.0f} GiB"
     else:
         yield "accelerator", None, "none that torch sees: nano runs on the CPU, larger models want a GPU"
 

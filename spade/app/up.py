@@ -18,6 +18,7 @@ from spade.app.observe import ANSWER_S, follow, interactive, narrate
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config, digest, load
 from spade.errors import BusError, ConfigError
+from spade.gpus import share
 from spade.process import Launch, line_format
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.supervise import Supervisor, supervise
@@ -34,8 +35,8 @@ def run_everything(
 ) -> None:
     """`spade up`."""
     run, config = _open(recipe, path, overrides)
-    launches = [_replay(run), _learner(run, config.bus)]
-    actors = partial(_actor, run, run.replay_address, "", config.bus)
+    launches = [_replay(run, config), _learner(run, config)]
+    actors = partial(_actor, run, config, run.replay_address, "")
     narrated = headless or not interactive()
     body: Body = partial(narrate, say=_say) if narrated else partial(follow, note="Ctrl-C drains and stops")
     if narrated:
@@ -51,7 +52,7 @@ def run_replay(recipe: str | None, path: Path | None, overrides: tuple[str, ...]
     run, config = _open(recipe, path, overrides)
     _say(f"replay service of {run.path} at {run.replay_address}; Ctrl-C stops it")
     _say(f"`spade learner up {_short(run.path)}` and `spade actors up --connect ADDR` with that address join it")
-    trio.run(_supervise, run, config, ("replay",), [_replay(run)], None, _wait)
+    trio.run(_supervise, run, config, ("replay",), [_replay(run, config)], None, _wait)
     _say("replay service: stopped")
 
 
@@ -62,16 +63,19 @@ def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
     with run.lock("learner"):
         run.create(config)
     _say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
-    launches = [_learner(run, config.bus)]
+    launches = [_learner(run, config)]
     trio.run(_supervise, run, config, ("learner",), launches, None, _wait)
     _say("learner: stopped")
 
 
 def run_actors(recipe: str | None, address: str, path: Path | None, overrides: tuple[str, ...]) -> None:
-    """`spade actors up`. Their names carry host and pid, so that many such commands may join one run."""
+    """`spade actors up`. Their names carry host and pid, so that many such commands may join one run.
+
+    The learner of the config runs elsewhere, so its GPUs are free here.
+    """
     tag = f"{socket.gethostname()}-{os.getpid()}"
     run = RunDir(path or Path("runs") / f"actors-{tag}")
-    config = load(recipe or "nano", overrides)
+    config = load(recipe or "nano", ("learner.gpus=[]", *overrides))
     if not any(_counts(config).values()):
         raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
     run.create(config)
@@ -85,7 +89,7 @@ def run_actors(recipe: str | None, address: str, path: Path | None, overrides: t
         None,
         _wait,
         address,
-        partial(_actor, run, address, f"@{tag}", config.bus),
+        partial(_actor, run, config, address, f"@{tag}"),
     )
     _say("actors: stopped")
 
@@ -110,18 +114,19 @@ def _counts(config: Config) -> dict[Role, int]:
     }
 
 
-def _replay(run: RunDir) -> Launch:
-    return _launch(run, "replay", "replay", run.replay_address, bind=run.replay_address)
+def _replay(run: RunDir, config: Config) -> Launch:
+    return _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
 
 
-def _learner(run: RunDir, bus: Bus) -> Launch:
-    return _launch(run, "learner", "learner", run.replay_address, _free_port(bus) or run.socket("learner"))
+def _learner(run: RunDir, config: Config) -> Launch:
+    bind = _free_port(config.bus) or run.socket("learner")
+    return _launch(run, config, "learner", "learner", run.replay_address, bind)
 
 
-def _actor(run: RunDir, address: str, tag: str, bus: Bus, role: Role, index: int) -> Launch:
+def _actor(run: RunDir, config: Config, address: str, tag: str, role: Role, index: int) -> Launch:
     name = f"{role}-{index}"
-    bind = _free_port(bus) or run.socket(name) if role in SERVERS else None
-    return _launch(run, name + tag, role, address, bind, index)
+    bind = _free_port(config.bus) or run.socket(name) if role in SERVERS else None
+    return _launch(run, config, name + tag, role, address, bind, index)
 
 
 def _free_port(bus: Bus) -> str:
@@ -129,8 +134,11 @@ def _free_port(bus: Bus) -> str:
     return bus.bind and f"{bus.bind.rpartition(':')[0]}:*"
 
 
-def _launch(run: RunDir, name: str, role: Role, address: str, bind: str | None = None, index: int = 0) -> Launch:
-    return Launch(name, role, str(run.config_path), str(run.path), address, bind, index)
+def _launch(
+    run: RunDir, config: Config, name: str, role: Role, address: str, bind: str | None, index: int = 0
+) -> Launch:
+    gpus = share(config, role, index)
+    return Launch(name, role, str(run.config_path), str(run.path), address, bind, index, gpus)
 
 
 async def _supervise(

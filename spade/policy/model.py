@@ -41,6 +41,17 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
+def require_gpus(setting: str, gpus: tuple[int, ...] | None) -> None:
+    """Raises ConfigError where `gpus`, this process's share (`spade.gpus`) of `setting`, are none or not all here."""
+    if gpus == ():
+        raise ConfigError(f"{setting}: all that it names are taken; name more there, or start fewer")
+    if gpus and (seen := torch.cuda.device_count()) < len(gpus):
+        raise ConfigError(
+            f"{setting}: of {list(gpus)} torch sees {seen} here; indices count from 0 among the GPUs of this machine, "
+            "or among those of CUDA_VISIBLE_DEVICES where that is set (`spade doctor` lists them)"
+        )
+
+
 def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None = None) -> PreTrainedModel:
     """The causal language model of `folder` in evaluation mode; with `digest`, its parameters are checked first.
 

@@ -12,6 +12,7 @@ import trio
 
 from spade.config import Config
 from spade.errors import BusError, ConfigError
+from spade.gpus import VISIBLE
 from spade.process import RETIRE, Launch, main
 
 
@@ -91,10 +92,16 @@ async def brood(launch: Launch, config: Config, ready: Callable[[], None]) -> No
     await trio.sleep_forever()
 
 
+async def shown(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Say which GPUs are shown to it."""
+    note(launch, f"sees {os.environ.get(VISIBLE)}")
+    await steady(launch, config, ready)
+
+
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Do as the launch says."""
     note(launch, f"started {os.getpid()}")
-    bodies = (steady, stubborn, unwilling, blocked, mute, crash, misled, lonely, brood)
+    bodies = (steady, stubborn, unwilling, blocked, mute, crash, misled, lonely, brood, shown)
     await {body.__name__: body for body in bodies}[launch.bind or ""](launch, config, ready)
 
 

@@ -38,8 +38,11 @@ def config_show(
 def config_check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
     """Check a config and say what is wrong with it."""
     from spade.config import digest, load
+    from spade.gpus import placement
 
-    typer.echo(f"{config}: fine, meaning {digest(load(config, tuple(set_ or ())))[:12]}")
+    loaded = load(config, tuple(set_ or ()))
+    gpus = placement(loaded)
+    typer.echo(f"{config}: fine, meaning {digest(loaded)[:12]}{gpus and f'; GPUs: {gpus}'}")
 
 
 @env.command("ls")

@@ -1,0 +1,42 @@
+"""Which GPUs a process gets: the lists of the config, told to it by CUDA_VISIBLE_DEVICES before it starts.
+
+Indices count within what the process that starts it sees, so that a scheduler's own CUDA_VISIBLE_DEVICES is shared out
+and not left.
+"""
+
+from collections.abc import Mapping
+
+from spade.config import Config
+from spade.protocol import Role
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def share(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
+    """The GPUs of the `index`-th of a role: () where its list has none left, None where no list says which."""
+    engine, learner = config.engine, config.learner
+    if role == "engine" and engine.gpus:
+        first = index * engine.tensor_parallel
+        return engine.gpus[first : first + engine.tensor_parallel]
+    if role == "learner" and learner.gpus:
+        return learner.gpus[: learner.processes]
+    return None
+
+
+def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[str, str]:
+    """`outer` as it is for None, else showing these GPUs alone; an index beyond those of `outer` is left out."""
+    if gpus is None:
+        return dict(outer)
+    if VISIBLE in outer:
+        names = [name.strip() for name in outer[VISIBLE].split(",")]
+        shown = [names[gpu] for gpu in gpus if gpu < len(names)]
+    else:
+        shown = [str(gpu) for gpu in gpus]
+    return {**outer, VISIBLE: ",".join(shown)}
+
+
+def placement(config: Config) -> str:
+    """Who gets which GPUs, in a line; "" where no list says so."""
+    shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines)]
+    shares.append(("learner", share(config, "learner")))
+    return "; ".join(f"{name} {', '.join(map(str, gpus))}" for name, gpus in shares if gpus)

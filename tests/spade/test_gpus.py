@@ -1,0 +1,124 @@
+"""Who is shown which GPUs: the sharing out, and what processes find in their environment."""
+
+import msgspec
+import pytest
+import trio
+
+from spade import config
+from spade.app import up
+from spade.app.elastic import Actors
+from spade.app.rundir import RunDir
+from spade.errors import ConfigError, RunError
+from spade.gpus import VISIBLE, environment, placement, share
+from spade.policy.model import require_gpus
+from spade.process import Launch
+from spade.supervise import supervise
+
+NONE_SUCH = 1_000
+ROLES = dict.fromkeys(("engine", "learner", "agent"), "tests.spade.roles")
+SETTINGS = config.Supervise(ready_s=60.0, drain_s=3.0)
+
+
+def load(*overrides):
+    return config.load("nano", ("engine.kind=vllm", "learner.backend=deepspeed", *overrides))
+
+
+def test_engines_take_their_list_in_turn_and_the_learner_its_own():
+    whole = load(
+        "engine.gpus=[0, 1, 6, 3]", "engine.tensor_parallel=2", "actors.engines=2",
+        "learner.gpus=[5, 4, 7]", "learner.processes=2",
+    )  # fmt: skip
+    assert [share(whole, "engine", index) for index in range(3)] == [(0, 1), (6, 3), ()]
+    assert (share(whole, "learner"), share(whole, "agent", 1)) == ((5, 4), None)
+    assert placement(whole) == "engine-0 0, 1; engine-1 6, 3; learner 5, 4"
+
+
+def test_without_lists_everyone_sees_what_its_supervisor_sees():
+    plain = load()
+    assert share(plain, "engine", 7) is share(plain, "learner") is None
+    assert placement(plain) == ""
+    assert environment(None, {VISIBLE: "3", "HOME": "/"}) == {VISIBLE: "3", "HOME": "/"}
+
+
+@pytest.mark.parametrize(
+    ("outer", "shown"),
+    [
+        ({}, "2,0"),
+        ({VISIBLE: "4,5,6"}, "6,4"),
+        ({VISIBLE: "GPU-aa, GPU-bb, GPU-cc"}, "GPU-cc,GPU-aa"),
+        ({VISIBLE: "7"}, "7"),  # the process finds one of two, and says so
+        ({VISIBLE: ""}, ""),
+    ],
+)
+def test_indices_count_within_what_a_scheduler_gave(outer, shown):
+    assert environment((2, 0), {"HOME": "/", **outer}) == {"HOME": "/", VISIBLE: shown}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (("engine.gpus=[-1]",), "engine.gpus: indices count from 0"),
+        (("learner.gpus=[0]", "learner.device=cpu"), "learner.gpus: learner.device = 'cpu' does not heed them"),
+        (("engine.gpus=[0]", "engine.device=cuda:1"), "engine.gpus: engine.device = 'cuda:1' does not heed them"),
+        (("engine.gpus=[0, 1, 2]", "engine.tensor_parallel=2"), "3 cannot be shared by engine.tensor_parallel = 2"),
+        (("engine.gpus=[0, 1]", "actors.engines=3"), "engine.gpus: 2 are too few for actors.engines = 3"),
+        (("engine.gpus=[0, 0]", "engine.tensor_parallel=2"), r"engine.gpus: \[0, 0\] name a GPU twice"),
+        (("learner.gpus=[3, 3]",), r"learner.gpus: \[3, 3\] name a GPU twice"),
+        (("learner.gpus=[3]", "learner.processes=2"), "learner.gpus: 1 are too few for learner.processes = 2"),
+        (("engine.gpus=[0, 1]", "learner.gpus=[1, 2]"), r"engine.gpus, learner.gpus: both name \[1\]"),
+    ],
+)
+def test_lists_that_cannot_be_shared_out_are_refused(overrides, says):
+    with pytest.raises(ConfigError, match=says):
+        load(*overrides)
+
+
+def test_engines_share_a_gpu_that_is_named_twice():
+    shared = load("engine.gpus=[2, 2]", "actors.engines=2")
+    assert [share(shared, "engine", index) for index in range(2)] == [(2,), (2,)]
+
+
+def test_gpus_are_no_part_of_what_hosts_must_agree_on():
+    assert config.digest(load("engine.gpus=[0]", "learner.gpus=[1]")) == config.digest(load())
+
+
+async def test_processes_are_shown_their_own_gpus_and_scaled_ones_the_next(tmp_path, monkeypatch):
+    monkeypatch.setenv(VISIBLE, "8,9,10,11,12")
+    settings = load("engine.gpus=[0, 1, 2]", "learner.gpus=[3, 4]", "learner.processes=2")
+    run = RunDir(tmp_path / "run")
+    run.create(settings)
+
+    def telling(launch):
+        return msgspec.structs.replace(launch, bind="shown")
+
+    async with supervise(SETTINGS, run.logs, ROLES) as supervisor, trio.open_nursery() as nursery:
+        actors = Actors(supervisor, lambda *one: telling(up._actor(run, settings, "", "", *one)), 10.0, nursery)
+        actors.begin({"engine": 1, "agent": 1})
+        await supervisor.add(telling(up._learner(run, settings)))
+        actors.scale({"engine": 3})
+        with trio.fail_after(60):
+            while [one.state for one in supervisor.processes()] != ["ready"] * 5:  # noqa: ASYNC110
+                await trio.sleep(0.02)
+        nursery.cancel_scope.cancel()
+    diary = (run.path / "diary").read_text().splitlines()
+    assert {line for line in diary if " sees " in line} == {
+        "engine-0 sees 8", "engine-1 sees 9", "engine-2 sees 10", "learner sees 11,12", "agent-0 sees 8,9,10,11,12",
+    }  # fmt: skip
+
+
+def test_an_engine_without_a_gpu_left_says_so():
+    with pytest.raises(ConfigError, match=r"engine\.gpus: all that it names are taken"):
+        require_gpus("engine.gpus", ())
+    require_gpus("engine.gpus", None)
+
+
+@pytest.mark.parametrize("role", ["engine", "learner"])
+async def test_a_gpu_that_is_not_there_is_one_line_at_the_start(tmp_path, role):
+    run = RunDir(tmp_path / "run")
+    run.create(load())
+    orders = ("ipc:///nowhere", "ipc:///nowhere", 0, (NONE_SUCH,))
+    launch = Launch("one", role, str(run.config_path), str(run.path), *orders)
+    with pytest.raises(RunError, match=rf"^one: {role}.gpus: of \[1000\] torch sees 0 here[^\n]*$"):
+        async with supervise(SETTINGS, run.logs) as supervisor:
+            await supervisor.add(launch)
+    assert "Traceback" not in (run.logs / "one.log").read_text()
