@@ -14,9 +14,9 @@ from spade.policy.model import load
 CPU = torch.device("cpu")
 
 
-def policy(config: Config, device: torch.device) -> Any:
-    """The model of model.path in float32; what is to be trained of it requires a gradient."""
-    model: Any = load(resolve(config.model.path), dtype="float32", device=device).requires_grad_(True)
+def policy(config: Config, device: torch.device, dtype: str = "float32") -> Any:
+    """The model of model.path; what is to be trained of it requires a gradient."""
+    model: Any = load(resolve(config.model.path), dtype=dtype, device=device).requires_grad_(True)
     if config.learner.lora_rank:
         lora.adapt(model, config.learner)
     return model

@@ -26,6 +26,7 @@ from spade.tokens import end_ids
 
 _WORKER = "actors.engines.vllm_worker.Follower"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
+_ANY = 0.01  # engine.kv_bytes is what counts; by its default vLLM refuses a GPU on which the learner has its share
 _PARTING_S = 1.0  # its processes hold nothing that matters
 
 
@@ -138,6 +139,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         max_num_seqs=settings.rows,
         tensor_parallel_size=settings.tensor_parallel,
         kv_cache_memory_bytes=min(settings.kv_bytes, _most_bytes(Path(weights.path), settings, dtype)),
+        gpu_memory_utilization=_ANY,
         enforce_eager=not gpu,
         enable_prefix_caching=True,
         # A CPU's random generators cannot be set back, which vLLM does after each piece of a prompt: it dies of it.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from learner.backends.engine import prepare
+from learner.backends.engine import dtype, prepare
 from learner.backends.ranks import Done, Gather, Go, Halt, Load, Ranks, Train
 from learner.backends.zero import Shard
 from learner.policy import CPU, Whole, policy, reference
@@ -30,7 +30,7 @@ class DeepSpeedBackend:
         self._whole: Whole | None = None
         self._ranks = Ranks(config, config.learner.processes, RANK_MODULE)
         try:
-            self._trained, held_to = policy(config, CPU), reference(config, CPU)
+            self._trained, held_to = policy(config, CPU, dtype(config)), reference(config, CPU)
             self._ranks.hear(config.supervise.ready_s)
             with self._ranks.needed():
                 self._shard = Shard(self._trained, held_to, config, 0, self._ranks.meeting)

@@ -45,6 +45,11 @@ def device_of(rank: int, config: Config) -> torch.device:
     return torch.device("cuda", rank)
 
 
+def dtype(config: Config) -> str:
+    """Of the parameters that a forward pass reads. In bfloat16 the sharding stages keep what AdamW moves apart."""
+    return "bfloat16" if config.model.dtype == "bfloat16" and config.learner.zero_stage > 0 else "float32"
+
+
 def join(scorer: Module, optimizer: Optimizer, config: Config, rank: int, meeting: str) -> Any:
     """Meet the other ranks at the file `meeting`, and give model and optimiser to DeepSpeed: its engine."""
     import deepspeed
@@ -68,7 +73,7 @@ def join(scorer: Module, optimizer: Optimizer, config: Config, rank: int, meetin
 def settings(config: Config) -> dict[str, Any]:
     """DeepSpeed's own settings. Batches are ours: it is told of each micro-batch whether it is the last."""
     learner = config.learner
-    stage, low = learner.zero_stage, config.model.dtype == "bfloat16" and learner.zero_stage > 0
+    stage, low = learner.zero_stage, dtype(config) == "bfloat16"
     zero: dict[str, Any] = {"stage": stage}
     if learner.offload != "none":
         zero["offload_optimizer"] = {"device": "cpu"}
@@ -79,5 +84,7 @@ def settings(config: Config) -> dict[str, Any]:
         "gradient_clipping": learner.max_grad_norm if stage else 0.0,
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
+        # Of micro-batches; by default in bfloat16, which forgets small ones. At stage 1 another optimiser would come with it.
+        "data_types": {"grad_accum_dtype": "fp32" if low and stage > 1 else None},
         "bf16": {"enabled": low, "check_grad_overflow": low},
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from learner.backends.engine import prepare
+from learner.backends.engine import dtype, prepare
 from learner.backends.ranks import Done, Failed, Gather, Halt, Here, Load, Orderly, Orders, Train
 from learner.backends.zero import Shard
 from learner.policy import CPU, policy, reference
@@ -52,7 +52,7 @@ def _obey(learner: Orderly, orders: Orders) -> None:
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
     prepare(orders.rank, config)
-    model, held_to = policy(config, CPU), reference(config, CPU)
+    model, held_to = policy(config, CPU, dtype(config)), reference(config, CPU)
     learner.answer(Here())
     shard = Shard(model, held_to, config, orders.rank, orders.meeting)
 

@@ -46,7 +46,7 @@ class Shard:
     """Rank `rank` of learner.processes. Every method but `step` is called by all ranks at once."""
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int, meeting: str) -> None:
-        """`model` on the CPU, float32. `meeting`: a file that no other backend uses. Raises ConfigError."""
+        """`model` on the CPU, of `engine.dtype`. `meeting`: a file that no other backend uses. Raises ConfigError."""
         learner = config.learner
         prepare_model(model, learner.activation_checkpointing)
         if reference is not None:

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from spade import config
 from spade.app.environments import visible
 from spade.app.options import seconds
 from spade.errors import ConfigError
@@ -78,6 +79,20 @@ def test_config_ls_names_every_recipe():
     listed = spade("config", "ls").stdout
     for recipe in ("nano", "games-4b", "games-8b", "games-30b"):
         assert recipe in listed
+
+
+def test_config_check_says_who_gets_which_gpus():
+    said = spade("config", "check", "games-30b").stdout
+    assert said.endswith("; GPUs: engine-0 0, 1; engine-1 2, 3; learner 4, 5, 6, 7\n")
+
+
+def test_actors_of_another_host_may_have_the_gpus_of_the_recipes_learner(tmp_path):
+    overrides = ("engine.gpus=[0,1,2,3,4,5,6,7]", "bus.call_deadline_s=0.1")
+    words = ("actors", "up", "games-4b", "--connect", "ipc://nowhere", "--engines", "8", "--run", "run")
+    done = spade(*words, *(word for one in overrides for word in ("--set", one)), cwd=tmp_path)
+    assert "ipc://nowhere: no answer" in done.stderr
+    joined = config.load(str(tmp_path / "run" / "config.toml"))
+    assert (joined.engine.gpus, joined.learner.gpus) == (tuple(range(8)), ())
 
 
 def test_keys_are_made_once_and_listed(tmp_path):

@@ -2,11 +2,13 @@
 
 import math
 
+import msgspec
 import pytest
 import torch
 
 from spade.checkpoints import NANO
 from spade.policy.model import load
+from spade.protocol import Batch
 from tests.deepspeed.backends import STEPS, alone, deepspeed, difference, life, opened, tensors, train
 from tests.learner.test_torch_backend import spoiled
 
@@ -75,6 +77,23 @@ def test_bfloat16_keeps_its_parameters_in_float32(policy, checkpoint_folder, tmp
         moved = (found[f"parameter.{name}"] - begun).abs()
         assert moved.mean() > 0, name
         assert moved.max() < 1e-4, name
+
+
+def norms(folder, settings, batches):
+    """Of the gradients of steps that leave the parameters as they are."""
+    with opened(folder, *settings, "learner.lr=1e-12") as backend:
+        return [backend.train(Batch(step, 1, groups)).grad_norm for step, groups in enumerate(batches, 1)]
+
+
+@pytest.mark.parametrize(("stage", "offload"), [(2, "none"), (3, "optimizer")])
+def test_gradients_of_many_micro_batches_add_up(policy, checkpoint_folder, stage, offload):
+    """Of 400 equal ones bfloat16 would forget each beyond some 256."""
+    design = policy.groups(1)[3]
+    designs = tuple(msgspec.structs.replace(design, id=f"design-{index}") for index in range(400))
+    each = f"learner.microbatch_tokens={design.trajectories[0].tokens}"
+    ours = deepspeed(stage, 1, f"learner.offload={offload}", each, "model.dtype=bfloat16")
+    one, many = alone(norms, checkpoint_folder, ours, (designs[:1], designs))
+    assert many == pytest.approx(one, rel=0.01)
 
 
 def not_finite(folder, settings, policy, out):
