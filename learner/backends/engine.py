@@ -84,7 +84,7 @@ def settings(config: Config) -> dict[str, Any]:
         "gradient_clipping": learner.max_grad_norm if stage else 0.0,
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
-        # Of micro-batches; by default in bfloat16, which forgets small ones. At stage 1 another optimiser would come with it.
+        # Of micro-batches: bfloat16, the default, forgets small ones. At stage 1 it would bring another optimiser.
         "data_types": {"grad_accum_dtype": "fp32" if low and stage > 1 else None},
         "bf16": {"enabled": low, "check_grad_overflow": low},
     }
