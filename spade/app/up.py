@@ -44,7 +44,8 @@ def run_everything(
         _say(f"self-play in {run.path}")
     trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body, None, actors)
     _say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
-    if measured := evaluated(trio.run(read_status, run)):
+    # Where the replay service had to be killed it may have left none.
+    if run.status_path.exists() and (measured := evaluated(trio.run(read_status, run))):
         _say(measured)
     if config.model.path == "nano":
         _say(f"`spade nano report {_short(run.path)}` measures what it has learnt, on programs it never saw")
