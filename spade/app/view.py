@@ -96,10 +96,11 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
 
 
 def _held_out(status: Status, width: int) -> str:
-    """The newest evaluation and the first, as wide as there is room for."""
+    """The newest evaluation and the first, with as many words as there is room for."""
     first, newest = status.evaluations[0], status.evaluations[-1]
-    name = "held-out win rate" if width >= _SMALL_WIDTH // 2 else "held-out"
-    return f"{name} {newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
+    told = f"{newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
+    words = f"held-out win rate {told}"
+    return words if len(words) <= width - 4 else f"held-out {told}"
 
 
 def _numbers(status: Status, width: int) -> Panel:
