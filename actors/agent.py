@@ -11,12 +11,11 @@ from functools import partial
 
 import trio
 
-from actors.episode import Episode
+from actors.episode import attempt
 from actors.leasing import keep_busy
 from actors.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
-from spade.errors import BusError
 from spade.process import Launch, main
 from spade.protocol import EndedPlay, PlayLease, Program
 
@@ -90,7 +89,7 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            ended = await self._attempt(lease)
+            ended = await attempt(self._session, lease, partial(self._programs.get, lease.environment))
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease, "the agent leaves"))
             raise
@@ -105,18 +104,6 @@ class Agent:
             self._gauges["plays_released"] += 1
             # The slot rests a beat, so that services in trouble are not hammered with the same play.
             await trio.sleep(self._config.bus.heartbeat_s)
-
-    async def _attempt(self, lease: PlayLease) -> EndedPlay | str:
-        """How the play ended, or why it has to be played again."""
-        within_s = self._config.play.lease_s
-        with trio.move_on_after(within_s):
-            try:
-                program = await self._programs.get(lease.environment)
-                with self._session.runners.hold() as runner:
-                    return await Episode(self._session, lease, runner, program).play()
-            except BusError as error:
-                return str(error)
-        return f"not over within play.lease_s = {within_s:g} s"
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:

@@ -1,6 +1,7 @@
 """One episode from its first observation to its end: the conversation, its tokens and its rewards."""
 
 import logging
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -25,6 +26,19 @@ from spade.protocol import (
 from spade.seeds import derive
 
 log = logging.getLogger(__name__)
+
+
+async def attempt(session: Session, lease: PlayLease, find: Callable[[], Awaitable[Program]]) -> EndedPlay | str:
+    """How a play of the program that `find` brings ended, or why it has to be played again: our own services failed."""
+    within_s = session.config.play.lease_s
+    with trio.move_on_after(within_s):
+        try:
+            program = await find()
+            with session.runners.hold() as runner:
+                return await Episode(session, lease, runner, program).play()
+        except BusError as error:
+            return str(error)
+    return f"not over within play.lease_s = {within_s:g} s"
 
 
 class Episode:

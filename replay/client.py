@@ -12,6 +12,8 @@ from spade.protocol import (
     Designs,
     Done,
     EndedPlay,
+    Evaluated,
+    Evaluation,
     GetProgram,
     GetStatus,
     LeaseDesigns,
@@ -98,6 +100,10 @@ class ReplayClient:
     async def checkpointed(self, step: int) -> None:
         """A checkpoint of `step` is durable."""
         await self._call(Checkpointed(step), Done)
+
+    async def evaluated(self, evaluation: Evaluation) -> None:
+        """Hand in an evaluation."""
+        await self._call(Evaluated(evaluation), Done)
 
     async def report_processes(
         self, supervisor: str, processes: tuple[Process, ...], wanted: dict[Role, int] | None = None

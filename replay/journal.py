@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from replay.status import metrics_row
-from spade.protocol import Status
+from spade.protocol import Evaluation, Status
 
 
 class Journal:
@@ -26,6 +26,10 @@ class Journal:
         """One learner step; `processes` are the gauges each process sent with its last heartbeat, by its name."""
         self._row({"kind": "step", **metrics_row(status), "process_gauges": processes})
         self.status(status)
+
+    def evaluation(self, evaluation: Evaluation, elapsed_s: float) -> None:
+        """One evaluation."""
+        self._row({"kind": "evaluation", "elapsed_s": elapsed_s, **msgspec.structs.asdict(evaluation)})
 
     def status(self, status: Status) -> None:
         """The status as `spade status` shows it of a run that is down; replaced whole or not at all."""

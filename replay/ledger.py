@@ -17,6 +17,8 @@ from spade.protocol import (
     Designs,
     Done,
     EndedPlay,
+    Evaluated,
+    Evaluation,
     LeaseDesigns,
     LeasePlays,
     Plays,
@@ -80,6 +82,11 @@ class Ledger:
                 self._release_design(id, lease)
             case Publish():
                 return Published(training.publish(state, request))
+            case Evaluated(evaluation=evaluation):
+                if why := self._impossible(evaluation):
+                    raise RefusalError(f"the evaluation of step {evaluation.step}: {why}")
+                if state.history.add_evaluation(evaluation):
+                    state.touch("meta", "history", state.history)
             case Checkpointed(step=step):
                 training.checkpointed(state, step)
             case _:
@@ -156,6 +163,14 @@ class Ledger:
         known = work is not None and 1 <= request.lease <= work.lease  # else it is not ours, and not kept either
         key = f"{name}/{request.lease}" if known else None
         return receipts.quarantine(self.state, key, request.trajectory, holder, now)
+
+    def _impossible(self, evaluation: Evaluation) -> str:
+        """What a broken or hostile sender got wrong; "" where it makes sense."""
+        if evaluation.step > self.state.published_step:
+            return "nothing was published after that step"
+        if not 1 <= evaluation.oldest <= evaluation.newest <= self.state.version:
+            return f"versions {evaluation.oldest} to {evaluation.newest} were never published"
+        return "" if math.isfinite(evaluation.seconds) else "its seconds must be finite"
 
     def _release_play(self, id: str, lease: int) -> None:
         play = self.state.plays.get(id)

@@ -81,6 +81,7 @@ class Service:
         self._watch = Watch(self._base_s, config.replay.stall_s)
         self._retention = Retention(opened.state, store)
         self._weights = self._newest()
+        self._evaluated = opened.state.history.evaluations[-1:]
         self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
 
     def now(self) -> float:
@@ -159,6 +160,9 @@ class Service:
         if newest != self._weights:
             self._weights = newest
             await self._announce(server)
+        if (evaluated := state.history.evaluations[-1:]) != self._evaluated:
+            self._evaluated = evaluated
+            self._journal.evaluation(evaluated[0], now)
         for incoming, response in replies:
             await self._reply(server, incoming, response)
 

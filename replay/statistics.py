@@ -6,6 +6,7 @@ import msgspec
 
 from replay.reward import clustered_mean, mean_and_error
 from spade.config import Replay
+from spade.protocol import Evaluation
 
 CANDIDATES = 100
 HISTORY = 240
@@ -114,10 +115,14 @@ def _mean(values: list[float] | list[int]) -> float | None:
 
 
 class History(msgspec.Struct, array_like=True):
-    """One point a learner step, the newest last: regret with its error, and the win rates unhinted and hinted."""
+    """One point a learner step, the newest last: regret with its error, and the win rates unhinted and hinted.
+
+    Of the evaluations the first is kept as well as the newest: it is what the others are compared with.
+    """
 
     regret: list[tuple[float, float]] = []
     win_rates: list[tuple[float, float]] = []
+    evaluations: list[Evaluation] = []
 
     def add(self, statistics: Statistics) -> None:
         """Take a point; where nothing is measured yet there is none."""
@@ -129,6 +134,14 @@ class History(msgspec.Struct, array_like=True):
         if unhinted is not None and hinted is not None:
             self.win_rates.append((unhinted, hinted))
             del self.win_rates[:-HISTORY]
+
+    def add_evaluation(self, evaluation: Evaluation) -> bool:
+        """Take an evaluation; False where it is the last one, handed in again because the answer was lost."""
+        if self.evaluations[-1:] == [evaluation]:
+            return False
+        self.evaluations.append(evaluation)
+        del self.evaluations[1 : 1 - HISTORY]
+        return True
 
 
 class Meter:

@@ -7,7 +7,7 @@ from replay.ledger import Ledger
 from replay.state import State
 from spade.protocol import Process, Role, Status, Wait
 
-NOT_IN_ROWS = ("step_metrics", "processes", "regret_history", "win_rate_history", "wanted", "waits")
+NOT_IN_ROWS = ("step_metrics", "processes", "regret_history", "win_rate_history", "wanted", "waits", "evaluations")
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -80,6 +80,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         broadcast_s=seen.broadcast_s,
         regret_history=tuple(state.history.regret),
         win_rate_history=tuple(state.history.win_rates),
+        evaluations=tuple(state.history.evaluations),
     )
 
 

@@ -173,6 +173,20 @@ class Actors(Section, frozen=True):
     agents_max: int = 8
 
 
+class Evaluation(Section, frozen=True):
+    """The policy measured on the same programs again and again, unhinted; nothing of it is trained on.
+
+    `programs` is a folder of environment programs (*.py), "builtin" (nano's held-out ones) or "" for no evaluation.
+    One is `plays` episodes, `in_flight` at once, on the same instance and sampling seeds each time; the next is of a
+    policy at least `every_steps` learner steps later.
+    """
+
+    programs: str = ""
+    plays: int = 256
+    in_flight: int = 8
+    every_steps: int = 10
+
+
 class Engine(Section, frozen=True):
     """`rows` sequences at once, each of at most play.context_tokens or the designer's prompt and answer.
 
@@ -289,6 +303,7 @@ class Config(Section, frozen=True):
     loss: Loss = Loss()
     learner: Learner = Learner()
     actors: Actors = Actors()
+    evaluation: Evaluation = Evaluation()
     engine: Engine = Engine()
     endpoint: Endpoint = Endpoint()
     sandbox: Sandbox = Sandbox()

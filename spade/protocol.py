@@ -12,7 +12,7 @@ from msgspec import Meta
 PROTOCOL_VERSION = 2
 
 Role = Literal[
-    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "observer", "supervisor"
+    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "evaluator", "observer", "supervisor"
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
@@ -25,6 +25,7 @@ _T = TypeVar("_T")
 Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
 Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
 Name = Annotated[str, Meta(max_length=MOST_NAME)]
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -214,6 +215,25 @@ class StepMetrics(Wire, frozen=True):
     lr: float = 0.0
     tokens_by_lag: Many[int] = ()
     mismatch_by_lag: Many[float] = ()
+
+
+class Evaluation(Wire, frozen=True):
+    """How the policy played the fixed set of `config.Evaluation`, without a hint.
+
+    step      learner step of the policy it began with; oldest, newest: the policy versions that sampled its tokens
+    plays     that ended, those that a fault of their program voided (`voids`) not among them
+    win_rate  share of the plays that were won, and its standard error over plays
+    seconds   that it took
+    """
+
+    step: Count
+    oldest: Count
+    newest: Count
+    plays: Annotated[int, Meta(ge=1)]
+    voids: Count
+    win_rate: Annotated[float, Meta(ge=0, le=1)]
+    error: Annotated[float, Meta(ge=0, le=1)]
+    seconds: float
 
 
 # ---------------------------------------------------------------- session
@@ -581,6 +601,15 @@ class Checkpointed(Wire, frozen=True):
     step: int
 
 
+# ---------------------------------------------------------------- replay: evaluator
+
+
+class Evaluated(Wire, frozen=True):
+    """An evaluation is over. The one that was handed in last is not taken twice. Reply: Done, or Refused."""
+
+    evaluation: Evaluation
+
+
 # ---------------------------------------------------------------- replay: observers
 
 
@@ -658,6 +687,7 @@ class Status(Wire, frozen=True):
     quarantined: int = 0
     newest_quarantined: str = ""
     broadcast_s: float | None = None
+    evaluations: tuple[Evaluation, ...] = ()
 
 
 Request = (
@@ -667,6 +697,7 @@ Request = (
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
     | LeasePlays | GetProgram | SubmitPlays | ReleasePlay
     | TakeBatch | Publish | Checkpointed
+    | Evaluated
     | ReportProcesses | Orders | GetStatus
 )  # fmt: skip
 

@@ -28,6 +28,7 @@ MODULES: Mapping[Role, str] = {
     "learner": "learner.train",
     "designer": "actors.designer",
     "agent": "actors.agent",
+    "evaluator": "actors.evaluator",
 }
 RETIRING: frozenset[Role] = frozenset({"designer", "agent"})  # these finish what they have in hand
 _FIRST_TRIES = 3  # what was never ready is not worth the whole budget

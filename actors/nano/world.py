@@ -54,6 +54,12 @@ def draw(rng: random.Random, document: Document, skill: str, *, unseen: bool = F
     return make(rng, document, skill, family, draw_knobs(rng, family, unseen))
 
 
+def unseen(seed: int, documents: Sequence[Document], count: int) -> list[Environment]:
+    """Environments from the held-out side of the partition, as many for each skill; fewer are the first of more."""
+    rng = random.Random(derive(b"", "nano report: held-out", seed))
+    return [draw(rng, rng.choice(documents), SKILLS[index % len(SKILLS)], unseen=True) for index in range(count)]
+
+
 def draw_knobs(rng: random.Random, family: Family, unseen: bool) -> Knobs:
     """Parameters from the wanted side of the partition."""
     while held_out(family, knobs := family.knobs(rng)) != unseen:

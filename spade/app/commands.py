@@ -17,13 +17,15 @@ PICTURE = (100, 30)  # columns and lines of a drawn view
 
 def print_status(path: Path, as_json: bool) -> None:
     """`spade status`."""
-    from spade.app.observe import plain, read_status, sentence
+    from spade.app.observe import evaluated, plain, read_status, sentence
 
     status = trio.run(read_status, RunDir(path))
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(plain(status)), indent=2).decode())
         return
     print(sentence(status))
+    if measured := evaluated(status):
+        print(measured)
     # Names of actors that joined carry their host.
     width = max((len(process.name) for process in status.processes), default=0)
     for process in status.processes:

@@ -125,12 +125,22 @@ def sentence(status: Status) -> str:
 
     regret = show(status.regret) + ("" if status.regret_error is None else f" ± {status.regret_error:.2f}")
 
+    held_out = "".join(f"held-out {one.win_rate:.2f} " for one in status.evaluations[-1:])
     return (
         f"{minutes:02d}:{seconds:02d} step {status.learner_step} policy v{status.policy_version} "
-        f"plays {status.plays} ({status.plays_per_s:.1f}/s) win rate {show(status.win_rate_unhinted)} unhinted "
-        f"{show(status.win_rate_hinted)} hinted regret {regret} "
+        f"plays {status.plays} ({status.plays_per_s:.1f}/s) win rate {held_out}"
+        f"{show(status.win_rate_unhinted)} unhinted {show(status.win_rate_hinted)} hinted regret {regret} "
         f"learnable {show(status.learnable_share)} valid {show(status.validity)}"
     )
+
+
+def evaluated(status: Status) -> str:
+    """The first evaluation and the newest in one line; "" where there is none."""
+    told = [
+        f"{one.win_rate:.2f} ± {one.error:.2f} after step {one.step}"
+        for one in dict.fromkeys((*status.evaluations[:1], *status.evaluations[-1:]))
+    ]
+    return f"held-out win rate {' -> '.join(told)}" if told else ""
 
 
 def interactive() -> bool:

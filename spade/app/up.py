@@ -14,7 +14,7 @@ import trio
 from replay.client import ReplayClient
 from spade.app.autoscale import autoscale
 from spade.app.elastic import Actors, longest_lease_s
-from spade.app.observe import ANSWER_S, follow, interactive, narrate
+from spade.app.observe import ANSWER_S, evaluated, follow, interactive, narrate, read_status
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config, digest, load
 from spade.errors import BusError, ConfigError
@@ -36,6 +36,8 @@ def run_everything(
     """`spade up`."""
     run, config = _open(recipe, path, overrides)
     launches = [_replay(run, config), _learner(run, config)]
+    if config.evaluation.programs:
+        launches.append(_launch(run, config, "evaluator", "evaluator", run.replay_address))
     actors = partial(_actor, run, config, run.replay_address, "")
     narrated = headless or not interactive()
     body: Body = partial(narrate, say=_say) if narrated else partial(follow, note="Ctrl-C drains and stops")
@@ -43,6 +45,9 @@ def run_everything(
         _say(f"self-play in {run.path}")
     trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body, None, actors)
     _say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
+    # Where the replay service had to be killed it may have left none.
+    if run.status_path.exists() and (measured := evaluated(trio.run(read_status, run))):
+        _say(measured)
     if config.model.path == "nano":
         _say(f"`spade nano report {_short(run.path)}` measures what it has learnt, on programs it never saw")
 
@@ -135,7 +140,7 @@ def _free_port(bus: Bus) -> str:
 
 
 def _launch(
-    run: RunDir, config: Config, name: str, role: Role, address: str, bind: str | None, index: int = 0
+    run: RunDir, config: Config, name: str, role: Role, address: str, bind: str | None = None, index: int = 0
 ) -> Launch:
     gpus = share(config, role, index)
     return Launch(name, role, str(run.config_path), str(run.path), address, bind, index, gpus)

@@ -10,7 +10,7 @@ from spade.app.chart import bar, chart
 from spade.protocol import Process, Status
 from spade.waits import ends, picture
 
-REGRET, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "cyan", "green", "yellow", "blue"
+REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
 _STATES = {
     "ready": "green",
     "starting": "yellow",
@@ -26,7 +26,7 @@ _HEADER, _FOOTER, _NUMBERS, _CHARTS = 1, 1, 5, 6  # lines; the charts have what 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
     """The whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
     room = height - _HEADER - _FOOTER
-    processes_height = min(len(status.processes) + 3, max(height // 3, 9))
+    processes_height = min(len(status.processes) + 3, max(height // 3, 10))
     panels = [
         (_NUMBERS, _numbers(status, width)),
         (processes_height, _processes(status.processes, processes_height - 3, width)),
@@ -76,20 +76,31 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
         ("learnable", status.learnable_share, LEARNABLE),
         ("valid", status.validity, VALID),
     ]
+    # Who sees it stand still, or fall, should know that the programs are not the same ones.
+    title, below, curve = "win rate and learnable share", "unhinted, on the newest programs", UNHINTED
+    history = [(unhinted, status.win_rate_error or 0.0) for unhinted, _ in status.win_rate_history]
+    if status.evaluations:
+        rows.insert(0, ("held-out", status.evaluations[-1].win_rate, HELD_OUT))
+        title, below, curve = _held_out(status, width), "the others: on the newest programs", HELD_OUT
+        history = [(one.win_rate, one.error) for one in status.evaluations]
     table = Table.grid(padding=(0, 1))
     room = max(width - 4 - 10 - 6, 4)
     for label, share, style in rows:
         table.add_row(Text(label.ljust(9), style), bar(share, room, style), Text(_number(share), "bold"))
     chart_height = height - 2 - len(rows) - 1
-    title = "win rate and learnable share"
-    # Who sees it stand still, or fall, should know that the programs are not the same ones.
-    below = "unhinted, on the newest programs"
     if chart_height < 3:
-        return _panel(table, title, UNHINTED, below)
+        return _panel(table, title, curve, below)
     body = Layout()
-    history = [(unhinted, status.win_rate_error or 0.0) for unhinted, _ in status.win_rate_history]
-    body.split_column(Layout(table, size=len(rows) + 1), Layout(chart(history, width - 4, chart_height, UNHINTED)))
-    return _panel(body, title, UNHINTED, below)
+    body.split_column(Layout(table, size=len(rows) + 1), Layout(chart(history, width - 4, chart_height, curve)))
+    return _panel(body, title, curve, below)
+
+
+def _held_out(status: Status, width: int) -> str:
+    """The newest evaluation and the first, with as many words as there is room for."""
+    first, newest = status.evaluations[0], status.evaluations[-1]
+    told = f"{newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
+    words = f"held-out win rate {told}"
+    return words if len(words) <= width - 4 else f"held-out {told}"
 
 
 def _numbers(status: Status, width: int) -> Panel:

@@ -19,6 +19,8 @@ from spade.protocol import (
     Designs,
     Done,
     EndedPlay,
+    Evaluated,
+    Evaluation,
     Generate,
     Generated,
     GetProgram,
@@ -76,15 +78,15 @@ def byte_tokenizer(folder: Path) -> Tokenizer:
 class SmallReplay:
     """The replay service's half of the protocol over fixed work. What is given back is leased again.
 
-    `done` holds every EndedPlay, ReleasePlay, SubmitEnvironment, RejectCandidate and ReleaseDesign, in order;
-    `together` how many plays each SubmitPlays brought.
+    `done` holds every EndedPlay, Evaluation, ReleasePlay, SubmitEnvironment, RejectCandidate and ReleaseDesign, in
+    order; `together` how many plays each SubmitPlays brought.
     """
 
     def __init__(
         self, plays: Sequence[PlayLease] = (), jobs: Sequence[DesignJob] = (), programs: Sequence[Program] = ()
     ) -> None:
         self.work: list[PlayLease | DesignJob] = [*plays, *jobs]
-        self.done: list[Request | EndedPlay] = []
+        self.done: list[Request | EndedPlay | Evaluation] = []
         self.together: list[int] = []
         self.fetched: list[str] = []
         self.counts: list[int] = []
@@ -134,6 +136,10 @@ class SmallReplay:
             case SubmitPlays(plays=plays):
                 self.together.append(len(plays))
                 self.done.extend(plays)
+                self.change()
+                return Done()
+            case Evaluated(evaluation=evaluation):
+                self.done.append(evaluation)
                 self.change()
                 return Done()
             case SubmitEnvironment() | RejectCandidate():

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from spade.app.chart import bar, chart
+from spade.app.observe import evaluated
 from spade.app.view import render
-from spade.protocol import Process, Status, StepMetrics, Wait
+from spade.protocol import Evaluation, Process, Status, StepMetrics, Wait
 
 ROLES = ("replay", "learner", "engine", "env-runner", "agent", "designer")
 
@@ -37,6 +38,12 @@ def full_status(processes=6):
     )
 
 
+def with_evaluations():
+    rates = [0.396, *(0.41 + i / 100 for i in range(20))]
+    evaluations = [Evaluation(10 * i, 10 * i + 1, 10 * i + 4, 240, 0, rate, 0.031, 9.0) for i, rate in enumerate(rates)]
+    return msgspec.structs.replace(full_status(processes=7), evaluations=tuple(evaluations))
+
+
 def draw(status, width, height, note=""):
     console = Console(width=width, height=height, color_system=None, force_terminal=True, legacy_windows=False)
     with console.capture() as capture:
@@ -45,7 +52,11 @@ def draw(status, width, height, note=""):
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (100, 30), (60, 15), (40, 9), (20, 4)])
-@pytest.mark.parametrize("status", [Status(), full_status(), full_status(processes=40)], ids=["empty", "full", "crowd"])
+@pytest.mark.parametrize(
+    "status",
+    [Status(), full_status(), full_status(processes=40), with_evaluations()],
+    ids=["empty", "full", "crowd", "held-out"],
+)
 def test_the_screen_is_exactly_as_large_as_the_terminal(status, width, height):
     lines = draw(status, width, height)
     assert len(lines) == height
@@ -76,6 +87,31 @@ def test_the_small_screen_shows_what_the_run_is_about():
         assert shown in text
     for role in ROLES:
         assert role in text
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "told", "curve"),
+    [
+        (80, 24, "held-out 0.60 ± 0.03, at start 0.40", False),
+        (120, 30, "held-out win rate 0.60 ± 0.03, at start 0.40", True),
+    ],
+)
+def test_the_held_out_win_rate_is_named_with_its_error_and_its_start(width, height, told, curve):
+    lines = draw(with_evaluations(), width, height)
+    text = "\n".join(lines)
+    assert told in text
+    assert "others: on the newest programs" in text
+    assert any("held-out  █" in line and "0.60" in line for line in lines)
+    # The curve's scale is that of the evaluations: 0.60 + 0.03.
+    assert ("0.63 ▔" in text or "0.63  " in text) == curve
+
+
+def test_evaluations_in_a_line():
+    status = with_evaluations()
+    assert evaluated(status) == "held-out win rate 0.40 ± 0.03 after step 0 -> 0.60 ± 0.03 after step 200"
+    first = msgspec.structs.replace(status, evaluations=status.evaluations[:1])
+    assert evaluated(first) == "held-out win rate 0.40 ± 0.03 after step 0"
+    assert evaluated(Status()) == ""
 
 
 def test_a_crowd_of_processes_is_counted_not_cut_in_silence():

@@ -21,14 +21,14 @@ from spade.app.rundir import RunDir
 from tests.chaos.checks import check, steps_repeated
 from tests.chaos.processes import SUPERVISOR, Up, adopt_orphans
 
-ROLES = ("replay", "engine", "env-runner", "learner", "designer", "agent", SUPERVISOR)
+ROLES = ("replay", "engine", "env-runner", "learner", "designer", "agent", "evaluator", SUPERVISOR)
 SETTLE_S = 600.0
 Costs = dict[str, Counter[str]]
 SMALL = (
     "design.active_environments=6", "design.round_jobs=3", "design.round_deadline_s=60", "design.lease_s=20",
     "play.group_size=4", "play.window_chunks=2", "play.window_deadline_s=90", "play.lease_s=20", "play.chunk_wait_s=10",
     "learner.batch_sequences=16", "learner.checkpoint_every=3", "learner.group_deadline_s=120", "bus.silence_s=3",
-    "actors.agents=2", "supervise.restarts=10000", "supervise.restart_window_s=5",
+    "actors.agents=2", "evaluation.plays=24", "supervise.restarts=10000", "supervise.restart_window_s=5",
     "supervise.ready_s=600",
 )  # fmt: skip
 

@@ -27,6 +27,7 @@ SMALL = (
     "learner.batch_sequences=16",
     "learner.checkpoint_every=2",
     "bus.silence_s=3.0",
+    "evaluation.programs=",
 )
 
 
@@ -85,29 +86,30 @@ def role(status: Status, name: str):
 
 def test_self_play_survives_kills_and_resumes(tmp_path):
     run = tmp_path / "run"
-    up = Up(run)
+    killable = ("agent", "designer", "env-runner", "engine", "evaluator")
+    up = Up(run, "evaluation.programs=builtin", "evaluation.plays=8", "evaluation.every_steps=1")
     try:
-        status = up.until(lambda s: s.learner_step >= 1 and len(s.processes) == 6, within_s=SOON_S)
-        for name in ("agent", "designer", "env-runner", "engine"):
+        status = up.until(lambda s: s.learner_step >= 1 and len(s.processes) == 7, within_s=SOON_S)
+        for name in killable:
             os.kill(role(status, name).pid, signal.SIGKILL)
         killed = status
         status = up.until(
             lambda s: (
                 s.learner_step > killed.learner_step + 1
-                and all(
-                    role(s, name).restarts == 1 and role(s, name).state == "ready"
-                    for name in ("agent", "designer", "env-runner", "engine")
-                )
+                and all(role(s, name).restarts == 1 and role(s, name).state == "ready" for name in killable)
+                and s.evaluations[len(killed.evaluations) :]
             ),
             within_s=SOON_S,
         )
-        assert (run / "logs" / "supervisor.log").read_text().count("starting it again") == 4
+        assert (run / "logs" / "supervisor.log").read_text().count("starting it again") == 5
         assert role(status, "learner").restarts == 0
         assert role(status, "replay").restarts == 0
         output = up.stop(signal.SIGINT)
     finally:
         up.kill()
     assert "step" in output
+    assert "\nheld-out win rate " in output
+    assert all(one.plays + one.voids == 8 for one in status.evaluations)
     assert not any(alive(process.pid) for process in status.processes)
 
     down = trio.run(read_status, RunDir(run))
@@ -132,6 +134,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
     assert status.plays >= down.plays
     assert status.environments >= down.environments
     assert status.memory >= down.memory
+    assert status.evaluations == down.evaluations != ()
     assert not any(alive(process.pid) for process in status.processes)
 
 

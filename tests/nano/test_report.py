@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from actors.corpus import load
-from actors.nano.world import held_out
+from actors.nano.world import held_out, unseen
 from spade.app.nano import report as reporting
 from spade.app.nano.build import RECORD, Build
-from spade.app.nano.report import Rate, Report, compared, held_out_environments, rate, report, training_programs
+from spade.app.nano.report import ENVIRONMENTS, Rate, Report, compared, rate, report, training_programs
 from spade.checkpoints import resolve
 
 
@@ -20,7 +20,7 @@ def test_a_rate_has_its_standard_error() -> None:
 
 def test_held_out_environments_cover_every_skill_and_no_training_program() -> None:
     documents = load("builtin")
-    environments = held_out_environments(0, documents)
+    environments = unseen(0, documents, ENVIRONMENTS)
     assert all(held_out(environment.family, environment.knobs) for environment in environments)
     assert len({environment.skill for environment in environments}) == 6
     known = training_programs(Build(0, 20), documents)

@@ -25,6 +25,7 @@ from spade.process import Launch
 from spade.protocol import (
     PROTOCOL_VERSION,
     Batch,
+    Evaluation,
     Generate,
     Hello,
     NotYet,
@@ -320,6 +321,23 @@ async def test_asking_again_for_work_is_one_wait(tmp_path):
             while not any(wait.who == "agent-1" and wait.for_s > 1.2 for wait in (await replay.status()).waits):
                 await replay.client.wait_pulse()
             nursery.cancel_scope.cancel()
+
+
+async def test_an_evaluation_is_a_row_and_stays(tmp_path):
+    told = Evaluation(step=0, oldest=1, newest=1, plays=8, voids=1, win_rate=0.5, error=0.19, seconds=9.0)
+    async with serving(tmp_path), joined(tmp_path, "evaluator") as replay:
+        with pytest.raises(RefusedError, match="versions 1 to 1 were never published"):
+            await replay.evaluated(told)
+        await publish(replay)
+        with pytest.raises(RefusedError, match="nothing was published after that step"):
+            await replay.evaluated(msgspec.structs.replace(told, step=1))
+        await replay.evaluated(told)
+        await replay.evaluated(told)
+    async with serving(tmp_path), joined(tmp_path) as replay:
+        assert (await replay.status()).evaluations == (told,)
+    (row,) = [row for row in rows(tmp_path) if row["kind"] == "evaluation"]
+    assert row["elapsed_s"] >= 0
+    assert {name: row[name] for name in Evaluation.__struct_fields__} == msgspec.structs.asdict(told)
 
 
 async def test_settings_that_changed_are_an_event(tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 from replay.statistics import CANDIDATES, HISTORY, History, Meter, PlayFigures, SlotFigures, Statistics
 from spade.config import Replay
+from spade.protocol import Evaluation
 
 
 @pytest.fixture
@@ -88,3 +89,11 @@ def test_rates_are_over_the_last_minute_or_since_the_start():
     assert meter.rate(110.0) == pytest.approx(3.0)
     assert meter.rate(150.0) == pytest.approx(30 / 50)
     assert meter.rate(300.0) == 0.0
+
+
+def test_the_first_evaluation_is_kept_and_the_last_not_taken_twice():
+    history = History()
+    made = [Evaluation(step, 1, 1, 8, 0, 0.5, 0.2, 9.0) for step in range(HISTORY + 5)]
+    assert all(history.add_evaluation(one) for one in made)
+    assert not history.add_evaluation(made[-1])
+    assert history.evaluations == [made[0], *made[-HISTORY + 1 :]]

@@ -1,7 +1,6 @@
 """The numbers of a nano checkpoint: are its programs valid and new, and how does it play what it never saw?"""
 
 import math
-import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import trio
 
 from actors.corpus import load
 from actors.nano.demonstrations import choose, generator
-from actors.nano.world import SKILLS, Environment, draw
+from actors.nano.world import Environment, unseen
 from actors.prompts import Document
 from actors.sandbox import open_sandbox
 from actors.validation import validate
@@ -95,7 +94,7 @@ def report(model: Path, origin: Path, seed: int) -> Report:
     programs = checkpoint.designs(PROGRAMS, documents)
     verdicts = trio.run(judge, programs, seed)
     known = training_programs(record, documents)
-    environments = held_out_environments(seed, documents)
+    environments = unseen(seed, documents, ENVIRONMENTS)
     hints = checkpoint.hints([environment.source for environment in environments])
     unhinted = win_rates(checkpoint, environments, [None] * len(environments))
     hinted = win_rates(checkpoint, environments, hints)
@@ -132,12 +131,6 @@ def training_programs(record: Build, documents: Sequence[Document]) -> set[str]:
     """Every program that a demonstration of the build showed."""
     pairs = (choose(generator(record.seed, index), documents) for index in range(record.demonstrations))
     return {environment.source for pair in pairs for environment in pair if environment is not None}
-
-
-def held_out_environments(seed: int, documents: Sequence[Document]) -> list[Environment]:
-    """Environments from the other side of the partition, as many for each skill."""
-    rng = random.Random(derive(b"", "nano report: held-out", seed))
-    return [draw(rng, rng.choice(documents), SKILLS[index % len(SKILLS)], unseen=True) for index in range(ENVIRONMENTS)]
 
 
 def win_rates(checkpoint: Checkpoint, environments: Sequence[Environment], hints: Sequence[str | None]) -> list[float]:
