@@ -121,10 +121,12 @@ def read_contents(store: Store) -> Contents:
         found.sources = {key for key, _ in _table(store, "sources", Source, bad)}
         bad += store.broken()
         published = {one.weights.version: one.weights.digest for one in found.publications.values()}
+        steps = {one.weights.version: one.weights.step for one in found.publications.values()}
         for key, trajectory in _table(store, "trajectories", Trajectory, bad):
             versions = frozenset(version for version, _ in trajectory.versions)
             flaw = receipts.flaw(published, trajectory)
-            found.trajectories[key] = Tokens(trajectory.sampled, versions, min(versions, default=0), flaw)
+            oldest = min(versions, default=0) if flaw else receipts.oldest(steps, trajectory)
+            found.trajectories[key] = Tokens(trajectory.sampled, versions, oldest, flaw)
         for key, kept in _table(store, "quarantine", Quarantined, bad):
             found.quarantine[key] = receipts.flaw(published, kept.trajectory)
     return found

@@ -1,5 +1,6 @@
 """Design jobs and designer groups: opening, leasing, closing."""
 
+from replay import receipts
 from replay.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
 from replay.state import State
 from replay.statistics import SlotFigures
@@ -128,8 +129,8 @@ def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now
     state.close_job(job, "failed")
     state.counters.failed_jobs += 1
     state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
-    sampled = request.trajectory.versions
-    member = Member(trajectory, 0.0, request.trajectory.oldest_version) if sampled else None
+    sampled = receipts.oldest(state.steps, request.trajectory)
+    member = Member(trajectory, 0.0, sampled) if sampled else None
     close_member(state, job.round, job.skill, member, now)
 
 
@@ -149,7 +150,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
         document=request.document,
         attempt=request.attempt,
         seed_sensitive=request.seed_sensitive,
-        designed_version=request.trajectory.oldest_version if request.trajectory.versions else 0,
+        designed_version=receipts.oldest(state.steps, request.trajectory),
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
         parents=job.shown(request.lease),

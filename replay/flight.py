@@ -16,17 +16,17 @@ Key = TypeVar("Key")
 class Tally:
     """A chunk. `plays`: the unhinted first, by index; `pending`: unhinted ones that have not ended.
 
-    `versions` counts the unhinted plays that are leased or finished by their version.
+    `steps` counts the unhinted plays that are leased or finished by the learner step of their version.
     """
 
-    __slots__ = ("chunk", "pending", "plays", "unhinted", "versions")
+    __slots__ = ("chunk", "pending", "plays", "steps", "unhinted")
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
         self.plays: list[Play] = []
         self.unhinted = 0
         self.pending = 0
-        self.versions: dict[int, int] = {}
+        self.steps: dict[int, int] = {}
 
 
 class Window:
@@ -48,11 +48,13 @@ class Flight:
     resting    environments whose newest chunk is scored
     unscored   chunks that are not scored
     leases     of plays: those of the chunks begun, unhinted before hinted, the oldest chunk first
-    sequences  unhinted plays of the chunks in flight (begun, not scored), by the oldest version that a play of their
-               chunk was leased at or sampled by; None: no play of it is leased or finished
+    sequences  unhinted plays of the chunks in flight (begun, not scored), by the earliest learner step whose weights
+               a play of their chunk was leased at or sampled by; None: no play of it is leased or finished
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps: dict[int, int]) -> None:
+        """`steps`: the learner step that each version was published after."""
+        self._steps = steps
         self.windows: dict[str, Window] = {}
         self.resting: dict[str, Environment] = {}
         self.unscored = 0
@@ -129,22 +131,22 @@ class Flight:
         if not play.hinted:
             tally.pending += one * (not ended)
             if play.state in ("leased", "finished"):
-                self._weigh(tally, play.version, one)
+                self._weigh(tally, self._steps[play.version], one)
         return tally
 
-    def _weigh(self, tally: Tally, version: int, one: int) -> None:
-        """Count an unhinted play's version in or out; only a version that comes or goes can change the oldest."""
-        count = tally.versions.get(version, 0) + one
-        if count and version in tally.versions:
-            tally.versions[version] = count
+    def _weigh(self, tally: Tally, step: int, one: int) -> None:
+        """Count an unhinted play's step in or out; only a step that comes or goes can change the earliest."""
+        count = tally.steps.get(step, 0) + one
+        if count and step in tally.steps:
+            tally.steps[step] = count
             return
         self._fly(tally, -1)
-        _shift(tally.versions, version, one)
+        _shift(tally.steps, step, one)
         self._fly(tally, 1)
 
     def _fly(self, tally: Tally, one: int) -> None:
         if tally.chunk.begun and tally.chunk.scored_at is None:
-            _shift(self.sequences, min(tally.versions, default=None), one * tally.unhinted)
+            _shift(self.sequences, min(tally.steps, default=None), one * tally.unhinted)
 
     # ------------------------------------------------------------ leases
 

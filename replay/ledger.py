@@ -112,17 +112,16 @@ class Ledger:
     def load(self) -> Load:
         """What admission is asked about."""
         state = self.state
-        next_version = state.version_at(state.counters.taken_step + 1)
-        sequences, oldest = 0, None
+        newest, trained = state.published_step, state.counters.taken_step + 1
+        sequences, oldest = 0, 0
         for known, count in state.flight.sequences.items():
-            version = state.version if known is None else known
+            lag = state.lag(trained, newest if known is None else known)
             # What is over the bound already will be wasted whatever starts now.
-            if next_version - version <= state.config.learner.agent_lag:
+            if lag <= state.config.learner.agent_lag:
                 sequences += count
-                oldest = version if oldest is None else min(oldest, version)
+                oldest = max(oldest, lag)
         return Load(
-            version=state.version,
-            next_version=next_version,
+            newest=state.lag(trained, newest) if state.version else None,
             outstanding=training.waiting(state) + sequences,
             oldest=oldest,
             active=len(state.environments),

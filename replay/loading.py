@@ -87,6 +87,8 @@ def load(store: Store, config: Config, secret: bytes) -> State:
             statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
         )
     state.memory = Memory(config.design.memory_records, store.scan("memory", Remembered))
+    for publication in store.scan("publications", Publication):
+        receipts.note(state, publication.weights)
     for job in sorted(store.scan("jobs", Job), key=lambda job: job.number):
         if job.state in ("open", "leased"):
             state.add_job(job)
@@ -96,8 +98,6 @@ def load(store: Store, config: Config, secret: bytes) -> State:
     groups = store.scan("design_groups", DesignGroup)
     state.design_groups = {group.id: group for group in groups if group.closed < group.jobs}
     state.queue = {group.order: group for group in store.scan("queue", Group)}
-    for publication in store.scan("publications", Publication):
-        receipts.note(state, publication.weights)
     state.quarantine = {key for key, _ in store.each("quarantine")}
     retired = batch_key(state.counters.retired_step + 1)
     state.batches = {batch.step: batch for batch in store.scan("batches", BatchRecord, start=retired)}

@@ -12,6 +12,17 @@ from spade.protocol import DIGEST_BYTES, Trajectory, Weights
 def note(state: State, weights: Weights) -> None:
     """Weights were published."""
     state.published[weights.version] = weights.digest
+    state.steps[weights.version] = weights.step
+
+
+def oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
+    """Of the versions that sampled one of its tokens the one of the earliest learner step; 0 for none.
+
+    `steps`: learner step by version. After a resume that came out otherwise the highest need not be the newest.
+    """
+    return min(
+        (version for version, _ in trajectory.versions), key=lambda version: (steps[version], version), default=0
+    )
 
 
 def flaw(published: dict[int, str], trajectory: Trajectory) -> str:

@@ -1,8 +1,8 @@
 """The run in memory: what is still alive of it, and what of it must be written next.
 
 Only the living is held: open jobs, active environments with their plays, unformed designer groups, the queue, batches
-not yet retired, the env memory and the statistics; of published weights the digests, of the quarantine the keys.
-Everything else rests in the store. Trajectories are never held: they are staged and leave with the next commit.
+not yet retired, the env memory and the statistics; of published weights the digests and steps, of the quarantine the
+keys. Everything else rests in the store. Trajectories are never held: they are staged and leave with the next commit.
 """
 
 from typing import Literal
@@ -63,8 +63,9 @@ class State:
         self.design_groups: dict[str, DesignGroup] = {}
         self.queue: dict[int, Group] = {}
         self.batches: dict[int, BatchRecord] = {}
-        self.flight = Flight()
-        self.published: dict[int, str] = {}
+        self.published: dict[int, str] = {}  # version: digest
+        self.steps: dict[int, int] = {}  # version: learner step
+        self.flight = Flight(self.steps)
         self.quarantine: set[str] = set()
         self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
 
@@ -131,6 +132,14 @@ class State:
         """The version learner step `step` is trained at: the newest, plus the publications of steps taken since."""
         every = self.config.learner.publish_every
         return self.version + max((step - 1) // every - self.published_step // every, 0)
+
+    def lag(self, trained: int, step: int) -> int:
+        """Policy lag in learner step `trained` of what weights published after `step` sampled: publications between.
+
+        Of steps and not of versions: a learner that resumes and comes out otherwise gives the same steps new versions.
+        """
+        every = self.config.learner.publish_every
+        return (trained - 1) // every - step // every
 
     def seed(self, purpose: str, *parts: str | int) -> int:
         """A seed of the run."""

@@ -50,10 +50,10 @@ def drop_stale(state: State, now: float) -> None:
     A group goes on with the members that are left, while they can still teach.
     """
     learner = state.config.learner
-    version = state.version_at(state.counters.taken_step + 1)
+    step = state.counters.taken_step + 1
     for group in list(state.queue.values()):
         bound = learner.agent_lag if group.role == "agent" else learner.designer_lag
-        fresh = tuple(member for member in group.members if version - member.version <= bound)
+        fresh = tuple(member for member in group.members if state.lag(step, state.steps[member.version]) <= bound)
         late = now >= group.ready_at + learner.group_deadline_s
         if late or not _teaches(group, fresh):
             fresh = ()
@@ -111,7 +111,8 @@ def _next_groups(state: State) -> list[Group]:
 
 def _count(state: State, batch: BatchRecord) -> None:
     counters = state.counters
-    lags = [batch.version - member.version for group in batch.groups for member in group.members]
+    members = [member for group in batch.groups for member in group.members]
+    lags = [state.lag(batch.step, state.steps[member.version]) for member in members]
     counters.taken_step = batch.step
     counters.trained += len(lags)
     counters.lag_mean = sum(lags) / len(lags)

@@ -1,5 +1,6 @@
 """Windows of active environments: chunks open, plays are leased and end, chunks are scored, the window closes."""
 
+from replay import receipts
 from replay.designs import close_member
 from replay.records import Chunk, Environment, Member, Play, Remembered, Score
 from replay.reward import designer_reward, has_variance, learnable, paired_regret
@@ -112,7 +113,7 @@ def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
         play.episode_return = ended.episode_return
         play.turns, play.sampled = len(ended.rewards), ended.trajectory.sampled
         if ended.trajectory.versions:
-            play.version = ended.trajectory.oldest_version
+            play.version = receipts.oldest(state.steps, ended.trajectory)
         state.touch("trajectories", play.id, ended.trajectory)
         won = play.episode_return >= state.config.play.win_return
         state.counters.plays += 1

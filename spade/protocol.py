@@ -75,11 +75,6 @@ class Trajectory(Wire, frozen=True):
         """Tokens the model sampled."""
         return len(self.logprobs) // 4
 
-    @property
-    def oldest_version(self) -> int:
-        """The oldest policy version that sampled one of its tokens."""
-        return min(self.versions)[0]
-
 
 def _check_digests(digests: bytes, versions: tuple[tuple[int, int], ...]) -> None:
     if digests and len(digests) != DIGEST_BYTES * len(versions):

@@ -61,7 +61,6 @@ def test_a_version_that_goes_on_over_a_turn_is_one_run():
     builder.read([3])
     builder.sampled(generated([(8, 2)]))
     assert builder.trajectory().versions == ((7, 2), (8, 3))
-    assert builder.trajectory().oldest_version == 7
 
 
 def test_room_counts_to_the_last_token():

@@ -14,20 +14,20 @@ def chunks(state: State):
     return sorted(found, key=lambda each: (each[1].opened_at, each[0].id))
 
 
-def in_flight(ledger: Ledger) -> tuple[int, int | None]:
-    """Sequences of the chunks in flight that are within the lag bound, and the oldest version among them."""
+def in_flight(ledger: Ledger) -> tuple[int, int]:
+    """Sequences of the chunks in flight that are within the lag bound, and the longest lag among them."""
     state = ledger.state
-    next_version = state.version_at(state.counters.taken_step + 1)
-    sequences, oldest = 0, None
+    sequences, oldest = 0, 0
     for _, chunk, plays in chunks(state):
         if not chunk.begun or chunk.scored_at is not None:
             continue
         unhinted = [play for play in plays if not play.hinted]
         versions = [play.version for play in unhinted if play.state in ("leased", "finished")]
-        version = min(versions, default=state.version)
-        if next_version - version <= state.config.learner.agent_lag:
+        step = min((state.steps[version] for version in versions), default=state.published_step)
+        lag = state.lag(state.counters.taken_step + 1, step)
+        if lag <= state.config.learner.agent_lag:
             sequences += len(unhinted)
-            oldest = version if oldest is None else min(oldest, version)
+            oldest = max(oldest, lag)
     return sequences, oldest
 
 

@@ -10,41 +10,41 @@ from tests.replay.replay_world import config
 
 # 12 slots of groups of 8, batches of 96, lag bound 4
 NANO = config("learner.batch_sequences=96", "learner.agent_lag=4")
-IDLE = Load(version=3, next_version=3, outstanding=0, oldest=None, active=12, designing=0)
+IDLE = Load(newest=0, outstanding=0, oldest=0, active=12, designing=0)
 
 
 def load(**fields):
     return msgspec.structs.replace(IDLE, **fields)
 
 
-def synchronous(outstanding=0, next_version=3):
+def synchronous(outstanding=0, newest=0):
     settings = config("learner.batch_sequences=96", "learner.agent_lag=0")
-    return admit(load(outstanding=outstanding, next_version=next_version), settings).chunks
+    return admit(load(outstanding=outstanding, newest=newest), settings).chunks
 
 
 def test_nothing_starts_before_the_first_weights():
-    assert admit(load(version=0, next_version=0, active=0), NANO) == Admitted(0, 0)
+    assert admit(load(newest=None, active=0), NANO) == Admitted(0, 0)
 
 
 @pytest.mark.parametrize(
-    ("version", "next_version", "outstanding", "oldest", "active", "designing", "chunks", "designs"),
+    ("newest", "outstanding", "oldest", "active", "designing", "chunks", "designs"),
     [
         # 12 slots of groups of 8, batches of 96, lag bound 4: at most 96 + 12 * 8 = 192 outstanding.
-        (1, 1, 0, None, 0, 0, 24, 12),
-        (1, 1, 191, None, 12, 0, 1, 0),
-        (1, 1, 192, None, 12, 0, 0, 0),
-        (1, 1, 10_000, None, 12, 0, 0, 0),
-        (1, 2, 0, None, 12, 0, 24, 0),  # the learner trains
-        (9, 9, 0, 9, 6, 5, 24, 1),
-        (9, 9, 0, 5, 6, 6, 12, 0),  # what is in flight since version 5 has one batch left: the next
-        (9, 9, 95, 5, 6, 6, 1, 0),
-        (9, 9, 96, 5, 6, 6, 0, 0),
-        (9, 10, 0, 5, 0, 12, 0, 0),  # and none, which admission never let happen; but it refuses to add to it
-        (9, 9, 0, 11, 0, 0, 24, 12),  # sampled by newer weights than are announced here: a late announcement
+        (0, 0, 0, 0, 0, 24, 12),
+        (0, 191, 0, 12, 0, 1, 0),
+        (0, 192, 0, 12, 0, 0, 0),
+        (0, 10_000, 0, 12, 0, 0, 0),
+        (1, 0, 0, 12, 0, 24, 0),  # the learner trains
+        (0, 0, 0, 6, 5, 24, 1),
+        (0, 0, 4, 6, 6, 12, 0),  # what is in flight since four versions ago has one batch left: the next
+        (0, 95, 4, 6, 6, 1, 0),
+        (0, 96, 4, 6, 6, 0, 0),
+        (1, 0, 5, 0, 12, 0, 0),  # and none, which admission never let happen; but it refuses to add to it
+        (7, 0, 3, 0, 12, 0, 0),  # a learner that replays the steps since its checkpoint: newer weights come first
     ],
 )
-def test_the_table(version, next_version, outstanding, oldest, active, designing, chunks, designs):
-    asked = Load(version, next_version, outstanding, oldest, active, designing)
+def test_the_table(newest, outstanding, oldest, active, designing, chunks, designs):
+    asked = Load(newest, outstanding, oldest, active, designing)
     assert admit(asked, NANO) == Admitted(chunks, designs)
 
 
@@ -55,10 +55,10 @@ def test_at_most_one_batch_waits_beyond_what_all_slots_play():
 
 
 def test_the_oldest_chunk_in_flight_sets_the_pace():
-    """It has to be in one of the next oldest + 4 - next + 1 batches, so they bound what may start before it ends."""
-    assert admit(load(outstanding=90, oldest=3, next_version=7, version=7), NANO).chunks == 1
-    assert admit(load(outstanding=96, oldest=3, next_version=7, version=7), NANO).chunks == 0
-    assert admit(load(outstanding=96, oldest=4, next_version=7, version=7), NANO).chunks == 12
+    """It has to be in one of the next 4 - oldest + 1 batches, so they bound what may start before it ends."""
+    assert admit(load(outstanding=90, oldest=4), NANO).chunks == 1
+    assert admit(load(outstanding=96, oldest=4), NANO).chunks == 0
+    assert admit(load(outstanding=96, oldest=3), NANO).chunks == 12
 
 
 def test_lag_zero_is_synchronous():
@@ -66,7 +66,7 @@ def test_lag_zero_is_synchronous():
     assert synchronous(outstanding=95) == 1
     assert synchronous(outstanding=96) == 0
     # While the learner trains, what started now would be of yesterday's policy.
-    assert synchronous(next_version=4) == 0
+    assert synchronous(newest=1) == 0
 
 
 def test_design_jobs_fill_the_free_slots():
@@ -77,30 +77,26 @@ def test_design_jobs_fill_the_free_slots():
 
 
 @given(
-    version=st.integers(1, 50),
     training=st.integers(0, 2),
     lag=st.integers(0, 8),
     age=st.integers(0, 8),
     outstanding=st.integers(0, 2_000),
     batch=st.integers(8, 400),
 )
-def test_what_is_outstanding_fits_into_the_batches_within_the_bound(version, training, lag, age, outstanding, batch):
+def test_what_is_outstanding_fits_into_the_batches_within_the_bound(training, lag, age, outstanding, batch):
     settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
-    oldest, next_version = max(version - age, 1), version + training
-    chunks = admit(
-        load(version=version, next_version=next_version, oldest=oldest, outstanding=outstanding), settings
-    ).chunks
+    chunks = admit(load(newest=training, oldest=age, outstanding=outstanding), settings).chunks
     if chunks:
-        batches = oldest + lag - next_version + 1
+        batches = lag - max(age, training) + 1
         assert outstanding + (chunks - 1) * settings.play.group_size < batches * batch
 
 
-@given(version=st.integers(1, 50), lag=st.integers(0, 8), batch=st.integers(8, 400))
-def test_an_empty_loop_never_locks(version, lag, batch):
+@given(lag=st.integers(0, 8), batch=st.integers(8, 400))
+def test_an_empty_loop_never_locks(lag, batch):
     settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
-    assert admit(load(version=version, next_version=version), settings).chunks * settings.play.group_size >= batch
+    assert admit(load(), settings).chunks * settings.play.group_size >= batch
 
 
 def test_impossible_loads_are_refused_at_once():
     with pytest.raises(ValueError, match="impossible"):
-        load(version=4, next_version=3)
+        load(oldest=-1)

@@ -1,13 +1,15 @@
 """The queue, batches, lag bounds, versions, and retirement."""
 
+import msgspec
 import pytest
 
+from replay import receipts
 from replay.ledger import Ledger
 from replay.records import Member
 from replay.state import State
 from replay.training import RefusalError, enqueue, waiting
 from spade.protocol import Checkpointed, Published, TakeBatch
-from tests.replay.replay_world import SECRET, config, weights
+from tests.replay.replay_world import SECRET, config, trajectory, weights
 
 BASE = ("learner.batch_sequences=8", "learner.agent_lag=2", "learner.designer_lag=4", "learner.group_deadline_s=100")
 
@@ -184,3 +186,34 @@ def test_batches_retire_at_the_checkpoint():
     assert ledger.state.counters.retired_step == 2
     with pytest.raises(RefusalError, match="cannot retire"):
         ledger.apply(Checkpointed(4), "learner", 0.0)
+
+
+def test_a_resume_that_comes_out_otherwise_wastes_nothing_of_what_waits():
+    """The learner crashed after step 5 with a checkpoint of step 2: other versions of the same steps, no more lag."""
+    ledger = begin("learner.agent_lag=3")
+    advance_to(ledger, 2)
+    ledger.apply(Checkpointed(2), "learner", 0.0)
+    advance_to(ledger, 5)
+    group(ledger, "a", [4] * 8)
+    group(ledger, "d", [3] * 2, role="designer", before=0.25)
+    ledger.apply(weights(2, "resumed"), "learner", 0.0)
+    group(ledger, "b", [7] * 8)  # sampled by what was resumed from
+    for step in (3, 4, 5):
+        ledger.tick(1.0, None)
+        assert take(ledger, step) is ledger.state.batches[step]
+        ledger.apply(weights(step, f"resumed {step}"), "learner", 0.0)
+    ledger.tick(1.0, None)
+    assert (waiting(ledger.state), ledger.state.counters.wasted) == (18, 0)
+    batch = take(ledger, 6)
+    assert (names(batch), batch.version) == (["a"], 10)
+    assert ledger.state.counters.lag_mean == 2  # version 4 came from step 3, step 6 trains what came from step 5
+
+
+def test_what_two_courses_of_the_learner_sampled_is_as_old_as_the_earlier_step():
+    """Version 6 is step 5 of the first course, version 7 step 2 of the second: the higher is the older."""
+    ledger = begin()
+    advance_to(ledger, 5)
+    ledger.apply(weights(2, "resumed"), "learner", 0.0)
+    both = msgspec.structs.replace(trajectory(6), versions=((6, 1), (7, 1)))
+    assert receipts.oldest(ledger.state.steps, both) == 7
+    assert receipts.oldest(ledger.state.steps, trajectory(6, sampled=0)) == 0
