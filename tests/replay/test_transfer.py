@@ -14,6 +14,9 @@ from spade.protocol import LeaseDesigns
 from tests.replay.kept_world import SETTINGS, keep_world
 from tests.replay.replay_world import config, weights
 
+# Enough that some of it are of the regret and win rate that designers are shown.
+REMEMBERS = config("learner.batch_sequences=24", "play.lease_s=10", "design.lease_s=20", "design.memory_records=50")
+
 
 def bring(new, old, settings=SETTINGS):
     memory = read_memory(old)
@@ -28,8 +31,8 @@ def remembered(folder):
 
 
 def test_a_new_run_shows_its_designers_what_the_old_one_remembered(tmp_path):
-    world = keep_world(tmp_path / "old", 3, 90.0)
-    done = bring(tmp_path / "new", tmp_path / "old")
+    world = keep_world(tmp_path / "old", 3, 90.0, REMEMBERS)
+    done = bring(tmp_path / "new", tmp_path / "old", REMEMBERS)
     old, old_sources = remembered(tmp_path / "old")
     new, new_sources = remembered(tmp_path / "new")
     assert (done.taken, done.known, done.foreign) == (len(old), 0, 0) == (len(world.ledger.state.memory), 0, 0)
@@ -40,7 +43,7 @@ def test_a_new_run_shows_its_designers_what_the_old_one_remembered(tmp_path):
             other.skill, other.source, other.regret, other.win_rate,
         )  # fmt: skip
     with open_store(tmp_path / "new", "nosync") as store:
-        opened = open_run(store, SETTINGS)
+        opened = open_run(store, REMEMBERS)
         ledger = Ledger(opened.state)
         ledger.apply(weights(0), "learner/1", 0.0)
         ledger.advance(0.0)
