@@ -11,6 +11,7 @@ import lmdb
 import msgspec
 
 from replay.state import Change
+from replay.store.cut import check_length
 from replay.store.older import from_format_1
 from replay.store.store import TABLES, Store, unwritable
 from spade.errors import RunError
@@ -29,7 +30,7 @@ class Format(msgspec.Struct):
 def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[Store]:
     """The store at `path` for its one writer, made if it is not there.
 
-    Raises RunError where another service has it, its format is not ours, or the disk is full.
+    Raises RunError where another service has it, its format is not ours, its file was cut short, or the disk is full.
     """
     path.mkdir(parents=True, exist_ok=True)
     with lock(path / "writer.lock"):
@@ -38,6 +39,7 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
         except lmdb.Error as error:
             raise RunError(f"{path}: the store cannot be opened ({error})") from None
         try:
+            check_length(environment)
             yield _prepared(environment)
             environment.sync(True)
         except lmdb.Error as error:
@@ -60,12 +62,13 @@ def _prepared(environment: lmdb.Environment) -> Store:
 
 @contextmanager
 def open_reader(path: Path) -> Iterator[Store]:
-    """The store at `path` to read, whether its service is up or not. Raises RunError where there is none."""
+    """The store at `path` to read, whether its service is up or not. Raises RunError where no whole one is."""
     try:
         environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=TABLES)
     except lmdb.Error as error:
         raise RunError(f"{path}: no store can be read here ({error})") from None
     try:
+        check_length(environment)
         found = _format(environment)
         if found is None:
             raise RunError(f"{path}: no store can be read here (nothing was ever committed)")

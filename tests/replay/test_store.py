@@ -1,6 +1,7 @@
 """The store: commits, growth, formats, locks; and a ledger that comes back from it as it was."""
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -322,3 +323,42 @@ def test_what_falls_due_at_one_instant_does_so_in_the_same_order_after_a_restart
             queues.append([group.id for group in ledger.state.queue.values()])
     assert len(queues[0]) == 6
     assert queues[1] == queues[0]
+
+
+def test_a_file_that_was_cut_short_is_one_line_and_no_bus_error(tmp_path):
+    """Its pages are mapped: to read one that is gone would kill the process."""
+    keep_world(tmp_path / "store")
+    data = tmp_path / "store" / "data.mdb"
+    os.truncate(data, data.stat().st_size // 2)
+    code = """
+import sys
+from pathlib import Path
+from replay.store import open_reader, open_store
+from spade.errors import RunError
+for opened in open_reader(Path(sys.argv[1])), open_store(Path(sys.argv[1]), "sync"):
+    try:
+        with opened as store:
+            sum(len(body) for table in ("jobs", "plays", "trajectories") for _, body in store.each(table))
+    except RunError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(data.parent)], capture_output=True, text=True, timeout=120)
+    line = rf"{data}: only [0-9]+ bytes of [0-9]+ are there.*restore it from a copy"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(re.findall(line, done.stdout)) == len(done.stdout.splitlines()) == 2
+
+
+def pages_in_bytes(folder):
+    with lmdb.open(str(folder), readonly=True) as environment:
+        return environment.info()["last_pgno"] * environment.stat()["psize"]
+
+
+def test_a_file_whose_free_pages_were_never_written_is_whole(tmp_path):
+    """What one commit took and gave back ends the file on paper alone."""
+    with open_store(tmp_path, "nosync") as store:
+        put(store, ("rejects", "a", reject("x")))
+        put(store, ("rejects", "b", reject("x" * 1_000_000)), ("rejects", "b", None))
+    assert (tmp_path / "data.mdb").stat().st_size < 1_000_000 < pages_in_bytes(tmp_path)
+    for opened in open_reader(tmp_path), open_store(tmp_path, "nosync"):
+        with opened as store:
+            assert [key for key, _ in store.each("rejects")] == ["a"]
