@@ -8,6 +8,7 @@ operation looks at EVENTS afterwards, and whoever looks wakes those whom the eve
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import trio
@@ -18,6 +19,7 @@ from spade.errors import BusError
 
 NUMBER_BYTES = 8
 PUSH = bytes(NUMBER_BYTES)
+_IPC = "ipc://"
 _BATCH = 256  # messages handled before other tasks have their turn
 _LINGER_MS = 500  # what a closed socket may take to hand its last messages (a goodbye) to the system
 _BACKLOG = 4  # queued messages for each one of the window: a request, its repetition, pulses and pushes
@@ -48,6 +50,7 @@ class Pump:
         self._beat_ms, self._silence_ms = round(1_000 * bus.heartbeat_s), round(1_000 * bus.silence_s)
         self._nap = trio.CancelScope()
         self._writable = trio.Event()
+        self._file: tuple[Path, int] | None = None  # that a server listens at, and its inode
         self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes + _OVERHEAD)
         self.socket.set_hwm(_BACKLOG * bus.window)
@@ -69,7 +72,11 @@ class Pump:
             self.socket.bind(address)
         except zmq.ZMQError as error:
             raise BusError(f"{address}: cannot listen there: {zmq.strerror(error.errno or 0)}") from None
-        return self.socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        bound = self.socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
+        if bound.startswith(_IPC):
+            file = Path(bound.removeprefix(_IPC))
+            self._file = file, _inode(file)
+        return bound
 
     def connect(self, address: str) -> None:
         """Connect now or as soon as somebody listens there. Raises BusError for what is no address."""
@@ -123,7 +130,10 @@ class Pump:
         await self._writable.wait()
 
     def close(self) -> None:
-        """Close the socket once the pump task is over."""
+        """Close the socket once the pump task is over, and take its file away."""
+        # Whoever took the address over has made a file of its own; ours keeps its number until the socket is closed.
+        if self._file is not None and _inode(self._file[0]) == self._file[1]:
+            self._file[0].unlink(missing_ok=True)
         self.socket.close()
 
     def _look(self) -> int:
@@ -144,6 +154,14 @@ class Pump:
                 frames = frames[:1]  # no message of ours: counted as such, and nothing of it is looked at
             self._on_frames(frames)
         return True
+
+
+def _inode(path: Path) -> int:
+    """0 where there is none."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0
 
 
 class Beat:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 import zmq
 
 from spade.codec import decode_response, encode
@@ -627,3 +628,25 @@ async def test_a_stopped_server_is_down_and_then_is_back(address: str) -> None:
         process.send_signal(signal.SIGCONT)
         assert await client.call(StepEpisode("e", 3, "c")) == Observed("c")
         assert client.live
+
+
+async def test_a_server_takes_its_socket_file_with_it_and_nobody_elses(tmp_path, address):
+    """One that comes after takes the address over, also from one that has yet to leave."""
+    file = tmp_path / "s"
+
+    async def hold(task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+        with trio.CancelScope() as scope:
+            async with serve(address, digest=DIGEST, bus=BUS):
+                task_status.started(scope)
+                await trio.sleep_forever()
+
+    async with trio.open_nursery() as servers:
+        first = await servers.start(hold)
+        async with trio.open_nursery() as later:
+            second = await later.start(hold)
+            first.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            async with connect(address, hello(), bus=BUS):
+                assert file.is_socket()
+            second.cancel()
+    assert not file.exists()
