@@ -1,5 +1,8 @@
 """Published weights on this host: the learner's folder where it is seen, else a copy that is fetched from the learner.
 
+The learner's folder is `weights` of our own run directory, or the path it was published with: a run that was moved or
+copied is found by the first, and the second is of a run directory that is not ours.
+
 A copy is made below the run directory of this host's actors, for all engines there. It is a draft until every tensor
 has its digest; what a broken link or a killed engine left of a draft is kept and fetched no more. Tensors that the
 newest copy here has already are taken from there.
@@ -34,22 +37,24 @@ log = logging.getLogger(__name__)
 
 
 class Shelf:
-    """Where an engine finds weights. `root` holds the copies, `model` is model.path.
+    """Where an engine finds weights. `run` is its run directory, `model` is model.path.
 
     fetched_bytes  over the bus, by this process
     """
 
-    def __init__(self, replay: Client, bus: Bus, root: Path, model: str) -> None:
+    def __init__(self, replay: Client, bus: Bus, run: Path, model: str) -> None:
         self.fetched_bytes = 0
         self._replay = replay
         self._bus = bus
-        self._root = root
+        self._published = run / "weights"
+        self._root = run / "fetched"
         self._model = model
 
     async def bring(self, weights: Weights) -> Weights | None:
         """`weights` with the path they have on this host; None where they are retired already: newer ones will come."""
-        if (Path(weights.path) / PARAMETERS).is_file():
-            return weights
+        for seen in (self._published / weights.digest, Path(weights.path)):
+            if (seen / PARAMETERS).is_file():
+                return msgspec.structs.replace(weights, path=str(seen))
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._alone():

@@ -31,7 +31,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     if config.engine.threads:
         torch.set_num_threads(config.engine.threads)
     async with serving(launch, config) as (server, replay):
-        shelf = Shelf(replay, config.bus, Path(launch.run) / "fetched", config.model.path)
+        shelf = Shelf(replay, config.bus, Path(launch.run), config.model.path)
         weights = await _first_weights(replay, shelf, config.supervise.ready_s)
         engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
         log.info("serving policy version %d at %s", engine.version, server.address)

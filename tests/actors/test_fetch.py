@@ -60,7 +60,7 @@ class Far:
             ) as server,
             connect(server.address, HELLO, bus=CONFIG.bus) as replay,
         ):
-            yield Shelf(replay, CONFIG.bus, home / "fetched", str(self._checkpoint))
+            yield Shelf(replay, CONFIG.bus, home, str(self._checkpoint))
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_a_folder_that_is_seen_is_not_copied(far, tmp_path):
     weights = far.publish()
     seen = Weights(1, 1, weights.digest, str(far.root / weights.digest))
     async with far.shelf(tmp_path) as shelf:
-        assert await shelf.bring(seen) is seen
+        assert await shelf.bring(seen) == seen
     assert not (tmp_path / "fetched").exists()
 
 
@@ -143,6 +143,15 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
     # What was cut off in the middle of a tensor is fetched again with that tensor; no other is.
     largest = max(end - start for start, end in manifest.spans(Path(here[0].path) / manifest.PARAMETERS).values())
     assert again <= 2 + largest // fetch.PART_BYTES + 1 < len(set(parts)) / 1.5
+
+
+async def test_in_a_run_that_was_moved_weights_are_found_by_their_digest(far, tmp_path):
+    """The path is that of where the run lay when they were published."""
+    weights = far.publish()
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(far.root.parent) as shelf:
+            here = await shelf.bring(weights)
+    assert (here.path, shelf.fetched_bytes) == (str(far.root / weights.digest), 0)
 
 
 async def test_a_draft_of_a_killed_engine_is_gone_on_with(far, tmp_path):
