@@ -284,11 +284,14 @@ class Bus(Section, frozen=True):
 
 
 class Supervise(Section, frozen=True):
-    """Restart budget of each process, and how long a draining one may take."""
+    """Restart budget of each process, and how long a starting and a draining one may take.
+
+    A start that fails is noticed at once; `ready_s` is for one that hangs. vLLM on busy cores takes over three minutes.
+    """
 
     restarts: int = 20
     restart_window_s: float = 600.0
-    ready_s: float = 120.0
+    ready_s: float = 600.0
     drain_s: float = 10.0
 
 

@@ -157,13 +157,15 @@ class Supervisor:
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why
         child.ends.append(now)
-        while child.ends[0] < now - settings.restart_window_s:
-            child.ends.popleft()
-        budget = settings.restarts if child.was_ready else min(settings.restarts, _FIRST_TRIES - 1)
+        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # of a start, however long it takes
+        if child.was_ready:
+            budget, within = settings.restarts, f" within {settings.restart_window_s:g} s"
+            while child.ends[0] < now - settings.restart_window_s:
+                child.ends.popleft()
         if end.code == FINAL:
             self._fail(child, f"{name}: {end.why}")
         elif len(child.ends) > budget:
-            often = f"gave up after {len(child.ends)} ends within {settings.restart_window_s:g} s"
+            often = f"gave up after {len(child.ends)} ends{within}"
             self._fail(child, f"{name}: {end.why}; {often}. Last lines of {child.logfile}:\n{end.tail}")
         else:
             log.warning("%s: %s; starting it again", name, end.why)
