@@ -194,6 +194,17 @@ class Resume(RuleBasedStateMachine):
     def checkpoint(self, crash) -> None:
         self.ask(Checkpointed(self.calm.state.counters.taken_step), crash=crash)
 
+    @rule(crash=CRASHES)
+    def learn_anew(self, crash) -> None:
+        """A learner takes the steps since its checkpoint again and comes out otherwise; that makes nothing too old."""
+        counters = self.calm.state.counters
+        self.pass_time(0.0, None)
+        wasted = self.calm.state.counters.wasted
+        for step in range(counters.retired_step, counters.taken_step + 1):
+            self.ask(weights(step, f"{step}, {self.requests}"), crash=crash)
+        self.pass_time(0.0, None)
+        assert self.calm.state.counters.wasted == wasted
+
     @rule(seconds=st.sampled_from([0.5, 0.5, 3.0, 10.0]), live=st.sampled_from([None, None, frozenset(["a/1", "a/2"])]))
     def pass_time(self, seconds, live) -> None:
         self.now += seconds
