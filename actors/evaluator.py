@@ -5,7 +5,6 @@ by the draw. Nothing of them is trained on, and nothing but their figures is kep
 """
 
 import logging
-import math
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,6 +19,7 @@ from actors.nano.world import unseen
 from actors.session import Session, attend
 from spade.config import Config
 from spade.errors import ConfigError, reason
+from spade.estimates import mean_and_error
 from spade.process import Launch, main
 from spade.protocol import EndedPlay, Evaluation, PlayLease, Program, Weights
 from spade.seeds import INSTANCE_MASK, derive
@@ -70,16 +70,15 @@ def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: f
     if not counted:
         return None
     versions = [version for _, trajectory in counted for version, _ in trajectory.versions]
-    plays = len(counted)
-    rate = sum(play.episode_return >= win_return for play, _ in counted) / plays
+    rate, error = mean_and_error([play.episode_return >= win_return for play, _ in counted])
     return Evaluation(
         step=step,
         oldest=min(versions),
         newest=max(versions),
-        plays=plays,
-        voids=len(ended) - plays,
+        plays=len(counted),
+        voids=len(ended) - len(counted),
         win_rate=rate,
-        error=math.sqrt(rate * (1 - rate) / max(plays - 1, 1)),
+        error=error or 0.0,
         seconds=seconds,
     )
 

@@ -9,10 +9,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from learner.attention import LAYERS, PACKED
 from learner.logprobs import check_head
 from spade.errors import RunError
+from spade.policy.rounding import alike
 
 _PROBE = (7, 5)  # lengths of two sequences that must not see each other
-# Distance of hidden states, relative to their norm: rounding stays under it, sequences that see each other are over.
-_ROUNDING = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 
 
 def prepare_model(model: Any, activation_checkpointing: bool) -> None:
@@ -35,8 +34,7 @@ def _pack_attention(model: Any) -> None:
     layers = getattr(model.config.get_text_config(), "layer_types", None) or []
     for kind in (PACKED, own) if model._supports_attention_backend and LAYERS.issuperset(layers) else (own,):
         model.set_attn_implementation(kind)
-        distance = torch.dist(_hidden(model, _PROBE).float(), expected.float())
-        if distance < _ROUNDING[expected.dtype] * expected.float().norm():
+        if alike(_hidden(model, _PROBE), expected):
             return
     raise RunError(
         f"model.path: {model.config.model_type} mixes sequences that are packed into one row, "

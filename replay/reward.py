@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from spade.config import Reward
+from spade.estimates import mean_and_error
 
 LEARNABLE = (0.2, 0.8)
 
@@ -28,16 +29,6 @@ def paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
     differences = [hinted - unhinted for unhinted, hinted in pairs]
     mean, error = mean_and_error(differences)
     return Regret(mean, error, len(pairs))
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and its standard error s / sqrt(n), s with n − 1; the error is None under two values."""
-    n = len(values)
-    mean = math.fsum(values) / n
-    if n < 2:
-        return mean, None
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    return mean, math.sqrt(variance / n)
 
 
 def clustered_mean(clusters: Iterable[Sequence[float]]) -> tuple[float, float | None]:

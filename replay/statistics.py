@@ -4,8 +4,9 @@ from collections import deque
 
 import msgspec
 
-from replay.reward import clustered_mean, mean_and_error
+from replay.reward import clustered_mean
 from spade.config import Replay
+from spade.estimates import mean_and_error
 from spade.protocol import Evaluation
 
 CANDIDATES = 100

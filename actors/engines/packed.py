@@ -10,12 +10,11 @@ from actors.engines.dense import Dense, is_dense
 from actors.engines.extents import Extent, size_for
 from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache
 from spade.errors import ConfigError
+from spade.policy.rounding import alike
 
 _LAYERS = {"full_attention", "sliding_attention"}
 _SHIFTING = {"dynamic", "longrope"}  # rotations that change as the longest sequence grows
 _PROBE = 64  # tokens
-# Distance of logits relative to their norm: two ways of rounding stay under it, another attention does not.
-_ROUNDING = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 
 
 class Forward(Protocol):
@@ -59,8 +58,7 @@ def open_forward(model: PreTrainedModel) -> tuple[Forward, int]:
         expected = model(input_ids=ids[None], use_cache=False).logits[0]
         forward: Forward = Dense(model) if is_dense(model) else Modules(model)
         found, cache = alone(forward, ids)
-    distance = torch.dist(expected.float(), found.float())
-    if not distance < _ROUNDING[expected.dtype] * expected.float().norm():
+    if not alike(found, expected):
         raise ConfigError(f"model.path: the torch engine cannot run {kind}: its attention is not {own} attention")
     return forward, cache.token_bytes
 

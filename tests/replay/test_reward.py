@@ -13,12 +13,12 @@ from replay.reward import (
     designer_reward,
     has_variance,
     learnable,
-    mean_and_error,
     normalised_regret,
     paired_regret,
     shrunken,
 )
 from spade.config import Reward
+from spade.estimates import mean_and_error
 
 RETURNS = st.floats(-1, 1, width=16)
 PAPER = Reward()

@@ -1,6 +1,5 @@
 """The numbers of a nano checkpoint: are its programs valid and new, and how does it play what it never saw?"""
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from spade import config
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.measure import Checkpoint, Play
 from spade.errors import RunError
+from spade.estimates import mean_and_error
 from spade.protocol import Verdict
 from spade.seeds import derive
 
@@ -159,6 +159,5 @@ def by_family(
 
 def rate(values: Sequence[float]) -> Rate:
     """Mean and standard error."""
-    mean = sum(values) / len(values)
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Rate(mean, math.sqrt(variance / len(values)))
+    mean, error = mean_and_error(values)
+    return Rate(mean, error or 0.0)

@@ -1,0 +1,14 @@
+"""Estimates from samples, and how far off they may be."""
+
+import math
+from collections.abc import Sequence
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and its standard error s / sqrt(n), s with n − 1; the error is None under two values."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    if n < 2:
+        return mean, None
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    return mean, math.sqrt(variance / n)
