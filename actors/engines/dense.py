@@ -18,12 +18,12 @@ _KINDS = {"llama", "mistral", "qwen2", "qwen3"}
 
 
 class Layer(NamedTuple):
-    """qkv, qkv_bias, gate_up: of the projections in that order; heads: scales of query and key heads, where normed."""
+    """qkv, qkv_bias, gate_up: of the projections in that order; heads (2, dim): scales of query and key heads."""
 
     norm: Parameter
     qkv: Tensor
     qkv_bias: Tensor | None
-    heads: tuple[Parameter, Parameter] | None
+    heads: Tensor | None
     out: Parameter
     norm_mlp: Parameter
     gate_up: Tensor
@@ -41,6 +41,7 @@ class Dense:
         self._eps = config.rms_norm_eps
         self._queries, self._keys = config.num_attention_heads, config.num_key_value_heads
         self._dim = model.model.layers[0].self_attn.head_dim
+        self._kind = torch.tensor([0] * self._queries + [1] * self._keys, device=model.device)  # of head: query, key
         self._layers = [_layer(layer, config) for layer in model.model.layers]
 
     def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor:
@@ -61,9 +62,7 @@ class Dense:
         qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self._dim)
         qk, value = torch.split(qkv, [queries + keys, keys], 1)
         if layer.heads is not None:
-            query_scale, key_scale = layer.heads
-            scale = torch.cat((query_scale.expand(queries, -1), key_scale.expand(keys, -1)))
-            qk = rms_norm(qk, (self._dim,), eps=self._eps) * scale
+            qk = rms_norm(qk, (self._dim,), eps=self._eps) * layer.heads[self._kind]
         qk = qk * cos + qk.roll(self._dim // 2, -1) * sin
         query, key = torch.split(qk, [queries, keys], 1)
         cache.write(index, key, value)
@@ -86,11 +85,12 @@ def is_dense(model: Any) -> bool:
 def _layer(layer: Any, config: Any) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+    normed = hasattr(attention, "q_norm")
     return Layer(
         norm=layer.input_layernorm.weight,
         qkv=_join(projections, "weight"),
         qkv_bias=None if attention.q_proj.bias is None else _join(projections, "bias"),
-        heads=(attention.q_norm.weight, attention.k_norm.weight) if hasattr(attention, "q_norm") else None,
+        heads=_join((attention.q_norm, attention.k_norm), "weight").view(2, -1) if normed else None,
         out=attention.o_proj.weight,
         norm_mlp=layer.post_attention_layernorm.weight,
         gate_up=_join((mlp.gate_proj, mlp.up_proj), "weight"),
