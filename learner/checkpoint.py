@@ -8,19 +8,17 @@ import hashlib
 import logging
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from spade.disk import sync
+from spade.disk import DRAFT, discard, sync
 from spade.protocol import StepMetrics
 
 MANIFEST = "manifest.json"
 PREFIX = "step-"
-DRAFT = ".draft-"
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +67,7 @@ def prune(root: Path, step: int, keep: int) -> None:
     stay = [folder for found, folder in kept(root) if found <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *root.glob(f"{PREFIX}*")]:
         if folder not in stay:
-            shutil.rmtree(folder)
+            discard(folder)
 
 
 def kept(root: Path) -> list[tuple[int, Path]]:

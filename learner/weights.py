@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from spade.disk import discard
 from spade.policy.model import publish as publish_folder
 
 # An engine that was told of a version is given the time of so many more publications to load it.
@@ -42,7 +43,7 @@ def prune(root: Path, needed: frozenset[str]) -> None:
     drafts = [path for path in folders if path.name.startswith(".")]
     old = [path for path in folders if path not in drafts][:-KEPT]
     for path in [*drafts, *(path for path in old if path.name not in needed)]:
-        shutil.rmtree(path)
+        discard(path)
 
 
 @torch.no_grad()

@@ -22,6 +22,7 @@ import trio
 from spade import manifest
 from spade.checkpoints import resolve
 from spade.config import Bus
+from spade.disk import DRAFT, discard
 from spade.errors import BusError, RefusedError, WeightsError
 from spade.manifest import MANIFEST, PARAMETERS, Manifest
 from spade.policy.canary import FILE as CANARY
@@ -31,7 +32,6 @@ from spade.transport import Client, connect
 
 PART_BYTES = 8 << 20
 KEPT = 2  # copies: the newest, and the one before for what did not change
-_DRAFT = ".draft-"
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Shelf:
 
     async def _fetch(self, digest: str, folder: Path) -> bool:
         """Make the copy, however often the link breaks. False where the learner has retired it."""
-        draft = self._root / f"{_DRAFT}{digest}"
+        draft = self._root / f"{DRAFT}{digest}"
         draft.mkdir(exist_ok=True)
         started, before = trio.current_time(), self.fetched_bytes
         while True:
@@ -180,8 +180,8 @@ class Shelf:
 
     def _prune(self) -> None:
         """Delete the old copies, and drafts of what will not be asked for again."""
-        for path in [*self._copies()[:-KEPT], *self._root.glob(f"{_DRAFT}*")]:
-            shutil.rmtree(path)
+        for path in [*self._copies()[:-KEPT], *self._root.glob(f"{DRAFT}*")]:
+            discard(path)
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

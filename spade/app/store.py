@@ -67,25 +67,26 @@ def _file_problems(run: RunDir, found: Contents) -> Iterator[str]:
     if found.header is not None and digest(run.config()) != found.header.digest:
         yield f"{run.config_path}: means another run than the store"
     weights = run.path / "weights"
+    newest = found.counters.newest
+    if newest is not None and not (weights / newest.weights.digest).is_dir():
+        yield f"{weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
     for folder in sorted(path for path in weights.glob("[!.]*") if path.is_dir()):
         try:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
             if folder.exists():  # else a live learner has just retired it
                 yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
-    newest = found.counters.newest
-    if newest is not None and not (weights / newest.weights.digest).is_dir():
-        yield f"{weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
     steps = [0]
-    for step, folder in checkpoint.kept(run.path / "checkpoints"):
+    for step, folder in reversed(checkpoint.kept(run.path / "checkpoints")):  # the oldest may go meanwhile
         try:
-            steps.append(checkpoint.verified(folder).step)
+            held = checkpoint.verified(folder).step
         except (OSError, ValueError) as error:
             if folder.exists():
                 yield f"{folder}: is damaged ({error})"
-                continue
-        if steps[-1] != step:
-            yield f"{folder}: holds step {steps[-1]}"
+            continue
+        steps.append(held)
+        if held != step:
+            yield f"{folder}: holds step {held}"
     if max(steps) < found.counters.retired_step:
         yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole is {max(steps)}"
 

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from spade import manifest
+from spade.disk import DRAFT
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.manifest import PARAMETERS
 from spade.policy import canary
@@ -128,7 +129,7 @@ def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any 
     `trained`: whom the canary asks where `model` is a copy for publication.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=parent))
+    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))
     try:
         digest = save(model, tokenizer, draft)
         canary.write(model if trained is None else trained, draft)

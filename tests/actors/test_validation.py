@@ -57,7 +57,8 @@ FAILURES = [
         ("A number, please.", "No."), ("0.0, over", "0.2, over"))),
     ("effect", "the seed alone", changed(("self.turn += 1", "return action, float(self.goal > 20), True, False, {}"),
         ("[str(self.goal)]", "'hope'"))),
-    ("repeatable", "not repeatable", changed(("random.Random(seed)", "random.Random()"),
+    # Among so many numbers no guess is right by luck.
+    ("repeatable", "not repeatable", changed(("random.Random(seed)", "random.Random()"), ("31)", "1 << 40)"),
         ('"Lower."', "str(self.rng.random())"), ('"Higher."', "str(self.rng.random())"))),
     ("repeatable", "not repeatable", changed(('"Lower."', 'str(next(iter({"low", "lower", "less", "down"})))'))),
     ("repeatable", "not repeatable", changed(("self.turn = 0", "self.turn = 0; SEEN.append(seed)"),

@@ -16,11 +16,13 @@ from learner import checkpoint
 from replay.reader import newest_weights
 from replay.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
-from spade import config
+from spade import config, manifest
 from spade.app.batch import print_batch, replay_batch
 from spade.app.commands import newest_weights as own_weights
 from spade.app.observe import read_status
 from spade.app.rundir import RunDir
+from spade.app.store import verify_run
+from spade.disk import discard
 from spade.errors import RunError
 from tests.learner.fed_learner import SMALL, pid_of, running
 from tests.replay.kept_world import keep_world
@@ -205,6 +207,25 @@ def test_verify_names_what_is_broken_beside_the_store(copied, damage, says):
     assert done.stdout.count("\n") == 2, done.stdout
     assert says in done.stdout.splitlines()[0]
     assert "1 problem," in done.stdout
+
+
+def test_what_a_live_learner_retires_meanwhile_is_not_missed(copied, monkeypatch):
+    """Half of what there is goes between its being listed and its being read."""
+
+    def retired_first(read):
+        def reading(folder, *rest):
+            if folder.name in ("step-4", oldest.name):
+                discard(folder)
+            return read(folder, *rest)
+
+        return reading
+
+    oldest = min((copied / "weights").glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
+    monkeypatch.setattr(checkpoint, "verified", retired_first(checkpoint.verified))
+    monkeypatch.setattr(manifest, "verify", retired_first(manifest.verify))
+    assert verify_run(copied)
+    assert not oldest.exists()
+    assert {path.name for path in (copied / "checkpoints").iterdir()} == {"step-7"}
 
 
 def test_lineage_of_a_step_names_plays_documents_and_weights(kept):
