@@ -1,0 +1,35 @@
+"""The one typed configuration of a run: frozen structs, TOML, unknown keys refused with their path.
+
+A recipe in `configs/` states only what differs from the defaults. `load` is the one way in: file, then overrides, then
+the checks that look across fields.
+"""
+
+from spade.config.checks import LONGEST_WAIT_S, is_local
+from spade.config.loading import MEANING, digest, dump, load, recipes
+from spade.config.sections import (
+    SKILLS,
+    Actors,
+    Bus,
+    Config,
+    Design,
+    Endpoint,
+    Engine,
+    Evaluation,
+    Learner,
+    Loss,
+    Model,
+    Play,
+    Replay,
+    Reward,
+    Run,
+    Sandbox,
+    Supervise,
+    Tier,
+)
+
+__all__ = [
+    "LONGEST_WAIT_S", "MEANING", "SKILLS",
+    "Actors", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Loss", "Model", "Play",
+    "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
+    "digest", "dump", "is_local", "load", "recipes",
+]  # fmt: skip

@@ -1,0 +1,199 @@
+"""What no section can refuse alone: settings out of range, and settings that do not go together."""
+
+import ipaddress
+import math
+
+from spade.config.sections import SKILLS, Bus, Config, Endpoint, Learner, Section
+from spade.errors import ConfigError
+
+BYTES_PER_TOKEN = 9  # of a trajectory at most: id, log-probability, and its share of what counts and names them
+LONGEST_WAIT_S = 3_600.0  # of a request for work
+
+
+def check(config: Config) -> None:
+    """Refuse what cannot work, naming the fields. Raises ConfigError."""
+    for section in config.__struct_fields__:
+        _check_positive(section, getattr(config, section))
+    _check_ranges(config)
+    _check_backend(config.learner)
+    _check_gpus(config)
+    _check_progress(config)
+    _check_bind(config.bus)
+    _check_endpoint(config.endpoint)
+
+
+_MAY_BE_ZERO = {
+    "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag", "learner.designer_lag",
+    "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
+    "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
+    "learner.warmup_steps", "learner.lr_min", "learner.zero_stage", "learner.lora_rank", "loss.kl",
+    "run.seed", "replay.commit_delay_ms", "replay.retain_s", "replay.retain_bytes",
+}  # fmt: skip
+
+
+def _check_positive(name: str, section: Section) -> None:
+    for field in section.__struct_fields__:
+        value = getattr(section, field)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        path = f"{name}.{field}"
+        if not math.isfinite(value):
+            raise ConfigError(f"{path}: must be a finite number, is {value}")
+        if value < 0 or (value == 0 and path not in _MAY_BE_ZERO):
+            raise ConfigError(f"{path}: must be {'at least' if path in _MAY_BE_ZERO else 'more than'} 0, is {value}")
+
+
+def _check_ranges(config: Config) -> None:
+    run, design, reward, learner, play = config.run, config.design, config.reward, config.learner, config.play
+    unknown = [skill for skill in run.skills if skill not in SKILLS]
+    if unknown:
+        raise ConfigError(f"run.skills: unknown skill {unknown[0]!r}; known: {', '.join(SKILLS)}")
+    if not 1 <= design.active_skills <= len(run.skills):
+        raise ConfigError(
+            f"design.active_skills: must be 1 to {len(run.skills)} (run.skills), is {design.active_skills}"
+        )
+    if design.round_jobs % design.active_skills:
+        raise ConfigError(
+            f"design.round_jobs: {design.round_jobs} jobs cannot be shared evenly by "
+            f"design.active_skills = {design.active_skills}"
+        )
+    if not reward.anchor_low <= reward.anchor_high <= 1:
+        raise ConfigError("reward.anchor_low, reward.anchor_high: must satisfy low <= high <= 1")
+    if not (learner.adam_beta1 < 1 and learner.adam_beta2 < 1):
+        raise ConfigError("learner.adam_beta1, learner.adam_beta2: must be under 1")
+    if config.loss.clip_low >= 1:
+        raise ConfigError(f"loss.clip_low: must be under 1, is {config.loss.clip_low}")
+    if not config.loss.mask_low <= 1 <= config.loss.mask_high:
+        raise ConfigError(
+            "loss.mask_low, loss.mask_high: must satisfy low <= 1 <= high, else on-policy tokens are masked"
+        )
+    if learner.lr_min > learner.lr:
+        raise ConfigError(f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}")
+    if learner.schedule == "cosine" and learner.schedule_steps <= learner.warmup_steps + 1:
+        raise ConfigError(
+            f"learner.schedule_steps: {learner.schedule_steps} leave nothing to fall over after "
+            f"learner.warmup_steps = {learner.warmup_steps}"
+        )
+    if config.actors.agents_min > config.actors.agents_max:
+        raise ConfigError("actors.agents_min: must be at most actors.agents_max")
+    if play.group_size < 2:
+        raise ConfigError("play.group_size: a group of fewer than 2 plays has no baseline; use 2 or more")
+
+
+def _check_backend(learner: Learner) -> None:
+    """Settings that the backend would not heed."""
+    if learner.backend == "torch" and (learner.processes > 1 or learner.offload != "none"):
+        raise ConfigError(
+            "learner.processes, learner.offload: backend 'torch' has neither; use learner.backend=deepspeed"
+        )
+    least = {"none": 0, "optimizer": 1, "all": 3}[learner.offload]
+    if learner.zero_stage < least:
+        raise ConfigError(f"learner.offload: {learner.offload!r} needs learner.zero_stage {least} or more")
+
+
+def _check_gpus(config: Config) -> None:
+    """Lists of GPUs that cannot be shared out."""
+    engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
+    for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
+        if any(gpu < 0 for gpu in gpus):
+            raise ConfigError(f"{name}.gpus: indices count from 0, is {list(gpus)}")
+        if gpus and device not in ("auto", "cuda"):
+            raise ConfigError(f"{name}.gpus: {name}.device = {device!r} does not heed them; use 'auto'")
+    if len(engine.gpus) % each:
+        raise ConfigError(f"engine.gpus: {len(engine.gpus)} cannot be shared by engine.tensor_parallel = {each}")
+    if engine.gpus and config.actors.engines * each > len(engine.gpus):
+        raise ConfigError(
+            f"engine.gpus: {len(engine.gpus)} are too few for actors.engines = {config.actors.engines} of "
+            f"engine.tensor_parallel = {each}; name more, or one twice to share it"
+        )
+    parts = [engine.gpus[at : at + each] for at in range(0, len(engine.gpus), each)]
+    if twice := [part for part in (*parts, learner.gpus) if len(set(part)) < len(part)]:
+        name = "learner" if twice[0] is learner.gpus else "engine"
+        raise ConfigError(f"{name}.gpus: {list(twice[0])} name a GPU twice for one model")
+    if learner.gpus and len(learner.gpus) < learner.processes:
+        raise ConfigError(
+            f"learner.gpus: {len(learner.gpus)} are too few for learner.processes = {learner.processes}, a GPU each"
+        )
+    if both := sorted(set(engine.gpus) & set(learner.gpus)):
+        raise ConfigError(
+            f"engine.gpus, learner.gpus: both name {both}; where one of them runs on another machine, leave its list "
+            "empty here, for example --set learner.gpus=[]"
+        )
+
+
+def _check_progress(config: Config) -> None:
+    """Settings that would wait for each other for ever."""
+    design, play, learner, engine = config.design, config.play, config.learner, config.engine
+    if play.max_turn_tokens >= play.context_tokens:
+        raise ConfigError("play.max_turn_tokens: must be under play.context_tokens, else no observation fits")
+    if play.context_tokens > engine.context_tokens:
+        raise ConfigError(
+            f"play.context_tokens: {play.context_tokens} do not fit engine.context_tokens = {engine.context_tokens}"
+        )
+    if design.max_tokens >= engine.context_tokens:
+        raise ConfigError(
+            f"design.max_tokens: {design.max_tokens} leave no room for a prompt in "
+            f"engine.context_tokens = {engine.context_tokens}"
+        )
+    if engine.kind == "torch" and engine.tensor_parallel > 1:
+        raise ConfigError("engine.tensor_parallel: the torch engine uses one device; take engine.kind=vllm")
+    if learner.batch_sequences < play.group_size:
+        raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
+    if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
+        raise ConfigError("bus.silence_s: must be more than two heartbeats (bus.heartbeat_s)")
+    if config.bus.call_deadline_s > LONGEST_WAIT_S:
+        raise ConfigError(f"bus.call_deadline_s: must be at most {LONGEST_WAIT_S:g}, the longest a request may wait")
+    _check_training(config)
+
+
+def _check_training(config: Config) -> None:
+    """Settings under which something would never be trained, or a batch never arrive."""
+    design, play, learner = config.design, config.play, config.learner
+    least = play.window_chunks - 1
+    if learner.designer_lag < least:
+        raise ConfigError(
+            f"learner.designer_lag: {learner.designer_lag} is under play.window_chunks - 1 = {least}, "
+            "the versions a window sees at least, so no design could ever be trained on"
+        )
+    if play.win_return > 1:
+        raise ConfigError(f"play.win_return: {play.win_return} is over 1, the highest return, so no play could win")
+    # A batch is whole groups until it is full, so its last group may be over.
+    sequences = learner.batch_sequences - 1 + max(play.group_size, design.round_jobs // design.active_skills)
+    longest = max(play.context_tokens, config.engine.context_tokens)
+    if sequences * longest * BYTES_PER_TOKEN > config.bus.max_message_bytes:
+        raise ConfigError(
+            f"bus.max_message_bytes: {config.bus.max_message_bytes} do not hold a batch of {sequences} sequences of "
+            f"{longest} tokens ({sequences * longest * BYTES_PER_TOKEN}), so the learner could wait for it for ever"
+        )
+
+
+def _check_endpoint(endpoint: Endpoint) -> None:
+    scheme, _, rest = endpoint.url.partition("://")
+    if endpoint.url and not (scheme in ("http", "https") and rest):
+        raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
+    if {"designer", "agent"} <= set(endpoint.roles) and endpoint.url:
+        raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
+
+
+def is_local(address: str) -> bool:
+    """Whether a bus address can be reached from this machine alone."""
+    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        return address.startswith("ipc://") or host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_bind(bus: Bus) -> None:
+    if not bus.bind:
+        return
+    host, _, port = bus.bind.removeprefix("tcp://").rpartition(":")
+    if not (bus.bind.startswith("tcp://") and host and port.isdecimal() and 0 < int(port) < 65_536):
+        raise ConfigError(f"bus.bind: write tcp://HOST:PORT, is {bus.bind!r}")
+    if host in ("*", "0.0.0.0", "[::]"):
+        raise ConfigError(f"bus.bind: {bus.bind} says nothing to others; give the address of this host they reach")
+    if not (bus.keys or is_local(bus.bind)):
+        raise ConfigError(
+            f"bus.bind: {bus.bind} can be reached by other machines and needs keys: "
+            "`spade keys new DIR`, then --set bus.keys=DIR"
+        )

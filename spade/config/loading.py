@@ -1,0 +1,92 @@
+"""A configuration read from TOML and overrides, written as TOML, and its digest."""
+
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from spade.config.checks import check
+from spade.config.sections import Config
+from spade.errors import ConfigError, reason
+
+# Changing these changes what a run means, so a resume or a peer with others is refused.
+MEANING = ("run", "model", "reward")
+
+
+def recipes() -> dict[str, Path]:
+    """The shipped recipes by name."""
+    package = Path(__file__).parents[1]
+    folder = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
+    """The recipe or TOML file `name` with `overrides` ("learner.lr=1e-5") applied and checked.
+
+    Raises ConfigError with one line that says what, where and what to do.
+    """
+    path = recipes().get(name, Path(name))
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is no TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {reason(error)}") from None
+    for override in overrides:
+        _override(tree, override)
+    try:
+        config = msgspec.convert(tree, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}: {_told(str(error))}") from None
+    if config.bus.keys:  # a run's processes and its observers stand in different folders
+        keys = str(Path(config.bus.keys).expanduser().absolute())
+        config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
+    check(config)
+    return config
+
+
+def _told(error: str) -> str:
+    """msgspec's words about a setting, with its path as it is written here."""
+    text, _, path = error.partition(" - at `$.")
+    path = path.removesuffix("`")
+    unknown = re.fullmatch("Object contains unknown field `(.+)`", text)
+    if unknown is None:
+        return f"{path}: {text}" if path else text
+    return f"unknown setting {path}{path and '.'}{unknown[1]}; `spade config show` lists all"
+
+
+def _override(tree: dict[str, Any], override: str) -> None:
+    """Set one `section.key=value`; the value is TOML, or a bare word taken as a string."""
+    key, equals, text = override.partition("=")
+    section, dot, field = key.strip().partition(".")
+    if not (equals and dot and section and field):
+        raise ConfigError(f"--set {override!r}: write section.key=value, for example learner.lr=1e-5")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    table = tree.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"--set {override!r}: {section} is no section")
+    table[field] = value
+
+
+def dump(config: Config) -> str:
+    """The resolved config as TOML; `load` of it gives the same config. TOML has no null: what is None is left out."""
+    tree = {
+        name: {field: value for field, value in msgspec.to_builtins(getattr(config, name)).items() if value is not None}
+        for name in config.__struct_fields__
+    }
+    return tomli_w.dumps(tree)
+
+
+def digest(config: Config) -> str:
+    """Digest of the run-wide fields: peers and resumes must agree on it."""
+    meaning = {name: msgspec.to_builtins(getattr(config, name)) for name in MEANING}
+    return hashlib.blake2b(msgspec.json.encode(meaning), digest_size=16).hexdigest()
