@@ -108,19 +108,15 @@ class Designer:
         return f"not done within design.lease_s = {within_s:g} s"
 
     async def _attempts(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
-        """One after the other, until one is admitted or the last has failed."""
-        design = self._config.design
-        document = self._documents[job.draw % len(self._documents)]
-        room = self._config.engine.context_tokens - design.max_tokens
-        prompt = fit_prompt(self._session.profile, self._session.tokenizer, job, document, room)
+        """One after the other, each from a document of its own, until one is admitted or the last has failed."""
         number = 0
         while True:
             number += 1
-            draft = await self._write(job, number, document, prompt)
+            draft = await self._write(job, number, self._documents[(job.draw + number - 1) % len(self._documents)])
             examined = await self._examine(job, draft)
             if isinstance(examined, SubmitEnvironment):
                 return examined
-            rejected = _reject(job, draft, examined, last=number == design.attempts)
+            rejected = _reject(job, draft, examined, last=number == self._config.design.attempts)
             if rejected.last:
                 return rejected
             await self._hand_in(rejected)
@@ -133,9 +129,10 @@ class Designer:
             await self._session.hand_in(partial(self._replay.reject_candidate, result))
             self._gauges["rejects"] += 1
 
-    async def _write(self, job: DesignJob, number: int, document: Document, prompt: list[int]) -> Draft:
+    async def _write(self, job: DesignJob, number: int, document: Document) -> Draft:
         design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
-        builder.read(prompt)
+        room = self._config.engine.context_tokens - design.max_tokens
+        builder.read(fit_prompt(self._session.profile, self._session.tokenizer, job, document, room))
         seed = derive(b"", "design", job.sampler, number)
         generated = await self._session.generate(builder.ids, design.max_tokens, design.temperature, seed)
         builder.sampled(generated)

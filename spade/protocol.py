@@ -92,7 +92,10 @@ class MemorySeed(Wire, frozen=True):
 
 
 class DesignJob(Wire, frozen=True):
-    """One slot to fill. `draw` picks the corpus document (modulo its size); `sampler` seeds the sampling."""
+    """One slot to fill.
+
+    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus; `sampler` seeds the sampling.
+    """
 
     id: str
     lease: int

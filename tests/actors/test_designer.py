@@ -131,6 +131,10 @@ async def test_failed_attempts_are_kept_with_stage_and_reason(settings, tokenize
     assert isinstance(submitted, SubmitEnvironment)
     assert submitted.attempt == 3
     assert len({request.seed for request in asked}) == 4
+    assert [done.document for done in small.done] == [document.id for document in DOCUMENTS[:3]]
+    prompts = [unpack_ids(request.prompt).tolist() for request in asked[:3]]
+    profile = load_profile("nano")
+    assert prompts == [tokenizer.prompt_ids(profile.design(SKILL, document, (), None)) for document in DOCUMENTS[:3]]
 
 
 async def test_the_last_failure_closes_the_job(settings, tokenizer):

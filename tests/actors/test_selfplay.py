@@ -81,6 +81,6 @@ async def test_trajectories_hold_what_the_engine_sampled(tiny_checkpoint):
     documents = corpus.load("builtin")
     for reject in rejects:
         assert reject.stage in ("length", "extract")
-        assert reject.document == documents[int(reject.job[1:])].id
+        assert reject.document == documents[int(reject.job[1:]) + reject.attempt - 1].id
         mask = unpack_mask(reject.trajectory).astype(bool)
         assert reject.completion == tokenizer.decode(unpack_ids(reject.trajectory.ids)[mask].tolist())
