@@ -143,8 +143,14 @@ def _settle(state: State, environment: Environment, now: float) -> None:
     chunk = environment.chunks[-1]
     if chunk.scored_at is None and not state.flight.tally(environment, chunk).pending:
         _score_chunk(state, environment, chunk, now)
-    if window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks:
+    if _over(state, environment):
         close(state, environment, now)
+
+
+def _over(state: State, environment: Environment) -> bool:
+    """Whether all plays of the window have ended and no chunk is to come."""
+    window = state.flight.windows[environment.id]
+    return window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks
 
 
 def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: float) -> None:
@@ -246,7 +252,8 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> None:
     """Close the windows past their deadline, open lost leases again. `live`: holders still here (None: unknown)."""
     # In an order of its own: that of a dict is not the same after a restart.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
-        if now >= environment.deadline:
+        # Over, and not closed at its last play: a resume has made windows shorter.
+        if now >= environment.deadline or _over(state, environment):
             close(state, environment, now)
     for play in list(state.flight.leases):
         if now >= play.deadline or (live is not None and play.holder not in live):

@@ -353,3 +353,11 @@ def test_a_play_that_sampled_nothing_counts_and_is_not_trained():
     (group,) = ledger.state.queue.values()
     assert [member.trajectory for member in group.members] == [play.id for play in plays[1:]]
     assert ledger.state.counters.plays == 4
+
+
+def test_a_window_that_a_resume_made_shorter_closes_when_all_it_has_is_over():
+    ledger = begin("play.window_chunks=3")
+    finish(ledger, lease(ledger), [0.0, 1.0] * 4)
+    ledger.state.config = config(*ONE, "play.window_chunks=1")
+    ledger.tick(1.0, None)
+    assert not ledger.state.environments
