@@ -19,6 +19,7 @@ from replay.contents import read_contents
 from replay.records import BatchRecord, Play
 from replay.store import open_reader
 from replay.verify import problems
+from replay.watch import SUPERVISORS, Watch
 from spade.config import digest, dump
 from spade.errors import RefusedError, RunError
 from spade.process import Launch
@@ -32,6 +33,7 @@ from spade.protocol import (
     Orders,
     Peer,
     Process,
+    ReportProcesses,
     Status,
     StepMetrics,
     SubmitPlays,
@@ -555,6 +557,15 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
             await replay.report_processes(f"s{index}", (Process(f"agent-{index}", "agent", 1, "ready", 0),))
         names = [process.name for process in (await replay.status()).processes]
         assert names == [f"agent-{index}" for index in range(36, 100)]
+
+
+async def test_orders_go_with_the_supervisor_they_are_for():
+    watch, first = Watch(0.0, 600.0), ReportProcesses("s0", (), {"agent": 1})
+    watch.report(first)
+    assert watch.order(Orders("s0", {"agent": 2}), [Hello(PROTOCOL_VERSION, "", "supervisor", "s0", 1)]) == ""
+    for index in range(1, SUPERVISORS + 1):
+        watch.report(ReportProcesses(f"s{index}", ()))
+    assert watch.report(first) == Orders("s0")
 
 
 async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(tmp_path):
