@@ -50,6 +50,8 @@ def test_four_bytes_for_a_token_and_four_where_it_was_sampled():
         {"spans": (-2, 2, 2)},
         {"logprobs": b""},
         {"versions": ((3, 1),)},
+        {"versions": ((3, 3), (4, -1))},
+        {"versions": ((3, 2), (4, 0))},
         {"temperature": 0.0},
         {"temperature": float("nan")},
     ],
