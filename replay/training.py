@@ -79,7 +79,7 @@ def take(state: State, step: int, now: float) -> BatchRecord | None:
     step that is not the next.
     """
     counters = state.counters
-    if step <= counters.taken_step:
+    if 1 <= step <= counters.taken_step:
         return state.batches.get(step)
     if step != counters.taken_step + 1:
         raise RefusalError(f"step {step} cannot be taken: the next is {counters.taken_step + 1}")
