@@ -17,11 +17,12 @@ PICTURE = (100, 30)  # columns and lines of a drawn view
 
 def print_status(path: Path, as_json: bool) -> None:
     """`spade status`."""
-    from spade.app.observe import evaluated, plain, read_status, sentence
+    from spade.app.observe import evaluated, read_status, sentence
+    from spade.app.printing import print_json
 
     status = trio.run(read_status, RunDir(path))
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(plain(status)), indent=2).decode())
+        print_json(status)
         return
     print(sentence(status))
     if measured := evaluated(status):
@@ -35,6 +36,7 @@ def print_status(path: Path, as_json: bool) -> None:
 def show_top(path: Path) -> None:
     """`spade top`: until Ctrl-C, or until nothing of the run is up."""
     from spade.app.observe import REFRESH_S, follow, interactive, narrate, observer
+    from spade.app.printing import say
 
     run = RunDir(path)
 
@@ -43,10 +45,10 @@ def show_top(path: Path) -> None:
             if interactive():
                 nursery.start_soon(follow, client, "Ctrl-C detaches; the run goes on")
             else:
-                nursery.start_soon(narrate, client, _say)
+                nursery.start_soon(narrate, client, say)
             await _until_down(run, REFRESH_S)
             nursery.cancel_scope.cancel()
-        _say(f"{run.path}: stopped")
+        say(f"{run.path}: stopped")
 
     try:
         trio.run(watch)
@@ -59,10 +61,6 @@ async def _until_down(run: RunDir, every_s: float) -> None:
         if not run.holders():
             return
         await trio.sleep(every_s)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def draw_top(path: Path, svg: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from learner import checkpoint
 from replay.compacting import compact
 from replay.contents import Contents, read_contents
-from replay.export import TABLES, named, rows
+from replay.export import TABLES, rows
 from replay.journal import Journal
 from replay.lineage import DesignLine, Lineage, PlayLine, Runs, Tracer
 from replay.loading import open_run
@@ -19,7 +19,9 @@ from replay.store import FORMAT, open_reader, open_store
 from replay.transfer import check_fit, import_memory, read_memory
 from replay.verify import problems
 from spade import manifest
+from spade.app.printing import print_json
 from spade.app.rundir import RunDir
+from spade.codec import named
 from spade.config import digest, load
 from spade.errors import RunError, WeightsError, reason
 
@@ -36,10 +38,8 @@ def print_stats(path: Path, as_json: bool) -> None:
     size = (run.path / "store" / "data.mdb").stat().st_size
     held = sum(extent.bytes for extent in tables.values())
     if as_json:
-        figures = {"elapsed_s": clock.elapsed_s, **named(counters), "newest": named(counters.newest)}
-        figures["recent"] = named(counters.recent)
-        answer = {"format": FORMAT, "bytes": size, "held_bytes": held, "tables": tables, "counters": figures}
-        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+        figures = {"elapsed_s": clock.elapsed_s, **named(counters)}
+        print_json({"format": FORMAT, "bytes": size, "held_bytes": held, "tables": tables, "counters": figures})
         return
     version = 0 if counters.newest is None else counters.newest.weights.version
     print(f"{run.path}: format {FORMAT}, up for {clock.elapsed_s:.0f} s, step {counters.taken_step}, version {version}")
@@ -102,7 +102,7 @@ def print_lineage(path: Path, id: str, as_json: bool) -> None:
             "r00001-optimization), a play (e000012-0u003) or a design job (j000012)"
         )
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(named(lineage)), indent=2).decode())
+        print_json(lineage)
         return
     print("\n".join(_lineage_lines(lineage)))
 
