@@ -58,12 +58,12 @@ def replay_batch(path: Path, step: int, out: Path | None) -> Replayed:
     """
     run = RunDir(path).require()
     config = run.config()
-    with open_reader(run.path / "store") as store:
+    with open_reader(run.store) as store:
         record = recorded(store, step)
         if record is None:
             last = len(store.scan("batches", BatchRecord))
             raise RunError(f"{run.path}: step {step} was never taken; its steps are 1 to {last}")
-        start = _start(run.path / "checkpoints", step, config)
+        start = _start(run.checkpoints, step, config)
         begun = 0 if start is None else start[1].step
         earlier = [batch(store, _record(store, number)) for number in range(begun + 1, step)]
         again = batch(store, record)

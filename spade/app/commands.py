@@ -105,7 +105,7 @@ def newest_weights(run: RunDir) -> Path:
     if weights is None:
         raise RunError(f"{run.path}: no policy was published yet")
     # Not weights.path: that is where the run lay when it was published.
-    folder = run.path / "weights" / weights.digest
+    folder = run.weights / weights.digest
     if not folder.is_dir():
         raise RunError(f"{folder}: the newest policy, version {weights.version}, is missing")
     return folder
