@@ -199,9 +199,7 @@ def close(state: State, environment: Environment, now: float, quarantined: bool 
 def _score(state: State, plays: list[Play], quarantined: bool) -> Score:
     """The window's figures: win rate over all unhinted plays, regret over the pairs of chunk 0 that both finished."""
     finished = [play for play in plays if play.state == "finished"]
-    arms = {(play.index, play.hinted): play.episode_return for play in finished}
-    pairs = [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
-    regret = paired_regret(pairs)
+    regret = paired_regret(pairs(finished))
     win_rate, win_rate_hinted = (_win_rate(state, finished, hinted) for hinted in (False, True))
     if quarantined:
         reward: float | None = 0.0
@@ -217,6 +215,12 @@ def _score(state: State, plays: list[Play], quarantined: bool) -> Score:
         plays=len(finished),
         voids=sum(play.state == "void" for play in plays),
     )
+
+
+def pairs(finished: list[Play]) -> list[tuple[float, float]]:
+    """Returns without the hint and with it, of the plays that finished in both arms of an instance."""
+    arms = {(play.index, play.hinted): play.episode_return for play in finished}
+    return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
 
 
 def _win_rate(state: State, finished: list[Play], hinted: bool) -> float | None:
