@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -89,7 +90,8 @@ def stop_run(path: Path) -> None:
     # Learner and actors may be held apart from the replay service; each drains its own children.
     patience = time.monotonic() + 6 * run.config().supervise.drain_s
     for pid in holders:
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # it has just left
+            os.kill(pid, signal.SIGTERM)
     while left := run.holders():
         if time.monotonic() > patience:
             raise RunError(f"{run.path}: still draining (pid {', '.join(map(str, left))}); its logs are in {run.logs}")
@@ -112,11 +114,14 @@ def newest_weights(run: RunDir) -> Path:
 
 
 def export_model(path: Path, out: Path) -> None:
-    """`spade model export`."""
+    """`spade model export`: the folder appears when it is complete, though a live learner retires what is copied."""
     run = RunDir(path).require()
     if out.exists():
         raise RunError(f"{out}: exists already; give a new directory")
-    shutil.copytree(newest_weights(run), out)
+    part = out.with_name(f"{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(newest_weights(run), part)
+    part.rename(out)
     print(f"{out}: the newest policy of {run.path}")
 
 
