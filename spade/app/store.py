@@ -142,7 +142,10 @@ def _runs(versions: Runs) -> str:
     counts: dict[int, int] = {}
     for version, count in versions:
         counts[version] = counts.get(version, 0) + count
-    return ", ".join(f"{count} tokens of version {version}" for version, count in counts.items()) or "no sampled token"
+    return (
+        ", ".join(f"{count} tokens of version {version}" for version, count in counts.items())
+        or "no sampled token is kept"
+    )
 
 
 def export_store(path: Path, out: Path, as_parquet: bool) -> None:
