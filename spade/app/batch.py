@@ -58,7 +58,7 @@ def replay_batch(path: Path, step: int, out: Path | None) -> Replayed:
     """
     run = RunDir(path).require()
     config = run.config()
-    with open_reader(run.store) as store:
+    with open_reader(run.store) as store, store.pinned():  # else retention may delete what was just found
         record = recorded(store, step)
         if record is None:
             last = len(store.scan("batches", BatchRecord))
