@@ -64,15 +64,16 @@ def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
 
 def prune(root: Path, step: int, keep: int) -> None:
     """Delete drafts and all but the newest `keep` up to `step`; one beyond is damaged, or `newest` had chosen it."""
-    stay = [folder for found, folder in kept(root) if found <= step][-keep:]
-    for folder in [*root.glob(f"{DRAFT}*"), *root.glob(f"{PREFIX}*")]:
-        if folder not in stay:
-            discard(folder)
+    found = kept(root)
+    stay = [folder for number, folder in found if number <= step][-keep:]
+    for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
+        discard(folder)
 
 
 def kept(root: Path) -> list[tuple[int, Path]]:
-    """All under a final name, by rising step."""
-    return sorted((int(path.name.removeprefix(PREFIX)), path) for path in root.glob(f"{PREFIX}[0-9]*"))
+    """All under a final name, by rising step; a copy under another name is its owner's."""
+    named = ((path.name.removeprefix(PREFIX), path) for path in root.glob(f"{PREFIX}*"))
+    return sorted((int(number), path) for number, path in named if number.isdecimal())
 
 
 def verified(folder: Path) -> Manifest:

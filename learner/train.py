@@ -85,10 +85,16 @@ class Learner:
             await self._replay.checkpointed(batch.step)
 
     async def _take(self, step: int) -> Batch:
-        """The batch of `step`, however long it takes to become trainable."""
+        """The batch of `step`, however long it takes to become trainable. Raises RunError where it is refused."""
         waited_for = ""
         while True:
-            answer = await self._replay.take_batch(step, self._config.bus.call_deadline_s)
+            try:
+                answer = await self._replay.take_batch(step, self._config.bus.call_deadline_s)
+            except RefusedError as error:
+                raise RunError(
+                    f"{self._checkpoints}: the replay service refuses step {step}, the next after these ({error}); "
+                    "if newer checkpoints are missing bring them back, else start a new run"
+                ) from None
             if isinstance(answer, Batch):
                 return answer
             if answer.reason != waited_for:

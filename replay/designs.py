@@ -16,12 +16,10 @@ def open_jobs(state: State, count: int, now: float) -> None:
 
 def _open_job(state: State, now: float) -> None:
     """The next job: a round's jobs go skill by skill, so that a designer group's members are of nearly one age."""
-    design, skills, counters = state.config.design, state.config.run.skills, state.counters
-    if counters.round_jobs >= design.round_jobs:
-        counters.round += 1
-        counters.round_jobs = 0
-    each = design.round_jobs // design.active_skills
-    place = counters.round * design.active_skills + counters.round_jobs // each
+    skills, counters = state.config.run.skills, state.counters
+    size, active = _current_round(state)
+    each = size // active
+    place = counters.round * active + counters.round_jobs // each
     skill = skills[place % len(skills)]
     job = Job(f"j{counters.jobs:06d}", counters.jobs, counters.round, skill, now)
     counters.jobs += 1
@@ -30,9 +28,25 @@ def _open_job(state: State, now: float) -> None:
     state.touch("jobs", job.id, job)
     key = group_id(job.round, skill)
     if key not in state.design_groups:
-        group = DesignGroup(key, job.round, skill, each, now + design.round_deadline_s)
+        group = DesignGroup(key, job.round, skill, each, now + state.config.design.round_deadline_s)
         state.design_groups[key] = group
         state.touch("design_groups", key, group)
+
+
+def _current_round(state: State) -> tuple[int, int]:
+    """Jobs and skills of the round that the next job is of; the next round begins where the last one is full.
+
+    A round keeps those it began with, whatever a resume changes: its designer groups count on them.
+    """
+    design, counters = state.config.design, state.counters
+    configured = design.round_jobs, design.active_skills
+    shape = counters.round_shape or configured
+    if counters.round_jobs >= shape[0]:
+        counters.round += 1
+        counters.round_jobs = 0
+        shape = configured
+    counters.round_shape = shape
+    return shape
 
 
 def group_id(round_: int, skill: str) -> str:

@@ -20,7 +20,7 @@ from replay.records import (
 )
 from replay.state import Table
 from replay.store import Store
-from spade.codec import unpack_floats, unpack_ids, unpack_mask
+from spade.codec import named, unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import DIGEST_BYTES, Trajectory
 
 
@@ -92,12 +92,3 @@ def _numbers(trajectory: Trajectory) -> TrajectoryRow:
         temperature=trajectory.temperature,
         digests=[digests[at : at + 2 * DIGEST_BYTES] for at in range(0, len(digests), 2 * DIGEST_BYTES)],
     )
-
-
-def named(value: Any) -> Any:
-    """Structs as dicts by field name, however deep: in the store they rest as arrays."""
-    if isinstance(value, msgspec.Struct):
-        return {name: named(getattr(value, name)) for name in value.__struct_fields__}
-    if isinstance(value, list | tuple) and value and not isinstance(value[0], int | float):
-        return [named(item) for item in value]
-    return value

@@ -1,5 +1,6 @@
 """What the service leaves in the run directory for people and their tools: `metrics.jsonl` and `status.json`."""
 
+import os
 import time
 from pathlib import Path
 
@@ -15,7 +16,7 @@ class Journal:
     def __init__(self, run: Path) -> None:
         self._metrics = run / "metrics.jsonl"
         self._status = run / "status.json"
-        if self._metrics.exists() and not self._metrics.read_bytes().endswith(b"\n"):
+        if _last_byte(self._metrics) not in (b"", b"\n"):
             self._append(b"")  # a killed service left half a row: end it
 
     def event(self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None) -> None:
@@ -43,3 +44,13 @@ class Journal:
     def _append(self, line: bytes) -> None:
         with self._metrics.open("ab") as file:
             file.write(line + b"\n")
+
+
+def _last_byte(path: Path) -> bytes:
+    """Nothing of a file that is empty or not there."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+            return file.read()
+    except FileNotFoundError:
+        return b""

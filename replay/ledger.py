@@ -143,12 +143,19 @@ class Ledger:
                 wrong.append(f"play {play.id}: {why}")
             elif self._quarantined(play, holder, now):
                 self._release_play(play.id, play.lease)
+            elif self._unleased(play):
+                wrong.append(f"play {play.id}: its lease {play.lease} was never given")
             elif not windows.finish(self.state, play, holder, now):
                 self.state.counters.late_plays += 1
                 self.state.touch("meta", "counters", self.state.counters)
         if wrong:
             taken = f"; the other {len(plays) - len(wrong)} of {len(plays)} plays are taken" if len(plays) > 1 else ""
             raise RefusalError("; ".join(wrong[:NAMED]) + taken)
+
+    def _unleased(self, ended: EndedPlay) -> bool:
+        """Whether a play that is still to end is handed in under a lease that nobody was given."""
+        play = self.state.plays.get(ended.id)
+        return play is not None and not 1 <= ended.lease <= play.lease
 
     def _quarantined(self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float) -> bool:
         """Whether what is handed in was sampled by weights that were never published; then it is kept apart."""

@@ -20,6 +20,7 @@ from replay.records import (
     Source,
 )
 from replay.store import Store
+from replay.training import version_key
 from spade.protocol import Trajectory, Weights
 
 Runs = tuple[tuple[int, int], ...]
@@ -161,7 +162,7 @@ class Tracer:
         designed = tuple(self._design(job) for job in jobs)
         runs = [line.versions for line in played] + [line.versions for line in designed]
         versions = {number for run in runs for number, _ in run}
-        keys = [f"{number:09d}" for number in sorted(versions | ({version} if version else set()))]
+        keys = [version_key(number) for number in sorted(versions | ({version} if version else set()))]
         weights = tuple(one.weights for one in self._store.get_many("publications", keys, Publication))
         return Lineage(kind, id, version, tuple(groups), played, designed, weights)
 

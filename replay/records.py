@@ -245,8 +245,9 @@ class Clock(Record):
 class Counters(Record):
     """Everything of a run that counts up, and the few values that go with it.
 
-    `round` is the round being filled and `round_jobs` its jobs so far; `recent` are the publications since the last
-    checkpoint; trajectories of the steps up to `dropped_step` have been deleted by retention.
+    `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` how many it will have and of how many
+    skills (None: it began before this was kept); `recent` are the publications since the last checkpoint; trajectories
+    of the steps up to `dropped_step` have been deleted by retention.
     """
 
     jobs: int = 0
@@ -277,3 +278,4 @@ class Counters(Record):
     dropped_step: int = 0
     quarantined: int = 0
     newest_quarantined: str = ""
+    round_shape: tuple[int, int] | None = None

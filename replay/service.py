@@ -146,11 +146,12 @@ class Service:
             self.ledger.tick(now, self._holders(now))
             if self._watch.stalls(state.published_step, state.counters.plays, now):
                 self._tell_stall()
+        # First, so that nobody is promised a batch that goes with this commit.
+        self._retention.stage(now)
         replies: Replies = []
         for incoming in arrived:
             self._serve(incoming, now, replies)
         self.ledger.advance(now)
-        self._retention.stage(now)
         replies += self._serve_waiting(server, now)
         # The clock moves on while nothing else does, so that a lease is not held for ever by one kill after another.
         if (changes := state.changes()) or now >= self._committed + CLOCK_S:

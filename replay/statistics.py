@@ -150,7 +150,7 @@ class Meter:
 
     def __init__(self, start: float) -> None:
         self._start = start
-        self._events: deque[tuple[float, float]] = deque()
+        self._events: deque[tuple[float, float]] = deque(maxlen=METER_S + 1)  # seconds of the last minute
 
     def add(self, now: float, amount: float) -> None:
         """Count `amount` at `now`; what falls into one second shares an entry."""

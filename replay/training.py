@@ -39,6 +39,11 @@ def batch_key(step: int) -> str:
     return f"{step:09d}"
 
 
+def version_key(version: int) -> str:
+    """Sorts by version."""
+    return f"{version:09d}"
+
+
 def waiting(state: State) -> int:
     """Sequences in the queue."""
     return sum(len(group.members) for group in state.queue.values())
@@ -79,7 +84,7 @@ def take(state: State, step: int, now: float) -> BatchRecord | None:
     step that is not the next.
     """
     counters = state.counters
-    if step <= counters.taken_step:
+    if 1 <= step <= counters.taken_step:
         return state.batches.get(step)
     if step != counters.taken_step + 1:
         raise RefusalError(f"step {step} cannot be taken: the next is {counters.taken_step + 1}")
@@ -136,7 +141,7 @@ def publish(state: State, request: Publish) -> Weights:
     counters.newest = Publication(weights, request.metrics)
     counters.recent = [*counters.recent, weights]
     receipts.note(state, weights)
-    state.touch("publications", f"{weights.version:09d}", counters.newest)
+    state.touch("publications", version_key(weights.version), counters.newest)
     if request.step > 0:
         state.history.add(state.statistics)
         state.touch("meta", "history", state.history)

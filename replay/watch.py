@@ -82,6 +82,7 @@ class Watch:
             oldest = next(iter(self._processes))
             del self._processes[oldest]
             self._wanted.pop(oldest, None)
+            self._orders.pop(oldest, None)
         return self._orders.pop(report.supervisor, Orders(report.supervisor))
 
     def order(self, orders: Orders, hellos: Collection[Hello]) -> str:

@@ -143,8 +143,14 @@ def _settle(state: State, environment: Environment, now: float) -> None:
     chunk = environment.chunks[-1]
     if chunk.scored_at is None and not state.flight.tally(environment, chunk).pending:
         _score_chunk(state, environment, chunk, now)
-    if window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks:
+    if _over(state, environment):
         close(state, environment, now)
+
+
+def _over(state: State, environment: Environment) -> bool:
+    """Whether all plays of the window have ended and no chunk is to come."""
+    window = state.flight.windows[environment.id]
+    return window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks
 
 
 def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: float) -> None:
@@ -193,9 +199,7 @@ def close(state: State, environment: Environment, now: float, quarantined: bool 
 def _score(state: State, plays: list[Play], quarantined: bool) -> Score:
     """The window's figures: win rate over all unhinted plays, regret over the pairs of chunk 0 that both finished."""
     finished = [play for play in plays if play.state == "finished"]
-    arms = {(play.index, play.hinted): play.episode_return for play in finished}
-    pairs = [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
-    regret = paired_regret(pairs)
+    regret = paired_regret(pairs(finished))
     win_rate, win_rate_hinted = (_win_rate(state, finished, hinted) for hinted in (False, True))
     if quarantined:
         reward: float | None = 0.0
@@ -211,6 +215,12 @@ def _score(state: State, plays: list[Play], quarantined: bool) -> Score:
         plays=len(finished),
         voids=sum(play.state == "void" for play in plays),
     )
+
+
+def pairs(finished: list[Play]) -> list[tuple[float, float]]:
+    """Returns without the hint and with it, of the plays that finished in both arms of an instance."""
+    arms = {(play.index, play.hinted): play.episode_return for play in finished}
+    return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
 
 
 def _win_rate(state: State, finished: list[Play], hinted: bool) -> float | None:
@@ -246,7 +256,8 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> None:
     """Close the windows past their deadline, open lost leases again. `live`: holders still here (None: unknown)."""
     # In an order of its own: that of a dict is not the same after a restart.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
-        if now >= environment.deadline:
+        # Over, and not closed at its last play: a resume has made windows shorter.
+        if now >= environment.deadline or _over(state, environment):
             close(state, environment, now)
     for play in list(state.flight.leases):
         if now >= play.deadline or (live is not None and play.holder not in live):

@@ -1,5 +1,7 @@
 """Token arrays as raw little-endian bytes, and messages as msgpack: the one place that fixes both layouts."""
 
+from typing import Any
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -60,3 +62,14 @@ def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:
     """Shape (tokens,), uint8; 1 where the model sampled the token."""
     kinds = np.arange(len(trajectory.spans), dtype=np.uint8) & 1
     return np.repeat(kinds, np.asarray(trajectory.spans, dtype=np.int64))
+
+
+def named(value: Any) -> Any:
+    """Structs as dicts by field name, however deep: messages and records are arrays, on the wire and at rest."""
+    if isinstance(value, msgspec.Struct):
+        return {name: named(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {key: named(item) for key, item in value.items()}
+    if isinstance(value, list | tuple) and value and not isinstance(value[0], int | float):
+        return [named(item) for item in value]
+    return value

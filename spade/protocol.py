@@ -59,7 +59,7 @@ class Trajectory(Wire, frozen=True):
                 f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes do not fit "
                 f"spans of {tokens} tokens, {sampled} of them sampled"
             )
-        if sum(count for _, count in self.versions) != sampled:
+        if _covered(self.versions) != sampled:
             raise ValueError("trajectory: the version runs do not cover the sampled tokens")
         _check_digests(self.digests, self.versions)
         if not self.temperature > 0:
@@ -74,6 +74,14 @@ class Trajectory(Wire, frozen=True):
     def sampled(self) -> int:
         """Tokens the model sampled."""
         return len(self.logprobs) // 4
+
+
+def _covered(versions: tuple[tuple[int, int], ...]) -> int:
+    """The sampled tokens that version runs cover. Raises ValueError for a run of none."""
+    counts = [count for _, count in versions]
+    if min(counts, default=1) < 1:
+        raise ValueError(f"a version run of a trajectory must cover a token or more, is {min(counts)}")
+    return sum(counts)
 
 
 def _check_digests(digests: bytes, versions: tuple[tuple[int, int], ...]) -> None:
@@ -324,7 +332,7 @@ class Generated(Wire, frozen=True):
     digests: bytes = b""
 
     def __post_init__(self) -> None:
-        ours = sum(count for _, count in self.versions) * 4 == len(self.ids) == len(self.logprobs)
+        ours = _covered(self.versions) * 4 == len(self.ids) == len(self.logprobs)
         if not (ours or (not self.versions and len(self.logprobs) in (0, len(self.ids)))):
             raise ValueError("generated: ids, log-probabilities and version runs differ in length")
         _check_digests(self.digests, self.versions)
@@ -565,7 +573,7 @@ class TakeBatch(Wire, frozen=True):
 
 
 class Batch(Wire, frozen=True):
-    """Whole groups of either role, in the order they became trainable. `version` is the newest policy version."""
+    """Whole groups of either role, in the order they became trainable. `version` is the one the step is trained at."""
 
     step: int
     version: int

@@ -13,6 +13,7 @@ from learner.backends.ranks import Done, Failed, Gather, Halt, Here, Load, Order
 from learner.backends.zero import Shard
 from learner.policy import CPU, policy, reference
 from spade.errors import SpadeError
+from spade.process import line_format
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ def _obey(learner: Orderly, orders: Orders) -> None:
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
-        format=f"%(asctime)s learner rank {orders.rank} %(levelname)s %(name)s: %(message)s",
+        format=line_format(f"learner rank {orders.rank}"),
     )
     logging.captureWarnings(True)
     if config.learner.threads:

@@ -11,7 +11,7 @@ import msgspec
 
 from replay.contents import Contents
 from replay.designs import reject_key
-from replay.training import batch_key, queue_key
+from replay.training import batch_key, queue_key, version_key
 from replay.verify.scores import score_problems
 from replay.verify.training import training_problems
 from replay.verify.work import work_problems
@@ -47,7 +47,7 @@ def _keys(found: Contents) -> Iterator[str]:
         "queue": {key: queue_key(group) for key, group in found.queue.items()},
         "batches": {key: batch_key(batch.step) for key, batch in found.batches.items()},
         "memory": {key: memory_key(record) for key, record in found.memory.items()},
-        "publications": {key: f"{one.weights.version:09d}" for key, one in found.publications.items()},
+        "publications": {key: version_key(one.weights.version) for key, one in found.publications.items()},
     }
     for table, names in expected.items():
         yield from (f"{table} {key}: holds the record of {name}" for key, name in names.items() if key != name)

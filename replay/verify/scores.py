@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from replay.contents import Contents
 from replay.records import Environment
 from replay.reward import Regret, designer_reward, paired_regret
+from replay.windows import pairs
 from spade.config import Reward
 
 
@@ -23,9 +24,7 @@ def _scores(found: Contents, reward: Reward) -> Iterator[str]:
             continue
         plays = [play for chunk in environment.chunks for play in chunks.get((key, chunk.index), [])]
         finished = [play for play in plays if play.state == "finished"]
-        arms = {(play.index, play.hinted): play.episode_return for play in finished}
-        pairs = [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
-        regret = paired_regret(pairs)
+        regret = paired_regret(pairs(finished))
         counts = (len(finished), sum(play.state == "void" for play in plays))
         if (score.plays, score.voids) != counts:
             yield f"environments {key}: scored over {score.plays} plays and {score.voids} voids, it has {counts}"

@@ -20,6 +20,7 @@ from learner.train import open_backend
 from replay.batches import batch, recorded
 from replay.records import BatchRecord, Publication
 from replay.store import Store, open_reader
+from spade.app.printing import print_json
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import RunError
@@ -57,12 +58,12 @@ def replay_batch(path: Path, step: int, out: Path | None) -> Replayed:
     """
     run = RunDir(path).require()
     config = run.config()
-    with open_reader(run.path / "store") as store:
+    with open_reader(run.store) as store, store.pinned():  # else retention may delete what was just found
         record = recorded(store, step)
         if record is None:
             last = len(store.scan("batches", BatchRecord))
             raise RunError(f"{run.path}: step {step} was never taken; its steps are 1 to {last}")
-        start = _start(run.path / "checkpoints", step, config)
+        start = _start(run.checkpoints, step, config)
         begun = 0 if start is None else start[1].step
         earlier = [batch(store, _record(store, number)) for number in range(begun + 1, step)]
         again = batch(store, record)
@@ -137,7 +138,7 @@ def print_batch(path: Path, step: int, out: Path | None, as_json: bool) -> bool:
     """`spade replay batch`: True where nothing differs from what was recorded."""
     made = replay_batch(path, step, out)
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(made), indent=2).decode())
+        print_json(made)
         return not made.differs
     sequences = sum(len(trajectories) for _, _, trajectories in made.groups)
     print(f"step {step} at version {made.version}: {sequences} sequences in {len(made.groups)} groups")

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -17,11 +18,12 @@ PICTURE = (100, 30)  # columns and lines of a drawn view
 
 def print_status(path: Path, as_json: bool) -> None:
     """`spade status`."""
-    from spade.app.observe import evaluated, plain, read_status, sentence
+    from spade.app.observe import evaluated, read_status, sentence
+    from spade.app.printing import print_json
 
     status = trio.run(read_status, RunDir(path))
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(plain(status)), indent=2).decode())
+        print_json(status)
         return
     print(sentence(status))
     if measured := evaluated(status):
@@ -35,6 +37,7 @@ def print_status(path: Path, as_json: bool) -> None:
 def show_top(path: Path) -> None:
     """`spade top`: until Ctrl-C, or until nothing of the run is up."""
     from spade.app.observe import REFRESH_S, follow, interactive, narrate, observer
+    from spade.app.printing import say
 
     run = RunDir(path)
 
@@ -43,10 +46,10 @@ def show_top(path: Path) -> None:
             if interactive():
                 nursery.start_soon(follow, client, "Ctrl-C detaches; the run goes on")
             else:
-                nursery.start_soon(narrate, client, _say)
+                nursery.start_soon(narrate, client, say)
             await _until_down(run, REFRESH_S)
             nursery.cancel_scope.cancel()
-        _say(f"{run.path}: stopped")
+        say(f"{run.path}: stopped")
 
     try:
         trio.run(watch)
@@ -59,10 +62,6 @@ async def _until_down(run: RunDir, every_s: float) -> None:
         if not run.holders():
             return
         await trio.sleep(every_s)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def draw_top(path: Path, svg: Path) -> None:
@@ -91,7 +90,8 @@ def stop_run(path: Path) -> None:
     # Learner and actors may be held apart from the replay service; each drains its own children.
     patience = time.monotonic() + 6 * run.config().supervise.drain_s
     for pid in holders:
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):  # it has just left
+            os.kill(pid, signal.SIGTERM)
     while left := run.holders():
         if time.monotonic() > patience:
             raise RunError(f"{run.path}: still draining (pid {', '.join(map(str, left))}); its logs are in {run.logs}")
@@ -107,18 +107,21 @@ def newest_weights(run: RunDir) -> Path:
     if weights is None:
         raise RunError(f"{run.path}: no policy was published yet")
     # Not weights.path: that is where the run lay when it was published.
-    folder = run.path / "weights" / weights.digest
+    folder = run.weights / weights.digest
     if not folder.is_dir():
         raise RunError(f"{folder}: the newest policy, version {weights.version}, is missing")
     return folder
 
 
 def export_model(path: Path, out: Path) -> None:
-    """`spade model export`."""
+    """`spade model export`: the folder appears when it is complete, though a live learner retires what is copied."""
     run = RunDir(path).require()
     if out.exists():
         raise RunError(f"{out}: exists already; give a new directory")
-    shutil.copytree(newest_weights(run), out)
+    part = out.with_name(f"{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    shutil.copytree(newest_weights(run), part)
+    part.rename(out)
     print(f"{out}: the newest policy of {run.path}")
 
 

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-import msgspec
 import trio
 from rich.console import Console
 from rich.markup import escape
 from rich.syntax import Syntax
 
+from spade.app.printing import print_json
 from spade.app.rundir import RunDir
+from spade.codec import named
 from spade.config import Config, load
 from spade.errors import RunError, reason
 from spade.protocol import Faulted, Observed, Stage, Verdict
@@ -59,10 +60,7 @@ def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides:
     config = load(recipe or "nano", overrides)
     verdicts = trio.run(_check, [(file, _source(file)) for file in files], config)
     if as_json:
-        from spade.app.observe import plain
-
-        rows = [{"file": str(file), **plain(verdict)} for file, verdict in verdicts]
-        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        print_json([{"file": str(file), **named(verdict)} for file, verdict in verdicts])
         return all(verdict.passed for _, verdict in verdicts)
     console = Console()
     for file, verdict in verdicts:

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import msgspec
 import trio
@@ -56,15 +55,6 @@ async def read_status(run: RunDir) -> Status:
         raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
     stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
     return msgspec.structs.replace(left, processes=stopped)
-
-
-def plain(value: Any) -> Any:
-    """A wire struct as dicts by field name, for JSON that a person or a script reads."""
-    if isinstance(value, msgspec.Struct):
-        return {field: plain(getattr(value, field)) for field in value.__struct_fields__}
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    return value
 
 
 async def follow(client: Client, note: str, console: Console | None = None) -> None:

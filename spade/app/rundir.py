@@ -47,6 +47,9 @@ class RunDir:
         self.config_path = self.path / "config.toml"
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
+        self.store = self.path / "store"
+        self.weights = self.path / "weights"
+        self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"
 
     @property

@@ -10,7 +10,7 @@ import msgspec
 from learner import checkpoint
 from replay.compacting import compact
 from replay.contents import Contents, read_contents
-from replay.export import TABLES, named, rows
+from replay.export import TABLES, rows
 from replay.journal import Journal
 from replay.lineage import DesignLine, Lineage, PlayLine, Runs, Tracer
 from replay.loading import open_run
@@ -19,7 +19,9 @@ from replay.store import FORMAT, open_reader, open_store
 from replay.transfer import check_fit, import_memory, read_memory
 from replay.verify import problems
 from spade import manifest
+from spade.app.printing import print_json
 from spade.app.rundir import RunDir
+from spade.codec import named
 from spade.config import digest, load
 from spade.errors import RunError, WeightsError, reason
 
@@ -29,17 +31,15 @@ MIB = 1 << 20
 def print_stats(path: Path, as_json: bool) -> None:
     """`spade replay stats`."""
     run = RunDir(path).require()
-    with open_reader(run.path / "store") as store, store.pinned():
+    with open_reader(run.store) as store, store.pinned():
         tables = store.extents()
         counters = store.get("meta", "counters", Counters) or Counters()
         clock = store.get("meta", "clock", Clock) or Clock()
-    size = (run.path / "store" / "data.mdb").stat().st_size
+    size = (run.store / "data.mdb").stat().st_size
     held = sum(extent.bytes for extent in tables.values())
     if as_json:
-        figures = {"elapsed_s": clock.elapsed_s, **named(counters), "newest": named(counters.newest)}
-        figures["recent"] = named(counters.recent)
-        answer = {"format": FORMAT, "bytes": size, "held_bytes": held, "tables": tables, "counters": figures}
-        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+        figures = {"elapsed_s": clock.elapsed_s, **named(counters)}
+        print_json({"format": FORMAT, "bytes": size, "held_bytes": held, "tables": tables, "counters": figures})
         return
     version = 0 if counters.newest is None else counters.newest.weights.version
     print(f"{run.path}: format {FORMAT}, up for {clock.elapsed_s:.0f} s, step {counters.taken_step}, version {version}")
@@ -52,7 +52,7 @@ def print_stats(path: Path, as_json: bool) -> None:
 def verify_run(path: Path) -> bool:
     """`spade replay verify`: True where nothing is broken."""
     run = RunDir(path).require()
-    with open_reader(run.path / "store") as store:
+    with open_reader(run.store) as store:
         found = read_contents(store)
     lines = [*problems(found), *_file_problems(run, found)]
     for line in lines:
@@ -66,18 +66,17 @@ def _file_problems(run: RunDir, found: Contents) -> Iterator[str]:
     """What lies beside the store: the config, published weights and checkpoints, each against its digest."""
     if found.header is not None and digest(run.config()) != found.header.digest:
         yield f"{run.config_path}: means another run than the store"
-    weights = run.path / "weights"
     newest = found.counters.newest
-    if newest is not None and not (weights / newest.weights.digest).is_dir():
-        yield f"{weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
-    for folder in sorted(path for path in weights.glob("[!.]*") if path.is_dir()):
+    if newest is not None and not (run.weights / newest.weights.digest).is_dir():
+        yield f"{run.weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
+    for folder in sorted(path for path in run.weights.glob("[!.]*") if path.is_dir()):
         try:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
             if folder.exists():  # else a live learner has just retired it
                 yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
     steps = [0]
-    for step, folder in reversed(checkpoint.kept(run.path / "checkpoints")):  # the oldest may go meanwhile
+    for step, folder in reversed(checkpoint.kept(run.checkpoints)):  # the oldest may go meanwhile
         try:
             held = checkpoint.verified(folder).step
         except (OSError, ValueError) as error:
@@ -94,7 +93,7 @@ def _file_problems(run: RunDir, found: Contents) -> Iterator[str]:
 def print_lineage(path: Path, id: str, as_json: bool) -> None:
     """`spade replay lineage`."""
     run = RunDir(path).require()
-    with open_reader(run.path / "store") as store, store.pinned():
+    with open_reader(run.store) as store, store.pinned():
         lineage = Tracer(store).trace(id)
     if lineage is None:
         raise RunError(
@@ -102,7 +101,7 @@ def print_lineage(path: Path, id: str, as_json: bool) -> None:
             "r00001-optimization), a play (e000012-0u003) or a design job (j000012)"
         )
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(named(lineage)), indent=2).decode())
+        print_json(lineage)
         return
     print("\n".join(_lineage_lines(lineage)))
 
@@ -143,7 +142,10 @@ def _runs(versions: Runs) -> str:
     counts: dict[int, int] = {}
     for version, count in versions:
         counts[version] = counts.get(version, 0) + count
-    return ", ".join(f"{count} tokens of version {version}" for version, count in counts.items()) or "no sampled token"
+    return (
+        ", ".join(f"{count} tokens of version {version}" for version, count in counts.items())
+        or "no sampled token is kept"
+    )
 
 
 def export_store(path: Path, out: Path, as_parquet: bool) -> None:
@@ -157,7 +159,7 @@ def export_store(path: Path, out: Path, as_parquet: bool) -> None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     encoder = msgspec.json.Encoder()
-    with open_reader(run.path / "store") as store, store.pinned():
+    with open_reader(run.store) as store, store.pinned():
         for table, kind in TABLES.items():
             with (part / f"{table}.jsonl").open("wb") as file:
                 for row in rows(store, table):
@@ -173,7 +175,7 @@ def export_store(path: Path, out: Path, as_parquet: bool) -> None:
 def compact_store(path: Path) -> None:
     """`spade replay compact`."""
     run = RunDir(path).require()
-    before, after = compact(run.path / "store")
+    before, after = compact(run.store)
     print(f"{run.path}: its store had {before / MIB:.2f} MiB and has {after / MIB:.2f}")
 
 
@@ -184,10 +186,10 @@ def import_run(path: Path, source: Path, recipe: str | None, overrides: tuple[st
         raise RunError(f"{run.path}: is both runs; give the one to seed and then the one to seed it from")
     config = load(recipe or str((run if run.exists else old).config_path), overrides)
     check_fit(config, old.config())
-    memory = read_memory(old.path / "store")
+    memory = read_memory(old.store)
     with run.lock("replay"):
         run.create(config)
-        with open_store(run.path / "store", config.replay.durability) as store:
+        with open_store(run.store, config.replay.durability) as store:
             opened = open_run(store, config)
             done = import_memory(store, opened.state, memory)
         Journal(run.path).event("import", opened.elapsed_s, opened.changed)

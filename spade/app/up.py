@@ -15,6 +15,7 @@ from replay.client import ReplayClient
 from spade.app.autoscale import autoscale
 from spade.app.elastic import Actors, longest_lease_s
 from spade.app.observe import ANSWER_S, evaluated, follow, interactive, narrate, read_status
+from spade.app.printing import say
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config, digest, load
 from spade.errors import BusError, ConfigError
@@ -40,25 +41,25 @@ def run_everything(
         launches.append(_launch(run, config, "evaluator", "evaluator", run.replay_address))
     actors = partial(_actor, run, config, run.replay_address, "")
     narrated = headless or not interactive()
-    body: Body = partial(narrate, say=_say) if narrated else partial(follow, note="Ctrl-C drains and stops")
+    body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
     if narrated:
-        _say(f"self-play in {run.path}")
+        say(f"self-play in {run.path}")
     trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body, None, actors)
-    _say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
+    say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
     # Where the replay service had to be killed it may have left none.
     if run.status_path.exists() and (measured := evaluated(trio.run(read_status, run))):
-        _say(measured)
+        say(measured)
     if config.model.path == "nano":
-        _say(f"`spade nano report {_short(run.path)}` measures what it has learnt, on programs it never saw")
+        say(f"`spade nano report {_short(run.path)}` measures what it has learnt, on programs it never saw")
 
 
 def run_replay(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> None:
     """`spade replay up`."""
     run, config = _open(recipe, path, overrides)
-    _say(f"replay service of {run.path} at {run.replay_address}; Ctrl-C stops it")
-    _say(f"`spade learner up {_short(run.path)}` and `spade actors up --connect ADDR` with that address join it")
+    say(f"replay service of {run.path} at {run.replay_address}; Ctrl-C stops it")
+    say(f"`spade learner up {_short(run.path)}` and `spade actors up --connect ADDR` with that address join it")
     trio.run(_supervise, run, config, ("replay",), [_replay(run, config)], None, _wait)
-    _say("replay service: stopped")
+    say("replay service: stopped")
 
 
 def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
@@ -67,10 +68,10 @@ def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
     config = load(str(run.config_path), overrides)
     with run.lock("learner"):
         run.create(config)
-    _say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
+    say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
     launches = [_learner(run, config)]
     trio.run(_supervise, run, config, ("learner",), launches, None, _wait)
-    _say("learner: stopped")
+    say("learner: stopped")
 
 
 def run_actors(recipe: str | None, address: str, path: Path | None, overrides: tuple[str, ...]) -> None:
@@ -84,7 +85,7 @@ def run_actors(recipe: str | None, address: str, path: Path | None, overrides: t
     if not any(_counts(config).values()):
         raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
     run.create(config)
-    _say(f"joining {address}; logs in {run.logs}; Ctrl-C drains and leaves")
+    say(f"joining {address}; logs in {run.logs}; Ctrl-C drains and leaves")
     trio.run(
         _supervise,
         run,
@@ -96,7 +97,7 @@ def run_actors(recipe: str | None, address: str, path: Path | None, overrides: t
         address,
         partial(_actor, run, config, address, f"@{tag}"),
     )
-    _say("actors: stopped")
+    say("actors: stopped")
 
 
 def _open(recipe: str | None, path: Path | None, overrides: tuple[str, ...]) -> tuple[RunDir, Config]:
@@ -233,10 +234,6 @@ async def _report(name: str, supervisor: Supervisor, actors: Actors | None, clie
 
 async def _wait(client: Client) -> None:
     await trio.sleep_forever()
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def _short(path: Path) -> Path:

@@ -48,6 +48,8 @@ def _check_ranges(config: Config) -> None:
     unknown = [skill for skill in run.skills if skill not in SKILLS]
     if unknown:
         raise ConfigError(f"run.skills: unknown skill {unknown[0]!r}; known: {', '.join(SKILLS)}")
+    if len(set(run.skills)) < len(run.skills):
+        raise ConfigError(f"run.skills: names a skill twice: {', '.join(run.skills)}")
     if not 1 <= design.active_skills <= len(run.skills):
         raise ConfigError(
             f"design.active_skills: must be 1 to {len(run.skills)} (run.skills), is {design.active_skills}"

@@ -36,7 +36,9 @@ class Model(Section, frozen=True):
 
 
 class Design(Section, frozen=True):
-    """The designer's side. `corpus` is a JSONL of documents or "builtin"; `round_jobs` design jobs make a round.
+    """The designer's side. `corpus` is a JSONL of documents or "builtin".
+
+    `round_jobs` design jobs, shared by `active_skills`, make a round; other numbers at a resume hold from the next one.
 
     `lease_s` is for all attempts of a job. `round_deadline_s` counts from the opening of a group's first job: under
     lease_s + play.window_deadline_s, a window that lasts to its deadline misses its group.

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import trio
 
-from spade.app.observe import plain, read_status
+from spade.app.observe import read_status
 from spade.app.rundir import RunDir
+from spade.codec import named
 from spade.errors import SpadeError
 from spade.protocol import Status
 
@@ -24,4 +25,4 @@ def status(run: RunDir) -> Status:
 
 if __name__ == "__main__":
     for _ in sys.stdin:
-        print(msgspec.json.encode(plain(status(RunDir(Path(sys.argv[1]))))).decode(), flush=True)
+        print(msgspec.json.encode(named(status(RunDir(Path(sys.argv[1]))))).decode(), flush=True)

@@ -76,3 +76,14 @@ def test_the_newest_few_are_kept_and_damaged_futures_go(tmp_path):
         write(tmp_path, step)
     checkpoint.prune(tmp_path, 30, 2)
     assert sorted(os.listdir(tmp_path)) == ["step-20", "step-30"]
+
+
+def test_a_copy_that_somebody_put_beside_them_is_neither_chosen_nor_deleted(tmp_path):
+    write(tmp_path, 10)
+    for name in ("step-10.before", "step-copy"):
+        (tmp_path / name).mkdir()
+    write(tmp_path, 20)
+    folder, _ = checkpoint.newest(tmp_path)
+    assert folder.name == "step-20"
+    checkpoint.prune(tmp_path, step=20, keep=1)
+    assert sorted(os.listdir(tmp_path)) == ["step-10.before", "step-20", "step-copy"]

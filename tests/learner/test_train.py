@@ -9,9 +9,11 @@ import pytest
 import trio
 
 from learner import checkpoint
+from learner.train import Learner
 from spade import config
-from spade.errors import RunError
+from spade.errors import RefusedError, RunError
 from spade.policy.model import parameters_digest
+from spade.protocol import StepMetrics
 from tests.learner.fed_learner import SMALL, pid_of, running
 
 
@@ -44,3 +46,22 @@ async def test_killed_it_resumes_drained_it_keeps_what_it_learnt_and_another_sto
         ):  # fmt: skip
             async with running(settings, tmp_path):
                 pass
+
+
+async def test_a_step_that_is_refused_ends_the_learner_for_good(monkeypatch, tmp_path):
+    """As where all checkpoints are gone and retention has deleted the first batches: no restart mends that."""
+
+    class Untrained:
+        step = 0
+
+    class Refusing:
+        async def take_batch(self, step, wait_s):
+            raise RefusedError(f"the trajectories of step {step} were deleted by retention")
+
+    async def published(self):
+        """Nothing is."""
+
+    monkeypatch.setattr(Learner, "_publish", published)
+    learner = Learner(Untrained(), StepMetrics(), Refusing(), config.load("nano"), tmp_path)
+    with pytest.raises(RunError, match=r"checkpoints: .* step 1 .*deleted by retention"):
+        await learner.live()

@@ -57,6 +57,27 @@ def test_skills_rotate_so_many_at_a_time_round_robin(ledger):
     ]
 
 
+@pytest.mark.parametrize("change", [("design.round_jobs=12",), ("design.round_jobs=2", "design.active_skills=1")])
+def test_a_round_in_progress_keeps_its_shape_whatever_a_resume_changes(change):
+    slots = ("design.active_environments=3",)
+    ledger = Ledger(State(config(*SMALL, *slots), SECRET))
+    ledger.apply(weights(0), "learner", 0.0)
+    ledger.advance(0.0)
+    ledger.state.config = config(*SMALL, *slots, *change)
+    jobs = []
+    for _ in range(10):
+        for job in lease(ledger, 3):
+            jobs.append(job)
+            ledger.apply(rejected(job, 1, last=True), "designer/1", 0.0)
+        ledger.advance(0.0)
+    assert [job.round for job in jobs[:5]] == [0, 0, 0, 0, 1]
+    assert [SKILLS.index(job.skill) for job in jobs[:4]] == [0, 0, 1, 1]
+    size = ledger.state.config.design.round_jobs
+    assert [job.round for job in jobs].count(1) == size
+    trained = [group for group in ledger.state.queue.values() if group.id.startswith("r00000")]
+    assert [len(group.members) for group in trained] == [2, 2]
+
+
 def test_jobs_and_environments_together_fill_the_slots(ledger):
     first, *_ = lease(ledger, 10)
     assert len(ledger.state.jobs) == 4

@@ -14,11 +14,15 @@ import pytest
 import trio
 
 from replay import reader, server
+from replay.batches import dropped
 from replay.client import ReplayClient
 from replay.contents import read_contents
+from replay.loading import open_run
 from replay.records import BatchRecord, Play
-from replay.store import open_reader
+from replay.service import Service
+from replay.store import open_reader, open_store
 from replay.verify import problems
+from replay.watch import SUPERVISORS, Watch
 from spade.config import digest, dump
 from spade.errors import RefusedError, RunError
 from spade.process import Launch
@@ -32,14 +36,17 @@ from spade.protocol import (
     Orders,
     Peer,
     Process,
+    Refused,
+    ReportProcesses,
     Status,
     StepMetrics,
     SubmitPlays,
+    TakeBatch,
     Trajectory,
     Weights,
 )
 from spade.supervise import supervise
-from spade.transport import connect
+from spade.transport import Incoming, connect
 from tests.replay.replay_world import config, ended, environment, rejected, trajectory, weights
 
 # Two slots; windows of one chunk of 4 plays; batches of 4.
@@ -557,18 +564,57 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
         assert names == [f"agent-{index}" for index in range(36, 100)]
 
 
-async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(tmp_path):
+async def test_orders_go_with_the_supervisor_they_are_for():
+    watch, first = Watch(0.0, 600.0), ReportProcesses("s0", (), {"agent": 1})
+    watch.report(first)
+    assert watch.order(Orders("s0", {"agent": 2}), [Hello(PROTOCOL_VERSION, "", "supervisor", "s0", 1)]) == ""
+    for index in range(1, SUPERVISORS + 1):
+        watch.report(ReportProcesses(f"s{index}", ()))
+    assert watch.report(first) == Orders("s0")
+
+
+def retaining(size):
+    """Settings under which all but the last batch may go once trajectories take more than `size` bytes."""
     learner = msgspec.structs.replace(SETTINGS.learner, checkpoint_every=1, keep_checkpoints=1)
-    retain = msgspec.structs.replace(SETTINGS.replay, retain_bytes=1)
-    settings = msgspec.structs.replace(SETTINGS, learner=learner, replay=retain)
+    retain = msgspec.structs.replace(SETTINGS.replay, retain_bytes=size)
+    return msgspec.structs.replace(SETTINGS, learner=learner, replay=retain)
+
+
+async def retire(replay, steps):
+    """Train so many steps, with a checkpoint of each."""
+    await publish(replay)
+    for step in range(1, steps + 1):
+        await design(replay)
+        await play(replay, 8)
+        await replay.take_batch(step, 5.0)
+        await publish(replay, step)
+        await replay.checkpointed(step)
+
+
+async def test_a_batch_that_is_asked_for_as_retention_deletes_it_is_refused(tmp_path):
+    async with serving(tmp_path, retaining(0)), joined(tmp_path, settings=retaining(0)) as replay:
+        await retire(replay, 2)
+    hello = Hello(PROTOCOL_VERSION, "", "learner", "learner", 1)
+    answers = []
+
+    class Bus:
+        def __init__(self):
+            self.peers = {b"learner": hello}
+
+        async def reply(self, incoming, response):
+            answers.append(response)
+
+    settings = retaining(1)
+    with open_store(tmp_path / "store", "nosync") as store:
+        asked = Incoming(b"learner", hello, 1, TakeBatch(1, 0.0))
+        await Service(settings, tmp_path, store, open_run(store, settings))._round(Bus(), [asked])
+    assert answers == [Refused(dropped(1))]
+
+
+async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(tmp_path):
+    settings = retaining(1)
     async with serving(tmp_path, settings), joined(tmp_path, settings=settings) as replay:
-        await publish(replay)
-        for step in (1, 2, 3):
-            await design(replay)
-            await play(replay, 8)
-            await replay.take_batch(step, 5.0)
-            await publish(replay, step)
-            await replay.checkpointed(step)
+        await retire(replay, 3)
         for _ in range(3):  # a slice goes with each round
             await replay.status()
         for step in (1, 2):

@@ -74,8 +74,9 @@ def test_no_batch_before_the_first_weights():
 
 
 def test_a_step_that_is_not_the_next_is_refused():
-    with pytest.raises(RefusalError, match="the next is 1"):
-        take(begin(), 2)
+    for step in (2, 0, -1):
+        with pytest.raises(RefusalError, match=f"step {step} cannot be taken: the next is 1"):
+            take(begin(), step)
 
 
 def test_agent_members_over_the_lag_bound_are_wasted_and_the_rest_is_trained():

@@ -11,7 +11,7 @@ from replay.state import State
 from replay.training import RefusalError
 from spade.protocol import EndedPlay, LeaseDesigns, LeasePlays, ReleasePlay, SubmitPlays, TakeBatch
 from spade.seeds import derive
-from tests.replay.replay_world import SECRET, config, ended, environment, played, trajectory, void, weights
+from tests.replay.replay_world import SECRET, config, ended, environment, played, snapshot, trajectory, void, weights
 
 # One slot; windows of 2 chunks of 4 plays; at most a quarter of the plays may be void.
 ONE = (
@@ -55,6 +55,17 @@ def test_chunk_zero_opens_in_both_arms_on_the_same_instances():
     assert unhinted == hinted == [derive(SECRET, "instance", "e000000", i) & 0x7FFFFFFF for i in range(4)]
     assert len(set(unhinted)) == 4
     assert len({play.sampler for play in plays}) == 8
+
+
+def test_the_end_of_a_play_that_was_never_leased_is_refused_and_changes_nothing():
+    ledger = begin()
+    before = snapshot(ledger.state)
+    for lease_number in (0, 1):
+        play = EndedPlay("e000000-0u000", lease_number, "terminated", 1.0, (1.0,), 0.5, trajectory(1, sampled=0))
+        with pytest.raises(RefusalError, match=f"play e000000-0u000: its lease {lease_number} was never given"):
+            ledger.apply(SubmitPlays((play,)), "agent/1", 0.0)
+    assert snapshot(ledger.state) == before
+    assert len(lease(ledger)) == 8
 
 
 def test_later_chunks_are_unhinted_and_on_other_instances():
@@ -342,3 +353,11 @@ def test_a_play_that_sampled_nothing_counts_and_is_not_trained():
     (group,) = ledger.state.queue.values()
     assert [member.trajectory for member in group.members] == [play.id for play in plays[1:]]
     assert ledger.state.counters.plays == 4
+
+
+def test_a_window_that_a_resume_made_shorter_closes_when_all_it_has_is_over():
+    ledger = begin("play.window_chunks=3")
+    finish(ledger, lease(ledger), [0.0, 1.0] * 4)
+    ledger.state.config = config(*ONE, "play.window_chunks=1")
+    ledger.tick(1.0, None)
+    assert not ledger.state.environments

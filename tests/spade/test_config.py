@@ -54,6 +54,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
         ("design.round_jobs=10", "design.round_jobs"),
         ("design.active_skills=7", "design.active_skills"),
         ('run.skills=["juggling"]', "juggling"),
+        ('run.skills=["optimization", "optimization"]', "run.skills: names a skill twice"),
         ("play.max_turn_tokens=500", "play.max_turn_tokens"),
         ("play.group_size=1", "play.group_size"),
         ("reward.anchor_low=0.9", "reward.anchor_low"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spade import codec
-from spade.protocol import EndedPlay, Generated, Group, Hello, SubmitPlays, Trajectory
+from spade.protocol import EndedPlay, Generated, Group, Hello, SubmitPlays, Trajectory, Wait
 
 tokens = st.lists(
     st.tuples(st.integers(0, 2**31 - 1), st.booleans(), st.floats(-50, 0, width=32)), min_size=1, max_size=50
@@ -50,6 +50,8 @@ def test_four_bytes_for_a_token_and_four_where_it_was_sampled():
         {"spans": (-2, 2, 2)},
         {"logprobs": b""},
         {"versions": ((3, 1),)},
+        {"versions": ((3, 3), (4, -1))},
+        {"versions": ((3, 2), (4, 0))},
         {"temperature": 0.0},
         {"temperature": float("nan")},
     ],
@@ -93,3 +95,12 @@ def test_unknown_messages_are_refused():
     with pytest.raises(msgspec.ValidationError):
         codec.decode_request(msgspec.msgpack.encode(Stranger(1)))
     assert codec.decode_request(codec.encode(Hello(1, "d", "agent", "a", 3))).role == "agent"
+
+
+def test_structs_are_named_however_deep():
+    waits = (Wait("replay", "plays"),)
+    assert codec.named({"of": {"agent": waits}, "none": [], "numbers": (1, 2.5)}) == {
+        "of": {"agent": [{"holder": "replay", "what": "plays", "count": 1, "for_s": 0.0, "who": "", "why": ""}]},
+        "none": [],
+        "numbers": (1, 2.5),
+    }

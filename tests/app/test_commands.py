@@ -1,0 +1,43 @@
+"""The small commands where something else happens at the same time."""
+
+import os
+import shutil
+
+import pytest
+
+from spade.app import commands
+from spade.app.rundir import RunDir
+from spade.config import load
+
+
+@pytest.fixture
+def run(tmp_path):
+    made = RunDir(tmp_path / "run")
+    made.create(load("nano"))
+    return made
+
+
+def test_who_has_left_when_it_is_told_to_is_stopped(run, monkeypatch, capsys):
+    held = iter([[1 << 30], []])  # no process of Linux has such a number
+    monkeypatch.setattr(RunDir, "holders", lambda self: next(held))
+    commands.stop_run(run.path)
+    assert capsys.readouterr().out == f"{run.path}: stopped\n"
+
+
+def test_an_exported_model_is_there_whole_or_not_at_all(run, monkeypatch, tmp_path):
+    weights, out = tmp_path / "weights", tmp_path / "out"
+    weights.mkdir()
+    (weights / "config.json").write_text("{}")
+    monkeypatch.setattr(commands, "newest_weights", lambda run: weights)
+
+    def retired(source, target):
+        os.mkdir(target)
+        raise FileNotFoundError(source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copytree", retired)
+        with pytest.raises(FileNotFoundError):
+            commands.export_model(run.path, out)
+    assert not out.exists()
+    commands.export_model(run.path, out)
+    assert os.listdir(out) == ["config.json"]
