@@ -88,6 +88,7 @@ def settings(tmp_path, tokenizer):
             "bus.heartbeat_s=0.1",
             "bus.silence_s=3.0",
             "actors.episodes_in_flight=4",
+            "supervise.drain_s=60.0",
         ),
     )
 
@@ -224,9 +225,9 @@ async def test_without_an_engine_the_play_is_given_back(settings, tokenizer):
         bus=msgspec.structs.replace(settings.bus, call_deadline_s=2.0),
     )
     async with (
-        small_replay(small, hasty) as replay,
-        process(env_runner.run, "env-runner", replay, hasty),
-        service("engine", "engine-0", replay, hasty, lambda _: None),
+        small_replay(small, settings) as replay,
+        process(env_runner.run, "env-runner", replay, settings),
+        service("engine", "engine-0", replay, settings, lambda _: None),
         process(agent.run, "agent", replay, hasty),
     ):
         await small.until_done(1)

@@ -78,7 +78,9 @@ def settings(tmp_path, tokenizer):
             "engine.context_tokens=4000",
             "bus.heartbeat_s=0.1",
             "bus.silence_s=3.0",
-            "sandbox.load_s=10.0",
+            "sandbox.load_s=60.0",
+            "sandbox.step_s=60.0",
+            "supervise.drain_s=60.0",
         ),
     )
 
@@ -158,7 +160,7 @@ async def test_jobs_go_side_by_side(settings, tokenizer):
 
 async def test_services_in_trouble_give_the_job_back(settings, tokenizer):
     small = SmallReplay(jobs=[job()])
-    hasty = msgspec.structs.replace(settings, design=msgspec.structs.replace(settings.design, lease_s=1.0))
+    hasty = msgspec.structs.replace(settings, design=msgspec.structs.replace(settings.design, lease_s=2.0))
     async with (
         small_replay(small, hasty) as replay,
         service("engine", "engine-0", replay, hasty, says(tokenizer, lambda _: GOOD)),

@@ -45,7 +45,7 @@ def server_of(engine_of, tokenizer):
     return lambda context: completions(engine_of(context_tokens=context), tokenizer)
 
 
-def settings(url, deadline_s=10.0, **endpoint):
+def settings(url, deadline_s=60.0, **endpoint):
     engine = Engine(rows=4, context_tokens=64, request_deadline_s=deadline_s)
     return Config(engine=engine, endpoint=Endpoint(url=url, **endpoint))
 

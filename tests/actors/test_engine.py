@@ -462,7 +462,8 @@ def test_what_can_never_be_served_is_refused(tiny_checkpoint, request_, reason):
 
 def test_cancelled_requests_are_forgotten_whatever_their_state(tiny_checkpoint):
     canceller = engine(tiny_checkpoint, rows=2)
-    asked = [Generate(pack_ids([9, 8, index + 3]), 50, 1.0, index) for index in range(6)]
+    # Seeds of which no draw is so near to a token's edge that who else is in a forward could decide.
+    asked = [Generate(pack_ids([9, 8, index + 3]), 50, 1.0, 66 + index) for index in range(6)]
 
     def cancel(step):
         if step == 3:

@@ -14,6 +14,7 @@ from spade.errors import BusError, RefusedError
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Generate, Generated, GetStatus, Hello, Overdue, Pulse, Ready, Weights
 from spade.transport import connect, serve
+from tests.actors.gate import gated
 from tests.conftest import write_checkpoint
 
 DEADLINE_S = 120  # of what takes seconds on an idle machine
@@ -158,8 +159,9 @@ async def test_refuses_what_cannot_be_served(tmp_path, tiny_checkpoint):
             assert isinstance(await caller.call(request(1)), Generated)
 
 
-async def test_forgets_what_a_peer_that_left_had_asked(tmp_path, tiny_checkpoint):
-    config = settings()
+async def test_forgets_what_a_peer_that_left_had_asked(tmp_path, tiny_checkpoint, monkeypatch):
+    config, steps = settings(), gated(monkeypatch)
+    rows = config.engine.rows - 1  # that one role may have
     with trio.fail_after(DEADLINE_S):
         async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (caller, replay):
             hello = Hello(PROTOCOL_VERSION, configuration.digest(config), "designer", "designer-0", 2)
@@ -167,9 +169,13 @@ async def test_forgets_what_a_peer_that_left_had_asked(tmp_path, tiny_checkpoint
             async with trio.open_nursery() as nursery, connect(address, hello, bus=config.bus) as leaver:
                 for seed in range(40):
                     nursery.start_soon(leaver.call, request(seed, tokens=100))
-                while (await replay.gauges()).get("rows_active", 0) < config.engine.rows - 1:
+                while (await replay.gauges()).get("queue", 0) < 40 - rows:
+                    pass
+                steps.release(2)  # the first of them may have begun alone
+                while (await replay.gauges())["rows_active"] < rows:
                     pass
                 nursery.cancel_scope.cancel()
+            steps.release(10_000)
             while (gauges := await replay.gauges())["rows_active"] + gauges["queue"]:
                 pass
             assert isinstance(await caller.call(request(1)), Generated)
@@ -190,7 +196,7 @@ async def test_what_is_overdue_is_given_up_and_says_where_its_time_went(tmp_path
             assert any(reply.sampled_s == 0 for reply in late)
             assert all(reply.waited_s + reply.sampled_s > 0.01 for reply in late)
             assert all(isinstance(reply, Generated | Overdue) for reply in replies)
-            while (gauges := await replay.gauges())["overdue"] < len(late):
+            while (gauges := await replay.gauges()).get("overdue", 0) < len(late):
                 pass
             assert gauges["overdue"] == len(late)
             while (gauges := await replay.gauges())["rows_active"] + gauges["queue"]:
@@ -198,9 +204,10 @@ async def test_what_is_overdue_is_given_up_and_says_where_its_time_went(tmp_path
             assert isinstance(await caller.call(request(1)), Generated)
 
 
-async def test_designs_that_fill_the_engine_let_turns_through(tmp_path, tiny_checkpoint):
+@pytest.mark.parametrize(("many", "few"), [("designer", "agent"), ("agent", "designer")])
+async def test_a_role_that_fills_the_engine_lets_the_other_through(tmp_path, tiny_checkpoint, monkeypatch, many, few):
     """An agent's turn is answered while many designs still wait, and the other way round."""
-    config, ended = settings(), []
+    config, steps, ended = settings(), gated(monkeypatch), []
 
     async def ask(caller, role, seed, tokens):
         await caller.call(request(seed, tokens))
@@ -210,14 +217,15 @@ async def test_designs_that_fill_the_engine_let_turns_through(tmp_path, tiny_che
         async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (agent, replay):
             hello = Hello(PROTOCOL_VERSION, configuration.digest(config), "designer", "designer-0", 2)
             async with connect(f"ipc://{tmp_path}/engine", hello, bus=config.bus) as designer:
-                for first, second in ((designer, agent), (agent, designer)):
-                    async with trio.open_nursery() as nursery:
-                        for seed in range(16):
-                            nursery.start_soon(ask, first, "first", seed, 80)
-                        while (await replay.gauges()).get("queue", 0) < 5:
-                            pass
-                        await ask(second, "second", 5, 3)
-                        assert ended.count("first") < 13
-                    ended.clear()
-                gauges = await replay.gauges()
-                assert {"queue_agent", "queue_designer", "queue_s"} <= gauges.keys()
+                callers = {"agent": agent, "designer": designer}
+                async with trio.open_nursery() as nursery:
+                    for seed in range(16):
+                        nursery.start_soon(ask, callers[many], many, seed, 80)
+                    while (await replay.gauges()).get("queue", 0) < 13:
+                        pass
+                    nursery.start_soon(ask, callers[few], few, 5, 3)
+                    while f"queue_{few}" not in (gauges := await replay.gauges()):
+                        pass
+                    steps.release(10_000)
+    assert ended.index(few) <= 3, "those that had begun before"
+    assert {"queue_agent", "queue_designer", "queue_s"} <= gauges.keys()

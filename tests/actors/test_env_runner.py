@@ -59,7 +59,7 @@ ENDLESS = COUNTER.replace("self.turn += 1", "while True: pass")
 
 def small(**sandbox: float) -> Config:
     config = load("nano")
-    limits = msgspec.structs.replace(config.sandbox, **{"episodes": 8, "load_s": 5.0, "step_s": 5.0, **sandbox})
+    limits = msgspec.structs.replace(config.sandbox, **{"episodes": 8, "load_s": 60.0, "step_s": 60.0, **sandbox})
     return msgspec.structs.replace(config, sandbox=limits, bus=Bus(heartbeat_s=0.05, silence_s=5.0))
 
 
@@ -132,21 +132,27 @@ async def test_admission_over_the_bus(tmp_path):
 
 
 async def test_a_hanging_program_holds_up_nobody(tmp_path):
-    config = small(step_s=1.0)
-    async with service(tmp_path, config) as (client, _):
+    async with service(tmp_path, small()) as (client, _):
         ended: list[object] = []
 
         async def hang() -> None:
-            await client.call(OpenEpisode("bad", ENDLESS, 1, 8))
-            ended.append(await client.call(StepEpisode("bad", 1, "1")))
+            ended.append(await client.call(StepEpisode("bad", 1, "1"), 120))
 
+        await client.call(OpenEpisode("bad", ENDLESS, 1, 8))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hang)
             for index in range(5):
-                await client.call(OpenEpisode(f"good-{index}", COUNTER, 4, 8))
-                await client.call(StepEpisode(f"good-{index}", 1, "1"))
+                assert isinstance(await client.call(OpenEpisode(f"good-{index}", COUNTER, 4, 8)), Observed)
+                assert isinstance(await client.call(StepEpisode(f"good-{index}", 1, "1")), Observed)
             assert ended == []
-        assert ended == [Faulted("timeout", "no answer within 1 s")]
+            await client.call(CloseEpisode("bad"))
+        assert ended == [Faulted("infrastructure", "the episode was closed")]
+
+
+async def test_a_hanging_program_times_out(tmp_path):
+    async with service(tmp_path, small(step_s=1.0)) as (client, _):
+        await client.call(OpenEpisode("bad", ENDLESS, 1, 8))
+        assert await client.call(StepEpisode("bad", 1, "1")) == Faulted("timeout", "no answer within 1 s")
 
 
 async def test_a_full_runner_refuses_and_a_closed_episode_makes_room(tmp_path):
@@ -176,7 +182,7 @@ async def test_a_forgotten_episode_is_freed_when_its_lease_is_over(tmp_path):
     config = msgspec.structs.replace(config, play=msgspec.structs.replace(config.play, lease_s=0.5))
     async with service(tmp_path, config) as (client, replay):
         await client.call(OpenEpisode("forgotten", COUNTER, 1, 8))
-        await gauge(replay, "live_episodes", lambda live: live == 1)
+        await gauge(replay, "spawns", lambda spawns: spawns == 1)  # told since it began
         await gauge(replay, "live_episodes", lambda live: live == 0)
         assert (await client.call(StepEpisode("forgotten", 1, "1"))).kind == "lost"
 

@@ -19,9 +19,10 @@ from spade.policy.model import load
 from spade.protocol import PROTOCOL_VERSION, GetWeights, Hello, Peer, Pulse, Ready, Refused, Weights, WeightsPart
 from spade.transport import Client, connect, serve
 
-CONFIG = Config(bus=Bus(heartbeat_s=0.05, silence_s=2.0, call_deadline_s=1.0))
+CONFIG = Config(bus=Bus(heartbeat_s=0.05, silence_s=2.0))
+HASTY = Bus(heartbeat_s=0.05, silence_s=2.0, call_deadline_s=1.0)  # for who waits for a learner that is gone
 HELLO = Hello(PROTOCOL_VERSION, digest(CONFIG), "engine", "engine-0", 1)
-DEADLINE_S = 20
+DEADLINE_S = 120  # of what takes a second on an idle machine
 
 
 class Far:
@@ -51,8 +52,8 @@ class Far:
             yield
 
     @asynccontextmanager
-    async def shelf(self, home: Path):
-        """An engine's shelf on a host of its own."""
+    async def shelf(self, home: Path, bus: Bus = CONFIG.bus):
+        """An engine's shelf on a host of its own; `bus` is for its calls of the learner."""
         ready = lambda _: Ready("session", self.peers)  # noqa: E731
         async with (
             serve(
@@ -60,7 +61,7 @@ class Far:
             ) as server,
             connect(server.address, HELLO, bus=CONFIG.bus) as replay,
         ):
-            yield Shelf(replay, CONFIG.bus, home, str(self._checkpoint))
+            yield Shelf(replay, bus, home, str(self._checkpoint))
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
 
     monkeypatch.setattr(Client, "call", counted)
     with trio.fail_after(DEADLINE_S):
-        async with far.shelf(tmp_path) as shelf, trio.open_nursery() as nursery:
+        async with far.shelf(tmp_path, HASTY) as shelf, trio.open_nursery() as nursery:
             with trio.CancelScope() as down:
                 async with far.up():
                     bringing = trio.Event()

@@ -13,7 +13,7 @@ from spade.errors import WeightsError
 from spade.policy import canary
 from spade.policy import model as policy
 from spade.protocol import Weights
-from tests.actors.test_engine_server import request, running, settings
+from tests.actors.test_engine_server import DEADLINE_S, request, running, settings
 
 SHAPE = {
     "vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -40,12 +40,13 @@ class Learner:
 
     def __init__(self, tokenizer, root, made, dtype="float32"):
         self.model, self._tokenizer, self._root, self._dtype, self._version = made, tokenizer, root, dtype, 0
+        self._random = torch.Generator().manual_seed(0)
 
     @torch.no_grad()
     def publish(self):
         """New weights, all of them changed."""
         for parameter in self.model.parameters():
-            parameter.add_(0.05 * torch.randn(parameter.shape))
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=self._random))
         self._version += 1
         digest, folder = learner.publish(self.model, self._dtype, self._tokenizer, self._root / "weights")
         return Weights(self._version, self._version, digest, str(folder))
@@ -141,7 +142,7 @@ async def test_a_byte_that_the_canary_cannot_see_ends_the_engine(tmp_path, tiny_
             await trio.sleep_forever()
 
     with (
-        trio.fail_after(60),
+        trio.fail_after(DEADLINE_S),
         pytest.RaisesGroup(pytest.RaisesExc(WeightsError, match="its digest is not"), flatten_subgroups=True),
     ):
         await serve()

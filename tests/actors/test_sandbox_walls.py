@@ -36,7 +36,7 @@ from tests.actors.odd_programs import (
     zygotes_of,
 )
 
-LIMITS = Limits(load_s=5.0, step_s=5.0)
+LIMITS = Limits(load_s=60.0, step_s=60.0)
 
 
 @pytest.fixture
@@ -141,25 +141,25 @@ async def test_leaving_in_haste_is_silent(capfd):
 
 
 HOST = """
-import os, sys, trio
+import os, sys, trio, trio.testing
 from actors.sandbox import open_sandbox
 from spade.config import Sandbox
 
 async def main():
-    async with open_sandbox(Sandbox()) as sandbox:
-        async with trio.open_nursery() as nursery:
-            await sandbox.open("idle", sys.argv[1], 1, 3)
-            nursery.start_soon(sandbox.open, "busy", sys.argv[2], 1, 3)
-            await trio.sleep(0.3)
-            print("up", flush=True)
-            await trio.sleep_forever()
+    async with open_sandbox(Sandbox()) as sandbox, trio.open_nursery() as nursery:
+        await sandbox.open("idle", sys.argv[1], 1, 3)
+        await sandbox.open("busy", sys.argv[2], 1, 3)
+        nursery.start_soon(sandbox.step, "busy", 1, "go")
+        await trio.testing.wait_all_tasks_blocked()
+        print("up", flush=True)
+        await trio.sleep_forever()
 
 trio.run(main)
 """
 
 
 def test_a_killed_host_takes_everything_along():
-    busy = program(reset="while True:\n    pass")
+    busy = program(step="while True:\n    pass")
     host = subprocess.Popen([sys.executable, "-c", HOST, DOOR, busy], stdout=subprocess.PIPE, cwd=os.getcwd())
     assert host.stdout is not None
     with host, host.stdout:
@@ -215,7 +215,7 @@ def test_no_bytes_on_the_channel_break_the_host(chunks, framed):
     async def ask() -> object:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
-            return await process.request(Step("go"), 1.0)
+            return await process.request(Step("go"), 60.0)
 
     ended = trio.run(ask)
     assert isinstance(ended, Faulted)
