@@ -16,6 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, Cache
 
 from actors.engines.extents import Extent
+from spade.errors import ConfigError
 
 ATTENTION = "spade_slots"
 
@@ -104,6 +105,11 @@ class Group:
             self._masks[window, shared, dtype] = known
         return known
 
+    @property
+    def windows(self) -> set[int | None]:
+        """Those that masks were asked for."""
+        return {window for window, _, _ in self._masks}
+
 
 class Plan:
     """One forward: packed tokens by group, then by extent.
@@ -128,6 +134,11 @@ class Plan:
         for group in groups:
             self.groups.append(Group(group, first, device))
             first += sum(chunk.size for chunk in group)
+
+    @property
+    def windows(self) -> set[int | None]:
+        """Those that layers have attended within, of this forward."""
+        return {window for group in self.groups for window in group.windows}
 
     def places(self, heads: int) -> Tensor:
         """(tokens * heads,): where each packed token's keys belong in a store of `heads` heads, in rows of its dim."""
@@ -224,6 +235,11 @@ def attend(query: Tensor, layer: int, cache: SlotCache, scale: float | None, win
     return torch.cat(outputs) if len(outputs) > 1 else outputs[0]
 
 
+def cannot_run(model: Any, why: str) -> ConfigError:
+    """What is said of a model, or a part of one, that cannot be computed over the slots."""
+    return ConfigError(f"model.path: the torch engine cannot run {model.config.model_type}: {why}")
+
+
 def slot_attention(
     module: torch.nn.Module,
     query: Tensor,
@@ -231,14 +247,17 @@ def slot_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    slot_cache: SlotCache,
+    slot_cache: SlotCache | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """`attend` behind Transformers' attention interface: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
+    if slot_cache is None:
+        raise cannot_run(module, "it does not pass on what its attention needs")
     layer: int = module.layer_idx  # type: ignore[assignment]
-    return attend(query[0].transpose(0, 1), layer, slot_cache, scaling, sliding_window)[None], None
+    mixed = attend(query[0].transpose(0, 1), layer, slot_cache, scaling, sliding_window)
+    return mixed.contiguous()[None], None  # some models take views of it
 
 
 AttentionInterface.register(ATTENTION, slot_attention)

@@ -65,7 +65,7 @@ class TorchEngine:
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
         self._model = self._load(weights)
-        self._forward, token_bytes = open_forward(self._model)
+        self._forward, token_bytes = open_forward(self._model, context_tokens)
         self._memory = Memory(_SLOTS * rows, context_tokens, kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
 
@@ -104,8 +104,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def logprobs(self, ids: Sequence[int]) -> list[float]:
-        logits, _ = alone(self._forward, torch.tensor(ids, device=self._device))
-        return next_logprobs(logits, ids)
+        return next_logprobs(alone(self._forward, torch.tensor(ids, device=self._device)), ids)
 
     def _load(self, weights: Weights) -> PreTrainedModel:
         digest = weights.digest or None
