@@ -150,6 +150,11 @@ def test_cutting_agrees_with_transformers():
     torch.testing.assert_close(ours, theirs)
 
 
+def test_any_top_k_over_the_vocabulary_is_all_of_it():
+    logits, half = torch.zeros(2, 4), np.array([0.6, 0.6])
+    assert sample(logits, [1.0] * 2, half, [1.0] * 2, [0, 2**64 - 1])[0] == [2, 2]
+
+
 def test_logprobs_are_those_of_the_cut_distribution_at_its_temperature(tiny_checkpoint, plain):
     request = Generate(pack_ids([5, 6, 7]), 30, 0.7, 3, top_p=0.8, top_k=10)
     generated = run(engine(tiny_checkpoint), [request, *requests(5)])[0]
