@@ -212,6 +212,11 @@ class SlotCache(Cache):
         self.write(layer_idx, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
         return key_states, value_states
 
+    def holds(self, layer: int, keys: Tensor, values: Tensor) -> bool:
+        """Whether a layer's stores are of such heads, each [1, heads, tokens, dim]."""
+        stores = self.stores.get(layer, ())
+        return [(store.heads, store.dim) for store in stores] == [(x.shape[1], x.shape[3]) for x in (keys, values)]
+
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Positions are always given, so nothing is derived from this."""
         return 0
@@ -253,9 +258,11 @@ def slot_attention(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """`attend` behind Transformers' attention interface: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
+    layer: int = module.layer_idx  # type: ignore[assignment]
     if slot_cache is None:
         raise cannot_run(module, "it does not pass on what its attention needs")
-    layer: int = module.layer_idx  # type: ignore[assignment]
+    if not slot_cache.holds(layer, key, value):
+        raise cannot_run(module, "it caches something else than its keys and values")
     mixed = attend(query[0].transpose(0, 1), layer, slot_cache, scaling, sliding_window)
     return mixed.contiguous()[None], None  # some models take views of it
 
