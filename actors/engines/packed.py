@@ -8,7 +8,8 @@ from transformers import PreTrainedModel
 
 from actors.engines.dense import Dense, is_dense
 from actors.engines.extents import Extent, size_for
-from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache, cannot_run
+from actors.engines.plan import Chunk, Plan
+from actors.engines.slots import ATTENTION, SlotCache, cannot_run
 from spade.errors import ConfigError
 from spade.policy.rounding import alike
 

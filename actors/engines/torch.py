@@ -1,6 +1,6 @@
 """The embedded engine: any Transformers causal language model with a key-value cache, on the CPU or one GPU.
 
-Every step packs the next token of each sequence and the prompts of those just admitted into one forward (`slots`), and
+Every step packs the next token of each sequence and the prompts of those just admitted into one forward (`plan`), and
 samples where a prompt is complete. A sequence that ended leaves its keys and values in its slot; a request that begins
 with the same tokens (the next turn of an episode) takes them over and computes the rest only.
 """
@@ -19,10 +19,10 @@ from transformers import PreTrainedModel
 
 from actors.engines.memory import Memory
 from actors.engines.packed import alone, open_forward
+from actors.engines.plan import Chunk, Plan
 from actors.engines.requests import unfit
 from actors.engines.rows import Row
 from actors.engines.sampling import sample, uniforms
-from actors.engines.slots import Chunk, Plan
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
 from spade.protocol import Generate, Generated, Weights
@@ -30,7 +30,7 @@ from spade.tokens import end_ids
 
 
 class Pace(NamedTuple):
-    """prompt_tokens: of prompts in one forward, so that sequences in flight do not wait; spare: see `slots.arrange`."""
+    """prompt_tokens: of prompts in one forward, so that sequences in flight do not wait; spare: see `plan.arrange`."""
 
     prompt_tokens: int
     spare: int

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from actors.engines.dense import Dense, is_dense
 from actors.engines.extents import SMALLEST, Extent, Extents, size_for
 from actors.engines.packed import Modules
+from actors.engines.plan import Chunk, arrange
 from actors.engines.prefixes import Placement, Prefixes
 from actors.engines.sampling import sample, truncated, uniforms
-from actors.engines.slots import Chunk, arrange
 from actors.engines.torch import TorchEngine
 from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.errors import ConfigError, WeightsError
