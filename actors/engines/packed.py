@@ -62,9 +62,15 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
     if not alike(found, expected):
         raise cannot_run(model, f"its attention is not {own} attention")
     # The probe is shorter than most windows.
-    if isinstance(forward, Modules) and getattr(text, "sliding_window", None) and cache.plan.windows == {None}:
+    if isinstance(forward, Modules) and _slides(text) and cache.plan.windows == {None}:
         raise cannot_run(model, "it does not tell its attention of its sliding window")
     return forward, cache.token_bytes
+
+
+def _slides(config: Any) -> bool:
+    """Whether some layer has a sliding window; where their kinds are not listed, any may."""
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
+    return "sliding_attention" in kinds and bool(getattr(config, "sliding_window", None))
 
 
 def _rotations(config: Any) -> set[str]:

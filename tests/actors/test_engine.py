@@ -515,6 +515,9 @@ MODELS = {
     "mixture of experts": lambda: transformers.Qwen3MoeConfig(
         **GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16
     ),
+    "smollm3, no layer with its window": lambda: transformers.SmolLM3Config(
+        **SMALL, num_key_value_heads=2, pad_token_id=0, sliding_window=8, layer_types=["full_attention"] * 2
+    ),
     "afmoe, which views what attention gives": lambda: transformers.AfmoeConfig(
         **GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, sliding_window=8, layer_types=MIXED
     ),
