@@ -77,9 +77,13 @@ def is_dense(model: Any) -> bool:
     config = model.config
     if config.model_type not in _KINDS or config.hidden_act != "silu":
         return False
-    layer = model.model.layers[0]
-    plain = (layer.self_attn.o_proj, layer.mlp.gate_proj, layer.mlp.up_proj, layer.mlp.down_proj, model.lm_head)
-    return all(type(part) is Linear and part.bias is None for part in plain)
+    joined, others = [], [model.lm_head]
+    for layer in model.model.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        joined += [attention.q_proj, attention.k_proj, attention.v_proj]
+        others += [attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj]
+    # A layer of another class is quantised or has an adapter.
+    return all(type(part) is Linear for part in joined + others) and all(part.bias is None for part in others)
 
 
 def _layer(layer: Any, config: Any) -> Layer:
@@ -95,7 +99,8 @@ def _layer(layer: Any, config: Any) -> Layer:
         norm_mlp=layer.post_attention_layernorm.weight,
         gate_up=_join((mlp.gate_proj, mlp.up_proj), "weight"),
         down=mlp.down_proj.weight,
-        window=getattr(attention, "sliding_window", getattr(config, "sliding_window", None)),
+        # Qwen's layers have one each or none, Mistral's share one; Llama passes over what its configuration may have.
+        window=config.sliding_window if config.model_type == "mistral" else getattr(attention, "sliding_window", None),
     )
 
 

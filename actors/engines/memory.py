@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from actors.engines.extents import Extent, Extents, size_for
+from actors.engines.plan import Chunk
 from actors.engines.prefixes import Placement, Prefixes
-from actors.engines.slots import Chunk, SlotCache
+from actors.engines.slots import SlotCache
 from spade.errors import ConfigError
 
 

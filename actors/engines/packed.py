@@ -8,13 +8,14 @@ from transformers import PreTrainedModel
 
 from actors.engines.dense import Dense, is_dense
 from actors.engines.extents import Extent, size_for
-from actors.engines.slots import ATTENTION, Chunk, Plan, SlotCache
+from actors.engines.plan import Chunk, Plan
+from actors.engines.slots import ATTENTION, SlotCache, cannot_run
 from spade.errors import ConfigError
 from spade.policy.rounding import alike
 
 _LAYERS = {"full_attention", "sliding_attention"}
 _SHIFTING = {"dynamic", "longrope"}  # rotations that change as the longest sequence grows
-_PROBE = 64  # tokens
+_PROBE = 64  # tokens of each of two sequences
 
 
 class Forward(Protocol):
@@ -42,25 +43,34 @@ class Modules:
         return logits[0]
 
 
-def open_forward(model: PreTrainedModel) -> tuple[Forward, int]:
+def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, int]:
     """A forward that agrees with the model's own, and bytes of a token's keys and values. Raises ConfigError."""
-    kind = model.config.model_type
     text = model.config.get_text_config()
     if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
-        raise ConfigError(f"model.path: the torch engine cannot run {kind}: it has no plain key-value cache")
+        raise cannot_run(model, "it has no plain key-value cache")
     if not _SHIFTING.isdisjoint(_rotations(text)):
-        raise ConfigError(
-            f"model.path: the torch engine cannot run {kind}: its positions turn with the longest sequence"
-        )
-    ids = torch.arange(_PROBE, device=model.device) % text.vocab_size
+        raise cannot_run(model, "its positions turn with the longest sequence")
+    positions = getattr(text, "max_position_embeddings", None) or context_tokens
+    if positions < context_tokens and not _rotations(text):
+        raise ConfigError(f"engine.context_tokens: {context_tokens} are more than the model's {positions} positions")
+    ids = torch.arange(2 * _PROBE, device=model.device).view(2, -1) % text.vocab_size
     own = model.config._attn_implementation
     with torch.inference_mode():
-        expected = model(input_ids=ids[None], use_cache=False).logits[0]
+        expected = model(input_ids=ids, use_cache=False).logits
         forward: Forward = Dense(model) if is_dense(model) else Modules(model)
-        found, cache = alone(forward, ids)
+        found, cache = _in_two_steps(forward, ids)
     if not alike(found, expected):
-        raise ConfigError(f"model.path: the torch engine cannot run {kind}: its attention is not {own} attention")
+        raise cannot_run(model, f"its attention is not {own} attention")
+    # The probe is shorter than most windows.
+    if isinstance(forward, Modules) and _slides(text) and cache.plan.windows == {None}:
+        raise cannot_run(model, "it does not tell its attention of its sliding window")
     return forward, cache.token_bytes
+
+
+def _slides(config: Any) -> bool:
+    """Whether some layer has a sliding window; where their kinds are not listed, any may."""
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
+    return "sliding_attention" in kinds and bool(getattr(config, "sliding_window", None))
 
 
 def _rotations(config: Any) -> set[str]:
@@ -69,9 +79,26 @@ def _rotations(config: Any) -> set[str]:
     return {kind for each in (rope, *rope.values()) if isinstance(each, dict) and (kind := each.get("rope_type"))}
 
 
-def alone(forward: Forward, ids: Tensor) -> tuple[Tensor, SlotCache]:
-    """Logits (tokens, vocabulary) of the `ids` (tokens,) of one sequence, and the cache it has for itself."""
+def alone(forward: Forward, ids: Tensor) -> Tensor:
+    """Logits (tokens, vocabulary) of the `ids` (tokens,) of one sequence, in a cache of its own."""
     count = len(ids)
     cache = SlotCache(size_for(count))
     cache.plan = Plan([Chunk(0, Extent(0, cache.tokens), 0, count)], 0, ids.device)
-    return forward(ids, cache, torch.arange(count, device=ids.device)), cache
+    return forward(ids, cache, torch.arange(count, device=ids.device))
+
+
+def _in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, SlotCache]:
+    """Logits (sequences, tokens, vocabulary) of `ids` (sequences, tokens), half of the tokens in each step; the cache.
+
+    A model differs from itself here where sequences mix, or where it carries on anything but keys and values.
+    """
+    sequences, tokens = ids.shape
+    size = size_for(tokens)
+    cache = SlotCache(sequences * size)
+    keep = torch.arange(ids.numel() // 2, device=ids.device)
+    halves = []
+    for start, half in zip((0, tokens // 2), ids.chunk(2, 1), strict=True):
+        chunks = [Chunk(slot, Extent(slot * size, size), start, half.shape[1]) for slot in range(sequences)]
+        cache.plan = Plan(chunks, 0, ids.device)
+        halves.append(forward(half.flatten(), cache, keep).view(*half.shape, -1))
+    return torch.cat(halves, 1), cache

@@ -44,8 +44,10 @@ def sample(
     logprobs = log_distribution(logits, torch.tensor(temperatures, device=device)[:, None])
     cut = [row for row, (p, k) in enumerate(zip(top_p, top_k, strict=True)) if p < 1 or k > 0]
     if cut:
-        p, k = torch.tensor([top_p[row] for row in cut]), torch.tensor([top_k[row] or logits.shape[1] for row in cut])
-        logprobs[cut] = truncated(logprobs[cut], p.to(device), k.to(device))
+        all_of_it = logits.shape[1]
+        p = torch.tensor([top_p[row] for row in cut], device=device)
+        k = torch.tensor([min(top_k[row] or all_of_it, all_of_it) for row in cut], device=device)
+        logprobs[cut] = truncated(logprobs[cut], p, k)
     cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
     target = torch.from_numpy(uniform).to(device)[:, None] * cumulative[:, -1:]
     ids = torch.searchsorted(cumulative, target, right=True)

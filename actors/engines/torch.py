@@ -1,6 +1,6 @@
 """The embedded engine: any Transformers causal language model with a key-value cache, on the CPU or one GPU.
 
-Every step packs the next token of each sequence and the prompts of those just admitted into one forward (`slots`), and
+Every step packs the next token of each sequence and the prompts of those just admitted into one forward (`plan`), and
 samples where a prompt is complete. A sequence that ended leaves its keys and values in its slot; a request that begins
 with the same tokens (the next turn of an episode) takes them over and computes the rest only.
 """
@@ -19,10 +19,10 @@ from transformers import PreTrainedModel
 
 from actors.engines.memory import Memory
 from actors.engines.packed import alone, open_forward
+from actors.engines.plan import Chunk, Plan
 from actors.engines.requests import unfit
 from actors.engines.rows import Row
 from actors.engines.sampling import sample, uniforms
-from actors.engines.slots import Chunk, Plan
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
 from spade.protocol import Generate, Generated, Weights
@@ -30,7 +30,7 @@ from spade.tokens import end_ids
 
 
 class Pace(NamedTuple):
-    """prompt_tokens: of prompts in one forward, so that sequences in flight do not wait; spare: see `slots.arrange`."""
+    """prompt_tokens: of prompts in one forward, so that sequences in flight do not wait; spare: see `plan.arrange`."""
 
     prompt_tokens: int
     spare: int
@@ -65,7 +65,7 @@ class TorchEngine:
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
         self._model = self._load(weights)
-        self._forward, token_bytes = open_forward(self._model)
+        self._forward, token_bytes = open_forward(self._model, context_tokens)
         self._memory = Memory(_SLOTS * rows, context_tokens, kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
 
@@ -104,8 +104,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def logprobs(self, ids: Sequence[int]) -> list[float]:
-        logits, _ = alone(self._forward, torch.tensor(ids, device=self._device))
-        return next_logprobs(logits, ids)
+        return next_logprobs(alone(self._forward, torch.tensor(ids, device=self._device)), ids)
 
     def _load(self, weights: Weights) -> PreTrainedModel:
         digest = weights.digest or None

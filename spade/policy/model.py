@@ -62,7 +62,7 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
         raise manifest.changed(folder, digest)
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), local_files_only=True)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError) as error:  # the last where a quantised model needs what is not here
         raise RunError(f"{folder}: cannot load a causal language model: {str(error).splitlines()[0]}") from None
     loaded: PreTrainedModel = model.to(device).eval()
     return loaded

@@ -13,12 +13,12 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.engines.dense import Dense
+from actors.engines.dense import Dense, is_dense
 from actors.engines.extents import SMALLEST, Extent, Extents, size_for
 from actors.engines.packed import Modules
+from actors.engines.plan import Chunk, arrange
 from actors.engines.prefixes import Placement, Prefixes
 from actors.engines.sampling import sample, truncated, uniforms
-from actors.engines.slots import Chunk, arrange
 from actors.engines.torch import TorchEngine
 from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.errors import ConfigError, WeightsError
@@ -148,6 +148,11 @@ def test_cutting_agrees_with_transformers():
     ours = truncated(logits.log_softmax(-1), torch.full((20,), 0.7), torch.full((20,), 40))
     theirs = transformers.TopPLogitsWarper(0.7)(None, transformers.TopKLogitsWarper(40)(None, logits)).log_softmax(-1)
     torch.testing.assert_close(ours, theirs)
+
+
+def test_any_top_k_over_the_vocabulary_is_all_of_it():
+    logits, half = torch.zeros(2, 4), np.array([0.6, 0.6])
+    assert sample(logits, [1.0] * 2, half, [1.0] * 2, [0, 2**64 - 1])[0] == [2, 2]
 
 
 def test_logprobs_are_those_of_the_cut_distribution_at_its_temperature(tiny_checkpoint, plain):
@@ -494,6 +499,7 @@ MIXED = ["sliding_attention", "full_attention"]
 MODELS = {
     "llama": lambda: transformers.LlamaConfig(**GROUPED),
     "llama, biased": lambda: transformers.LlamaConfig(**GROUPED, attention_bias=True, mlp_bias=True),
+    "llama, passing over a window": lambda: transformers.LlamaConfig(**GROUPED, sliding_window=8),
     "llama, longer rope": lambda: transformers.LlamaConfig(
         **GROUPED, rope_parameters={"rope_type": "yarn", "factor": 4.0, "rope_theta": 10_000.0}
     ),
@@ -510,10 +516,23 @@ MODELS = {
     "mixture of experts": lambda: transformers.Qwen3MoeConfig(
         **GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16
     ),
+    "smollm3, no layer with its window": lambda: transformers.SmolLM3Config(
+        **SMALL, num_key_value_heads=2, pad_token_id=0, sliding_window=8, layer_types=["full_attention"] * 2
+    ),
+    "afmoe, which views what attention gives": lambda: transformers.AfmoeConfig(
+        **GROUPED, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, sliding_window=8, layer_types=MIXED
+    ),
 }
 
 
-DENSE = {"llama", "llama, longer rope", "qwen2, mixed", "qwen3, mixed", "mistral, sliding"}
+DENSE = {
+    "llama",
+    "llama, passing over a window",
+    "llama, longer rope",
+    "qwen2, mixed",
+    "qwen3, mixed",
+    "mistral, sliding",
+}
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -533,21 +552,53 @@ def test_other_architectures(name, tmp_path):
         )
 
 
-def test_an_architecture_without_a_plain_cache_is_refused(tmp_path):
+REFUSED = {
+    "it has no plain key-value cache": lambda: transformers.MambaConfig(
+        hidden_size=32, num_hidden_layers=1, vocab_size=320, state_size=4
+    ),
+    "its positions turn with the longest sequence": lambda: transformers.LlamaConfig(
+        **GROUPED, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    ),
+    "its attention is not sdpa attention": lambda: transformers.RecurrentGemmaConfig(**SMALL, lru_width=32),
+    "it does not tell its attention of its sliding window": lambda: transformers.PhimoeConfig(
+        **SMALL, num_key_value_heads=2, num_local_experts=2, sliding_window=100
+    ),
+    "it does not pass on what its attention needs": lambda: transformers.NemotronConfig(
+        **SMALL, num_key_value_heads=2, head_dim=8
+    ),
+    "it caches something else than its keys and values": lambda: transformers.DeepseekV3Config(
+        **SMALL,
+        num_key_value_heads=4,
+        first_k_dense_replace=2,
+        q_lora_rank=16,
+        kv_lora_rank=16,
+        qk_rope_head_dim=8,
+        qk_nope_head_dim=8,
+        v_head_dim=12,
+    ),
+    "256 are more than the model's 128 positions": lambda: transformers.GPT2Config(
+        n_embd=32, n_layer=2, n_head=4, vocab_size=320, n_positions=128
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_it_would_compute_wrongly_is_refused(reason, tmp_path):
     write_tokenizer(tmp_path)
-    config = transformers.MambaConfig(hidden_size=32, num_hidden_layers=1, vocab_size=320, state_size=4)
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match="cannot run mamba"):
+    transformers.AutoModelForCausalLM.from_config(REFUSED[reason]()).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match=reason):
         engine(tmp_path)
 
 
-def test_positions_that_depend_on_the_longest_sequence_are_refused(tmp_path):
-    write_tokenizer(tmp_path)
-    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    config = transformers.LlamaConfig(**GROUPED, rope_parameters=rope)
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match="cannot run llama: its positions"):
-        engine(tmp_path)
+@pytest.mark.parametrize("name", ["q_proj", "o_proj"])
+def test_a_layer_that_is_no_plain_product_is_left_to_the_model(name):
+    class Quantised(torch.nn.Linear):
+        pass
+
+    model = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**GROUPED))
+    assert is_dense(model)
+    setattr(model.model.layers[1].self_attn, name, Quantised(32, 32, bias=False))
+    assert not is_dense(model)
 
 
 # ---------------------------------------------------------------- grouping

@@ -1,5 +1,7 @@
 """Checkpoint folders and the distribution that is sampled from."""
 
+import json
+
 import pytest
 import torch
 from hypothesis import given
@@ -77,6 +79,14 @@ def test_a_folder_that_is_no_checkpoint(tmp_path):
         load(tmp_path, dtype="float32", device=CPU)
     with pytest.raises(ConfigError, match="holds no config"):
         resolve(str(tmp_path))
+
+
+def test_a_quantised_checkpoint_whose_package_is_not_here(tiny_checkpoint, tmp_path):
+    config = json.loads((tiny_checkpoint / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": 32}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(RunError, match=r"cannot load a causal language model: .* requires optimum"):
+        load(tmp_path, dtype="float32", device=CPU)
 
 
 def test_a_name_that_is_neither_folder_nor_on_the_hub():
