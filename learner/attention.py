@@ -24,6 +24,7 @@ def packed_attention(
     attention_mask: Tensor | None,
     *,
     packed_lengths: Sequence[int] | None = None,
+    packed_windows: set[int | None] | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **kwargs: Any,
@@ -32,7 +33,10 @@ def packed_attention(
 
     `packed_lengths` are the sequences' tokens, adding up to `tokens`; None: a row is one sequence. Key heads may be
     fewer than query heads. No dropout, and no padding: Transformers makes no `attention_mask` for it.
+    `packed_windows` is told the layer's `sliding_window`.
     """
+    if packed_windows is not None:
+        packed_windows.add(sliding_window)
     lengths = list(packed_lengths or (query.shape[2],))
     outputs = [
         _SEQUENCE(module, q, k, v, _band(q, sliding_window), scaling=scaling)[0]

@@ -9,6 +9,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from learner.attention import LAYERS, PACKED
 from learner.logprobs import check_head
 from spade.errors import RunError
+from spade.policy.architecture import shifts, slides
 from spade.policy.rounding import alike
 
 _PROBE = (7, 5)  # lengths of two sequences that must not see each other
@@ -29,12 +30,20 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
 @torch.no_grad()
 def _pack_attention(model: Any) -> None:
     """Take our packed attention where it is the model's own, else the model's with a mask, if it keeps to positions."""
-    own = model.config._attn_implementation
+    own, text = model.config._attn_implementation, model.config.get_text_config()
+    if shifts(text):
+        raise RunError(
+            f"model.path: {model.config.model_type} turns its positions with the longest sequence of a row, "
+            "so the learner cannot train it packed; use a model of other rotary positions"
+        )
     expected = torch.cat([_hidden(model, (length,)) for length in _PROBE], 1)
-    layers = getattr(model.config.get_text_config(), "layer_types", None) or []
+    layers = getattr(text, "layer_types", None) or []
     for kind in (PACKED, own) if model._supports_attention_backend and LAYERS.issuperset(layers) else (own,):
         model.set_attn_implementation(kind)
-        if alike(_hidden(model, _PROBE), expected):
+        windows: set[int | None] = set()
+        # The probe is shorter than most windows, and who keeps to its own by the mask does not tell ours of it.
+        told = kind == own or not slides(text)
+        if alike(_hidden(model, _PROBE, windows), expected) and (told or windows != {None}):
             return
     raise RunError(
         f"model.path: {model.config.model_type} mixes sequences that are packed into one row, "
@@ -42,11 +51,11 @@ def _pack_attention(model: Any) -> None:
     )
 
 
-def _hidden(model: Any, lengths: tuple[int, ...]) -> Tensor:
-    """Last hidden states (1, tokens, width) of sequences 0, 1, 2, … packed into one row."""
+def _hidden(model: Any, lengths: tuple[int, ...], windows: set[int | None] | None = None) -> Tensor:
+    """Last hidden states (1, tokens, width) of sequences 0, 1, … packed; `windows` is told those of our attention."""
     positions = torch.cat([torch.arange(length, device=model.device) for length in lengths])[None]
     hidden: Tensor = model.base_model(
-        input_ids=positions, position_ids=positions, use_cache=False, packed_lengths=lengths
+        input_ids=positions, position_ids=positions, use_cache=False, packed_lengths=lengths, packed_windows=windows
     ).last_hidden_state
     return hidden
 

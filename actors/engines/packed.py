@@ -1,6 +1,6 @@
 """One forward of a model over packed sequences: the quickest that computes what the model's own forward does."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,10 +11,10 @@ from actors.engines.extents import Extent, size_for
 from actors.engines.plan import Chunk, Plan
 from actors.engines.slots import ATTENTION, SlotCache, cannot_run
 from spade.errors import ConfigError
+from spade.policy.architecture import rotations, shifts, slides
 from spade.policy.rounding import alike
 
 _LAYERS = {"full_attention", "sliding_attention"}
-_SHIFTING = {"dynamic", "longrope"}  # rotations that change as the longest sequence grows
 _PROBE = 64  # tokens of each of two sequences
 
 
@@ -48,10 +48,10 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
     text = model.config.get_text_config()
     if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
         raise cannot_run(model, "it has no plain key-value cache")
-    if not _SHIFTING.isdisjoint(_rotations(text)):
+    if shifts(text):
         raise cannot_run(model, "its positions turn with the longest sequence")
     positions = getattr(text, "max_position_embeddings", None) or context_tokens
-    if positions < context_tokens and not _rotations(text):
+    if positions < context_tokens and not rotations(text):
         raise ConfigError(f"engine.context_tokens: {context_tokens} are more than the model's {positions} positions")
     ids = torch.arange(2 * _PROBE, device=model.device).view(2, -1) % text.vocab_size
     own = model.config._attn_implementation
@@ -62,21 +62,9 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
     if not alike(found, expected):
         raise cannot_run(model, f"its attention is not {own} attention")
     # The probe is shorter than most windows.
-    if isinstance(forward, Modules) and _slides(text) and cache.plan.windows == {None}:
+    if isinstance(forward, Modules) and slides(text) and cache.plan.windows == {None}:
         raise cannot_run(model, "it does not tell its attention of its sliding window")
     return forward, cache.token_bytes
-
-
-def _slides(config: Any) -> bool:
-    """Whether some layer has a sliding window; where their kinds are not listed, any may."""
-    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
-    return "sliding_attention" in kinds and bool(getattr(config, "sliding_window", None))
-
-
-def _rotations(config: Any) -> set[str]:
-    """The kinds of rotary positions, of all layers or by their kind."""
-    rope = getattr(config, "rope_parameters", None) or {}
-    return {kind for each in (rope, *rope.values()) if isinstance(each, dict) and (kind := each.get("rope_type"))}
 
 
 def alone(forward: Forward, ids: Tensor) -> Tensor:

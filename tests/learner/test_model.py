@@ -11,6 +11,8 @@ from transformers import (
     MambaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    PhimoeConfig,
+    PhimoeForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
     Qwen3MoeConfig,
@@ -111,6 +113,23 @@ def test_the_rounding_of_a_deep_model_in_bfloat16_is_no_mixing():
     model = Qwen3ForCausalLM(deep).eval().bfloat16()
     prepare_model(model, activation_checkpointing=False)
     assert model.config._attn_implementation == PACKED
+
+
+def test_a_window_that_is_kept_by_the_mask_alone_is_kept():
+    """It is longer than any probe at the start."""
+    torch.manual_seed(11)
+    sizes = SIZES | {"sliding_window": 20, "num_local_experts": 2}
+    model = PhimoeForCausalLM(PhimoeConfig(**sizes, attn_implementation="sdpa")).eval()
+    ids = torch.arange(40)[None] % VOCABULARY
+    expected = model(ids).logits
+    prepare_model(model, activation_checkpointing=False)
+    assert torch.allclose(model(ids, position_ids=torch.arange(40)[None], use_cache=False).logits, expected, atol=1e-5)
+
+
+def test_a_model_whose_positions_turn_with_the_longest_sequence_is_refused():
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    with pytest.raises(RunError, match="llama turns its positions"):
+        prepare_model(LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=rope)), activation_checkpointing=False)
 
 
 def test_a_model_that_mixes_packed_sequences_is_refused():
