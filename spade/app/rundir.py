@@ -23,7 +23,7 @@ from spade.errors import RunError
 _LONGEST_SOCKET = 107
 _SOCKET_NAME_BYTES = 40
 _PID_WIDTH = 10
-_LOCK_PATIENCE_S = 0.3
+_LOCK_PATIENCE_S = 1.0
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
 

@@ -13,7 +13,7 @@ from tests.actors.odd_programs import SEARCH
 
 def spade(*words, cwd=None):
     return subprocess.run(
-        [sys.executable, "-m", "spade.app.cli", *words], capture_output=True, text=True, cwd=cwd, timeout=120
+        [sys.executable, "-m", "spade.app.cli", *words], capture_output=True, text=True, cwd=cwd, timeout=600
     )
 
 
@@ -28,7 +28,7 @@ def test_light_commands_load_nothing_heavy(words):
         "heavy = {'torch', 'transformers', 'zmq', 'lmdb', 'trio', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 
@@ -119,14 +119,16 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     (tmp_path / "good.py").write_text(search)
     (tmp_path / "bad.py").write_text(search.replace("[str(self.goal)]", "['0']"))
     files = ("nothing.py", "good.py", "bad.py")
-    done = spade("env", "check", *files, "--json", "--set", "play.max_turns=4", cwd=tmp_path)
+    # A call that took half of its time would count against the program.
+    patient = ("--set", "sandbox.load_s=60", "--set", "sandbox.step_s=60")
+    done = spade("env", "check", *files, "--json", "--set", "play.max_turns=4", *patient, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
     nothing, good, bad = json.loads(done.stdout)
     assert (nothing["passed"], nothing["stages"][-1]["name"]) == (False, "read")
     assert (good["passed"], good["name"], good["stages"][-1]["name"]) == (True, "SearchEnv", "effect")
     assert (bad["passed"], bad["stages"][-1]["name"]) == (False, "solution")
     assert "does not win" in bad["stages"][-1]["reason"]
-    told = spade("env", "check", "good.py", cwd=tmp_path)
+    told = spade("env", "check", "good.py", *patient, cwd=tmp_path)
     assert told.returncode == 0
     assert "admitted" in told.stdout
     assert "repeatable" in told.stdout
@@ -146,7 +148,7 @@ def test_env_play_is_played_behind_the_walls(tmp_path):
     (tmp_path / "spy.py").write_text(spy)
     done = subprocess.run(
         [sys.executable, "-m", "spade.app.cli", "env", "play", "spy.py"],
-        input="5\n", capture_output=True, text=True, cwd=tmp_path, timeout=120,
+        input="5\n", capture_output=True, text=True, cwd=tmp_path, timeout=600,
     )  # fmt: skip
     assert done.returncode == 1
     assert r"\x1b[2JFind the number" in done.stdout

@@ -15,21 +15,22 @@ from spade.protocol import Orders, Role
 from spade.supervise import Supervisor, supervise
 
 ROLES: dict[Role, str] = dict.fromkeys(("replay", "engine", "designer", "agent"), "tests.spade.roles")
-SETTINGS = config.Supervise(restarts=2, ready_s=30.0, drain_s=3.0)
+SOON_S = 240.0  # a busy machine takes long to start and to leave
+SETTINGS = config.Supervise(restarts=2, drain_s=SOON_S)
 
 
 @asynccontextmanager
 async def keeping(run: Path, behaviour: str = "steady") -> AsyncIterator[tuple[Supervisor, Actors]]:
     """A supervisor and its actors, which behave so where they are added later; agent-0 is always steady."""
     settings = run / "config.toml"
-    settings.write_text(config.dump(config.load("nano", ("supervise.drain_s=1.0",))))
+    settings.write_text(config.dump(config.load("nano", (f"supervise.drain_s={SOON_S}",))))
 
     def launch(role: Role, index: int) -> Launch:
         bind = "steady" if index == 0 else behaviour
         return Launch(f"{role}-{index}", role, str(settings), str(run), "ipc:///nowhere", bind, index)
 
     async with supervise(SETTINGS, run / "logs", ROLES) as supervisor, trio.open_nursery() as nursery:
-        yield supervisor, Actors(supervisor, launch, 10.0, nursery)
+        yield supervisor, Actors(supervisor, launch, SOON_S, nursery)
         nursery.cancel_scope.cancel()
 
 
@@ -42,7 +43,7 @@ def alive(supervisor: Supervisor) -> dict[str, int]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(SOON_S):
         while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
             await trio.sleep(0.02)
 
@@ -126,13 +127,13 @@ async def test_one_that_died_after_it_was_ready_comes_back_or_stops_everything(t
 async def test_one_that_does_not_finish_is_stopped(tmp_path):
     async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
         settings = tmp_path / "config.toml"
-        settings.write_text(config.dump(config.load("nano", ("supervise.drain_s=1.0",))))
+        settings.write_text(config.dump(config.load("nano", (f"supervise.drain_s={SOON_S}",))))
         for name, behaviour in (("agent-0", "unwilling"), ("engine-0", "steady")):
             launch = Launch(name, name[:-2], str(settings), str(tmp_path), "ipc:///nowhere", behaviour)
             await supervisor.add(launch)
-        with trio.fail_after(60):
+        with trio.fail_after(SOON_S):
             await supervisor.retire("agent-0", 0.2)
-            await supervisor.retire("engine-0", 20.0)
+            await supervisor.retire("engine-0", SOON_S)
     assert states(supervisor) == {"agent-0": "stopped", "engine-0": "stopped"}
     assert [process.detail for process in supervisor.processes()] == ["left in order"] * 2
     assert "retires" not in (tmp_path / "diary").read_text()

@@ -47,7 +47,7 @@ def command(run, words, *more):
 
 
 def spade(run, *words):
-    return subprocess.run(command(run, words), capture_output=True, text=True, timeout=120)
+    return subprocess.run(command(run, words), capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +276,7 @@ def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_pa
         "from spade.app import cli; sys.argv = ['spade', *sys.argv[1:]]; cli.main()"
     )
     words = ["replay", "export", str(kept[0]), str(tmp_path / "out"), "--parquet"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=600)
     assert done.returncode == 1
     assert done.stderr == "spade: --parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'\n"
     assert not list(tmp_path.iterdir())

@@ -24,7 +24,7 @@ def alone(work, *arguments):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["learner.train", "transformers.models.qwen3", "tests.deepspeed.backends"])
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(work, *arguments).result(timeout=120)
+        return pool.submit(work, *arguments).result(timeout=600)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import trio
 
 from spade.app.observe import read_status
 from spade.app.rundir import RunDir
-from tests.e2e.test_up import SOON_S, Up, alive, role
+from tests.e2e.test_up import SOON_S, Up, left_behind, role
 
 
 def spade(*words):
@@ -23,7 +23,7 @@ def ready(status):
 
 def test_actors_come_and_go_by_command(tmp_path):
     run = tmp_path / "run"
-    up = Up(run)
+    up = Up(run, "bus.silence_s=30.0")  # nobody is killed whom the service would have to miss
     try:
         before = ready(up.until(lambda s: s.learner_step >= 1 and len(ready(s)) == 6, within_s=SOON_S))
         scaled = spade("actors", "scale", run, "agents=3", "designers=2", "engines=2")
@@ -52,7 +52,9 @@ def test_actors_come_and_go_by_command(tmp_path):
 
         status = trio.run(read_status, RunDir(run))
         step, plays = status.learner_step, status.plays
-        status = up.until(lambda s: s.learner_step > step + 1 and s.plays > plays, within_s=SOON_S)
+        status = up.until(
+            lambda s: s.learner_step > step + 1 and s.plays > plays and len(ready(s)) == 6, within_s=SOON_S
+        )
         after = ready(status)
         assert {name for name, pid in before.items() if after.get(name) != pid} == {"replay", "engine-0"}
         assert [process.restarts for process in status.processes if process.role != "replay"] == [0] * 9
@@ -61,6 +63,6 @@ def test_actors_come_and_go_by_command(tmp_path):
         up.stop(signal.SIGINT)
     finally:
         up.kill()
-    assert not any(alive(process.pid) for process in status.processes)
+    assert not left_behind(run, status)
     verified = spade("replay", "verify", run)
     assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -88,7 +88,7 @@ def intrude(path: Path, seconds: float, seed: int) -> Tally:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         with socket.socket(socket.AF_UNIX) as raw:
-            raw.settimeout(10)
+            raw.settimeout(ANSWER_MS / 1_000)
             # The service closes what it does not like while we speak.
             with suppress(BrokenPipeError, ConnectionResetError):
                 raw.connect(str(path))

@@ -30,18 +30,21 @@ ENVIRONMENT = {
 
 @contextmanager
 def server(log):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    # Held without listening, so that nobody else is given the port; the server takes it with SO_REUSEADDR as well.
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    port = held.getsockname()[1]
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
     command += ["--no-enable-chunked-prefill", "--port", str(port)]
     command += [str(part) for pair in ARGUMENTS.items() for part in pair]
-    with log.open("wb") as file:
+    with held, log.open("wb") as file:
         process = subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=file, stderr=file)
         try:
             yield process, f"http://127.0.0.1:{port}/v1"
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(READY_S)
 
 
 class TestServer(EngineContract):
