@@ -234,7 +234,8 @@ def test_a_learner_serves_published_weights_and_nothing_else(far, tmp_path):
     found = ask(weights.digest, manifest.PARAMETERS)
     assert isinstance(found, WeightsPart)
     assert (len(found.data), found.size) == (6, size(far, weights)), "no more than the service sends at once"
-    assert ask(weights.digest, manifest.PARAMETERS, size(far, weights)).data == b""
+    for beyond in (size(far, weights), 1 << 62, (1 << 64) - 1):
+        assert ask(weights.digest, manifest.PARAMETERS, beyond).data == b""
     for asked in (
         ("../secret", "config.json"), (weights.digest, "../../secret/config.json"), (weights.digest, "tokenizer.json"),
         (32 * "0", "config.json"), (weights.digest, "config.json", -1), (weights.digest, "config.json", 0, 0),
