@@ -22,7 +22,7 @@ import trio
 from spade import manifest
 from spade.checkpoints import resolve
 from spade.config import Bus
-from spade.disk import DRAFT, discard
+from spade.disk import DRAFT, discard, discard_unless_held
 from spade.errors import BusError, RefusedError, WeightsError
 from spade.manifest import MANIFEST, PARAMETERS, Manifest
 from spade.policy.canary import FILE as CANARY
@@ -179,8 +179,10 @@ class Shelf:
         return sorted(whole, key=lambda path: path.stat().st_mtime_ns)
 
     def _prune(self) -> None:
-        """Delete the old copies, and drafts of what will not be asked for again."""
-        for path in [*self._copies()[:-KEPT], *self._root.glob(f"{DRAFT}*")]:
+        """Delete the old copies that no engine is loading, and drafts of what will not be asked for again."""
+        for path in self._copies()[:-KEPT]:
+            discard_unless_held(path, PARAMETERS)
+        for path in self._root.glob(f"{DRAFT}*"):
             discard(path)
 
 

@@ -5,6 +5,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from learner import weights
+from spade.disk import hold
+from spade.manifest import PARAMETERS
 from spade.policy.model import parameters_digest
 
 
@@ -41,5 +43,8 @@ def test_the_newest_and_the_needed_are_kept(policy, checkpoint_folder, tmp_path)
         os.utime(folder, (index, index))
         digests.append(digest)
     (root / ".draft-crashed").mkdir()
+    with hold(root / digests[0] / PARAMETERS):
+        weights.prune(root, frozenset({digests[1]}))
+        assert set(os.listdir(root)) == {*digests[:2], *digests[-weights.KEPT :]}
     weights.prune(root, frozenset({digests[1]}))
     assert set(os.listdir(root)) == {digests[1], *digests[-weights.KEPT :]}
