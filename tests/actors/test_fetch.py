@@ -189,6 +189,44 @@ async def test_only_tensors_that_changed_are_fetched_and_old_copies_are_collecte
     assert kept == {"lock", second.digest, third.digest}
 
 
+async def test_a_clock_that_is_set_back_costs_no_copy_that_was_just_fetched(far, tmp_path):
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            for _ in range(fetch.KEPT):
+                os.utime((await shelf.bring(far.publish())).path, (1e10, 1e10))
+            here = await shelf.bring(far.publish())
+    copies = list((tmp_path / "fetched").glob(32 * "[0-9a-f]"))
+    assert len(copies) == fetch.KEPT
+    assert Path(here.path) in copies
+
+
+async def test_a_damaged_copy_is_fetched_anew_and_nothing_is_taken_from_it(far, tmp_path):
+    """A machine that loses power may leave one; an engine that starts again must not find it again."""
+    first = far.publish()
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            copy = Path((await shelf.bring(first)).path)
+            damage(copy / manifest.PARAMETERS)
+            second = far.publish("layers.1.mlp.up_proj")
+            manifest.verify(Path((await shelf.bring(second)).path), second.digest)
+            (copy / manifest.MANIFEST).write_bytes(b"")
+            os.utime(copy)
+            third = far.publish("layers.1.mlp.up_proj")
+            newest = Path((await shelf.bring(third)).path)
+            damage(newest / manifest.PARAMETERS)
+        async with far.up(), far.shelf(tmp_path) as restarted:
+            manifest.verify(Path((await restarted.bring(third)).path), third.digest)
+
+
+def damage(file):
+    """Change its last byte, which is of a tensor that never changes."""
+    with file.open("r+b") as opened:
+        opened.seek(-1, 2)
+        byte = opened.read(1)
+        opened.seek(-1, 2)
+        opened.write(bytes([byte[0] ^ 1]))
+
+
 async def test_two_engines_of_a_host_fetch_once(far, tmp_path):
     weights = far.publish()
     paths = []
