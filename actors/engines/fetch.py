@@ -100,6 +100,9 @@ class Shelf:
                 log.warning("%s", error)
                 shutil.rmtree(draft)
                 return False
+            except WeightsError:
+                shutil.rmtree(draft)  # nothing of it can be trusted: begin anew
+                raise
             except BusError as error:
                 log.warning("%s; fetching on from where it was", error)
                 await self._replay.wait_pulse()
@@ -136,11 +139,7 @@ class Shelf:
                 while start < end:
                     part = await self._part(learner, digest, PARAMETERS, start, end - start)
                     start += await trio.to_thread.run_sync(os.pwrite, opened.fileno(), part.data, start)
-        try:
-            await trio.to_thread.run_sync(manifest.verify, draft, digest)
-        except WeightsError:
-            file.unlink()  # nothing of it can be trusted: begin anew
-            raise
+        await trio.to_thread.run_sync(manifest.verify, draft, digest)
 
     async def _begin(self, learner: Client, digest: str, file: Path) -> None:
         """Make the file at its full length, with its header alone. It appears at once, so a draft of it is whole."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import trio
+from safetensors.torch import save
 
 from actors.engines import fetch
 from actors.engines.fetch import Shelf
@@ -216,6 +217,20 @@ async def test_a_damaged_copy_is_fetched_anew_and_nothing_is_taken_from_it(far, 
             damage(newest / manifest.PARAMETERS)
         async with far.up(), far.shelf(tmp_path) as restarted:
             manifest.verify(Path((await restarted.bring(third)).path), third.digest)
+
+
+@pytest.mark.parametrize("left", [b"", save({"x": torch.zeros(2)})], ids=["empty", "other"])
+async def test_a_damaged_draft_is_in_the_way_only_once(far, tmp_path, left):
+    """The engine that finds it ends, and is started again."""
+    weights = far.publish()
+    draft = tmp_path / "fetched" / f".draft-{weights.digest}"
+    draft.mkdir(parents=True)
+    (draft / manifest.PARAMETERS).write_bytes(left)
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            with pytest.raises(WeightsError):
+                await shelf.bring(weights)
+            manifest.verify(Path((await shelf.bring(weights)).path), weights.digest)
 
 
 def damage(file):
