@@ -13,7 +13,7 @@ from actors.engines import fetch
 from actors.engines.fetch import Shelf
 from learner import weights as learner
 from learner.broadcast import broadcast, part
-from spade import manifest
+from spade import disk, manifest
 from spade.config import Bus, Config, digest
 from spade.errors import WeightsError
 from spade.policy.model import load
@@ -217,6 +217,22 @@ async def test_a_damaged_copy_is_fetched_anew_and_nothing_is_taken_from_it(far, 
             damage(newest / manifest.PARAMETERS)
         async with far.up(), far.shelf(tmp_path) as restarted:
             manifest.verify(Path((await restarted.bring(third)).path), third.digest)
+
+
+async def test_a_copy_that_another_engine_is_loading_is_kept(far, tmp_path):
+    def copies():
+        return {path.name for path in (tmp_path / "fetched").glob(32 * "[0-9a-f]")}
+
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            first = await shelf.bring(far.publish())
+            with disk.hold(Path(first.path) / manifest.PARAMETERS):
+                later = [far.publish() for _ in range(fetch.KEPT)]
+                for weights in later:
+                    await shelf.bring(weights)
+                assert copies() == {first.digest, *(weights.digest for weights in later)}
+            await shelf.bring(later[-1])
+            assert copies() == {weights.digest for weights in later}
 
 
 @pytest.mark.parametrize("left", [b"", save({"x": torch.zeros(2)})], ids=["empty", "other"])
