@@ -28,6 +28,7 @@ from spade.tokens import end_ids
 _WORKER = "actors.engines.vllm_worker.Follower"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
 _ANY = 0.01  # engine.kv_bytes is what counts; by its default vLLM refuses a GPU on which the learner has its share
+_DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
 _PARTING_S = 1.0  # its processes hold nothing that matters
 
 
@@ -57,6 +58,11 @@ class VllmEngine(CoroutineEngine):
 
     def refusal(self, request: Generate) -> str | None:
         return unfit(request, self._context, self._vocabulary)
+
+    def step(self) -> list[tuple[int, Generated | Refused]]:
+        if self._llm.errored:  # what was asked just before a death is never answered
+            raise BusError(_DEAD)
+        return super().step()
 
     def load_weights(self, weights: Weights) -> None:
         if weights.digest != self._digest:
@@ -146,7 +152,7 @@ def _alive() -> Iterator[None]:
     try:
         yield
     except EngineDeadError:
-        raise BusError("vLLM's own processes have died; the lines above in this engine's log say of what") from None
+        raise BusError(_DEAD) from None
 
 
 async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
