@@ -1,7 +1,8 @@
 """Connections to all live services of one role, as the replay service names them.
 
 A pool follows the pulses: it connects to services that appear and drops those that are gone, whose calls then fail with
-`LostError` at once instead of at their deadline. A service that restarts at its address keeps its connection.
+`LostError` at once instead of at their deadline. A service that restarts at its address keeps its connection. So does
+one that answers while no pulse names it, for bus.silence_s: a replay service that restarted has yet to hear of it.
 """
 
 import hashlib
@@ -39,6 +40,7 @@ class Service:
         self.peer = peer
         self._waits = waits
         self.users = 0
+        self.unnamed_since: float | None = None
         self.scope = trio.CancelScope()
         self._client: Client | None = None
         self._calls: set[trio.CancelScope] = set()
@@ -49,9 +51,14 @@ class Service:
         return self._client is not None
 
     @property
-    def silent(self) -> bool:
-        """True where it is connected but does not answer at present."""
-        return self._client is not None and not self._client.live
+    def answers(self) -> bool:
+        """True while it is connected and not silent."""
+        return self._client is not None and self._client.live
+
+    @property
+    def doubtful(self) -> bool:
+        """True where it does not answer at present, or the newest pulse does not name it."""
+        return not self.answers or self.unnamed_since is not None
 
     async def call(self, request: Request, deadline_s: float) -> Response:
         """Ask and wait. Raises LostError where the service is gone, else as the bus does."""
@@ -99,10 +106,10 @@ class Pool:
         live = [service for service in self._services.values() if service.connected]
         if not live:
             raise LostError(f"no live {self.role} is known")
-        service = min(live, key=lambda each: (each.silent, each.users))
+        service = min(live, key=lambda each: (each.doubtful, each.users))
         if near:
             most = math.ceil(_UNEVEN * (1 + sum(each.users for each in live)) / len(live))
-            free = [each for each in live if each.users < most and not each.silent]
+            free = [each for each in live if each.users < most and not each.doubtful]
             service = min(free, key=lambda each: rank(each.peer.name, near), default=service)
         service.users += 1
         try:
@@ -142,10 +149,17 @@ class Pool:
                 pulse = await self._replay.wait_pulse()
 
     def _reconcile(self, pulse: Pulse) -> list[Service]:
-        """Drop what the pulse does not name any more; the services that are new."""
+        """Drop what the pulse does not name any more, be it at once or later; the services that are new."""
         named = {peer for peer in pulse.peers if peer.role == self.role}
+        for peer in self._services.keys() & named:
+            self._services[peer].unnamed_since = None
         for peer in self._services.keys() - named:
-            self._services.pop(peer).scope.cancel()
+            service, now = self._services[peer], trio.current_time()
+            if service.unnamed_since is None:
+                service.unnamed_since = now
+            if not service.answers or now - service.unnamed_since > self._bus.silence_s:
+                del self._services[peer]
+                service.scope.cancel()
         new = [
             Service(peer, self._replay.waits)
             for peer in sorted(named - self._services.keys(), key=lambda each: each.name)

@@ -51,7 +51,7 @@ def part(root: Path, request: GetWeights, most: int) -> Response:
     try:
         with (root / request.digest / request.file).open("rb") as file:
             size = file.seek(0, 2)
-            file.seek(request.offset)
+            file.seek(min(request.offset, size))
             return WeightsPart(file.read(min(request.count, most)), size)
     except FileNotFoundError:
         return Refused(f"weights {request.digest} are not here: newer ones have been published since")

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from spade.disk import discard
+from spade.disk import discard, discard_unless_held
+from spade.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
 # An engine that was told of a version is given the time of so many more publications to load it.
@@ -38,12 +39,17 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def prune(root: Path, needed: frozenset[str]) -> None:
-    """Delete what a crash left half-written, and all published weights but the newest `KEPT` and those `needed`."""
+    """Delete what a crash left half-written, and all published weights but the newest `KEPT` and those in use.
+
+    `needed`: digests that are in use; what an engine of this host is loading is held by it.
+    """
     folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime_ns)
     drafts = [path for path in folders if path.name.startswith(".")]
-    old = [path for path in folders if path not in drafts][:-KEPT]
-    for path in [*drafts, *(path for path in old if path.name not in needed)]:
+    for path in drafts:
         discard(path)
+    for path in [path for path in folders if path not in drafts][:-KEPT]:
+        if path.name not in needed:
+            discard_unless_held(path, PARAMETERS)
 
 
 @torch.no_grad()

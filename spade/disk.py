@@ -1,9 +1,12 @@
 """Files and folders that others rely on: made durable, and deleted whole."""
 
+import errno
+import fcntl
 import os
 import tempfile
 from pathlib import Path
 from shutil import rmtree
+from typing import BinaryIO
 
 DRAFT = ".draft-"
 """How the name of a folder begins that is being written, is being deleted, or was left by a crash in either."""
@@ -26,3 +29,31 @@ def discard(folder: Path) -> None:
     draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
     os.replace(folder, draft)
     rmtree(draft)
+
+
+def hold(file: Path) -> BinaryIO:
+    """Keep the folder of `file` from `discard_unless_held` until the result is closed or its process ends.
+
+    Raises OSError; FileNotFoundError where it is gone.
+    """
+    opened = file.open("rb")
+    fcntl.flock(opened, fcntl.LOCK_SH)
+    if not file.exists():  # it was discarded before it was held
+        opened.close()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
+    return opened
+
+
+def discard_unless_held(folder: Path, name: str) -> None:
+    """Delete a folder, but where a process holds its file `name` (`hold`). Raises OSError."""
+    try:
+        file = (folder / name).open("r+b")
+    except FileNotFoundError:
+        discard(folder)
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        discard(folder)

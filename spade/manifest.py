@@ -43,10 +43,15 @@ Spans = dict[str, tuple[int, int]]
 """Name to the tensor's bytes, [first, last) of the file."""
 
 
+def hasher(data: bytes | memoryview = b"") -> hashlib.blake2b:
+    """What digests are made with, given `data` already."""
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES)
+
+
 def digest_of(manifest: Manifest) -> str:
     """The digest of the weights: 32 hexadecimal digits."""
     lines = (f"{name} {one.dtype} {list(one.shape)} {one.digest}\n" for name, one in sorted(manifest.items()))
-    return hashlib.blake2b("".join(lines).encode(), digest_size=DIGEST_BYTES).hexdigest()
+    return hasher("".join(lines).encode()).hexdigest()
 
 
 def spans(file: Path) -> Spans:
@@ -68,8 +73,8 @@ def measure(folder: Path) -> Manifest:
         def hashed(name: str) -> Tensor:
             entry, start, end = layout[name]
             with memoryview(mapped) as whole, whole[start:end] as data:
-                digest = hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
-            return Tensor(entry.dtype, entry.shape, digest)
+                hashed = hasher(data)
+            return Tensor(entry.dtype, entry.shape, hashed.hexdigest())
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
             return dict(zip(layout, pool.map(hashed, layout), strict=True))

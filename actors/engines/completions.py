@@ -13,6 +13,8 @@ import msgspec
 
 from spade.errors import BusError
 
+MOST_BYTES = 64 << 20  # of an answer: some two hundred for each token, its log-probability and its prompt's
+
 
 class Logprobs(msgspec.Struct):
     token_logprobs: list[float | None] | None = None
@@ -54,6 +56,7 @@ class Exchange:
         self._url = url.rstrip("/")
         parts = urlsplit(self._url)
         self._path = parts.path
+        self._abandoned = False
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._connection = (
             http.client.HTTPSConnection(parts.netloc, timeout=timeout_s, context=ssl.create_default_context())
@@ -62,11 +65,18 @@ class Exchange:
         )
 
     def run(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """The answer's body. Raises StatusError, or BusError where the server cannot be reached or is too slow."""
+        """The answer's body. Raises StatusError, or BusError where there is none: no server, a slow one, half of it."""
         try:
+            self._connection.connect()
+            if self._abandoned:  # before there was a socket to shut
+                raise BusError(f"{self._url}: nobody wants its answer any more")
             self._connection.request(method, self._path + path, body, self._headers)
-            response = self._connection.getresponse()
-            answer = response.read()
+            with self._connection.getresponse() as response:
+                answer = response.read(MOST_BYTES + 1)
+                if len(answer) > MOST_BYTES:
+                    raise BusError(f"{self._url} answers with more than {MOST_BYTES} bytes")
+                if response.length:
+                    raise http.client.IncompleteRead(answer, response.length)
         except TimeoutError:
             raise BusError(f"{self._url} gives no answer within {self._connection.timeout:g} s") from None
         except (OSError, http.client.HTTPException) as error:
@@ -79,6 +89,7 @@ class Exchange:
 
     def abandon(self) -> None:
         """Have `run` end with an error, if it has not ended."""
+        self._abandoned = True
         sock = self._connection.sock
         if sock is not None:
             with suppress(OSError):

@@ -5,6 +5,7 @@ are in use, so its answers are of no policy version and nothing made with them i
 """
 
 import asyncio
+import http
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from actors.engines.completions import Choice, Completion, Exchange, Models, StatusError
+from actors.engines.completions import Completion, Exchange, Models, StatusError
 from actors.engines.coroutines import CoroutineEngine
 from actors.engines.desk import Desk
 from actors.engines.requests import unfit
@@ -80,28 +81,34 @@ class EndpointEngine(CoroutineEngine):
             self._threads, exchange.run, "POST", "/completions", msgspec.json.encode(body)
         )
         try:
-            choice = _decoded(self._url, await asked, Completion).choices[0]
-            return self._generated(prompt, choice)
+            return self._generated(prompt, request.max_tokens, _decoded(self._url, await asked, Completion))
         except BusError as error:
             log.warning("%s", error)
             return Refused(str(error))
         finally:
             exchange.abandon()
 
-    def _generated(self, prompt: list[int], choice: Choice) -> Generated:
-        """Raises BusError where the server has read other tokens than it was given, or given nothing."""
+    def _generated(self, prompt: list[int], max_tokens: int, completion: Completion) -> Generated:
+        """Raises BusError where the server has read other tokens than it was given, or given what cannot be used."""
+        if not completion.choices:
+            raise BusError(f"{self._url} answers with no choice")
+        choice = completion.choices[0]
         if choice.prompt_token_ids not in (None, prompt):
             raise BusError(f"{self._url} changes the prompt's token ids; it must take them as they are")
-        ids = choice.token_ids
-        logprobs = choice.logprobs.token_logprobs if choice.logprobs and ids else None
+        ids, logprobs = choice.token_ids, choice.logprobs
         if ids is None:
-            ids = self._tokenizer.encode(choice.text)
+            ids, logprobs = self._tokenizer.encode(choice.text), None
+        elif len(ids) > max_tokens:
+            raise BusError(f"{self._url} answers with {len(ids)} tokens where {max_tokens} were asked for")
         if not ids:
             raise BusError(f"{self._url} answers with no token")
-        floats = [value for value in logprobs or () if value is not None]
+        if not 0 <= min(ids) <= max(ids) < self._tokenizer.size:
+            raise BusError(f"{self._url} answers with token ids that are none of model.path's tokenizer")
+        known = (logprobs and logprobs.token_logprobs) or []
+        floats = [value for value in known if value is not None]
         return Generated(
             pack_ids(ids),
-            pack_floats(floats) if len(floats) == len(ids) else b"",
+            pack_floats(floats) if len(floats) == len(known) == len(ids) else b"",
             (),
             "length" if choice.finish_reason == "length" else "stop",
         )
@@ -111,7 +118,7 @@ class EndpointEngine(CoroutineEngine):
         try:
             models = _decoded(self._url, self._exchange().run("GET", "/models"), Models)
         except StatusError as error:
-            if error.status < 500:
+            if error.status < 500 and error.status != http.HTTPStatus.TOO_MANY_REQUESTS:
                 raise ConfigError(f"endpoint.url, endpoint.key: {error}") from None
             raise
         known = [model.id for model in models.data]
@@ -133,10 +140,15 @@ def _decoded(url: str, answer: bytes, kind: type[T]) -> T:
 
 
 def _read_key(path: str) -> str:
+    if not path:
+        return ""
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8").strip() if path else ""
+        key = Path(path).expanduser().read_bytes().strip().decode("latin-1")
     except OSError as error:
         raise ConfigError(f"endpoint.key: {path}: {error.strerror}") from None
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"endpoint.key: {path}: is no key; a key is one line of ASCII")
+    return key
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:

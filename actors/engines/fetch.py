@@ -22,7 +22,7 @@ import trio
 from spade import manifest
 from spade.checkpoints import resolve
 from spade.config import Bus
-from spade.disk import DRAFT, discard
+from spade.disk import DRAFT, discard, discard_unless_held
 from spade.errors import BusError, RefusedError, WeightsError
 from spade.manifest import MANIFEST, PARAMETERS, Manifest
 from spade.policy.canary import FILE as CANARY
@@ -49,6 +49,7 @@ class Shelf:
         self._published = run / "weights"
         self._root = run / "fetched"
         self._model = model
+        self._trusting = False
 
     async def bring(self, weights: Weights) -> Weights | None:
         """`weights` with the path they have on this host; None where they are retired already: newer ones will come."""
@@ -58,10 +59,13 @@ class Shelf:
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._alone():
+                if not self._trusting:  # a damaged copy may be what ended this engine's life before
+                    await trio.to_thread.run_sync(self._discard_damaged, folder)
+                    self._trusting = True
                 if not folder.is_dir() and not await self._fetch(weights.digest, folder):
                     return None
                 os.utime(folder)
-                self._prune()
+                self._prune(folder)
         return msgspec.structs.replace(weights, path=str(folder))
 
     @asynccontextmanager
@@ -71,6 +75,16 @@ class Shelf:
         with (self._root / "lock").open("w") as file:
             await trio.to_thread.run_sync(fcntl.flock, file, fcntl.LOCK_EX, abandon_on_cancel=True)
             yield
+
+    def _discard_damaged(self, folder: Path) -> None:
+        """Discard a copy whose bytes are not what its name says. Raises OSError."""
+        if folder.is_dir():
+            try:
+                manifest.read(folder, folder.name)
+                manifest.verify(folder, folder.name)
+            except (FileNotFoundError, WeightsError) as error:
+                log.warning("fetched anew: %s", error)
+                discard(folder)
 
     async def _fetch(self, digest: str, folder: Path) -> bool:
         """Make the copy, however often the link breaks. False where the learner has retired it."""
@@ -86,6 +100,9 @@ class Shelf:
                 log.warning("%s", error)
                 shutil.rmtree(draft)
                 return False
+            except WeightsError:
+                shutil.rmtree(draft)  # nothing of it can be trusted: begin anew
+                raise
             except BusError as error:
                 log.warning("%s; fetching on from where it was", error)
                 await self._replay.wait_pulse()
@@ -122,11 +139,7 @@ class Shelf:
                 while start < end:
                     part = await self._part(learner, digest, PARAMETERS, start, end - start)
                     start += await trio.to_thread.run_sync(os.pwrite, opened.fileno(), part.data, start)
-        try:
-            await trio.to_thread.run_sync(manifest.verify, draft, digest)
-        except WeightsError:
-            file.unlink()  # nothing of it can be trusted: begin anew
-            raise
+        await trio.to_thread.run_sync(manifest.verify, draft, digest)
 
     async def _begin(self, learner: Client, digest: str, file: Path) -> None:
         """Make the file at its full length, with its header alone. It appears at once, so a draft of it is whole."""
@@ -147,16 +160,25 @@ class Shelf:
         if not copies:
             return {}
         source = copies[-1]
-        old = msgspec.json.decode((source / MANIFEST).read_bytes(), type=Manifest)
-        places = manifest.spans(source / PARAMETERS)
-        same = {name: one for name, one in wanted.items() if old.get(name) == one != have.get(name)}
+        try:
+            old, places = manifest.read(source, source.name), manifest.spans(source / PARAMETERS)
+        except (FileNotFoundError, WeightsError) as error:
+            log.warning("nothing is taken from a damaged copy: %s", error)
+            return {}
+        taken = {}
         with (source / PARAMETERS).open("rb") as read, file.open("r+b") as write:
-            for name in same:
-                (start, end), (at, _) = places[name], spans[name]
+            for name, one in wanted.items():
+                if not old.get(name) == one != have.get(name):
+                    continue
+                (start, end), (at, _), hashed = places[name], spans[name], manifest.hasher()
                 while start < end:
-                    done = os.pwrite(write.fileno(), os.pread(read.fileno(), min(end - start, PART_BYTES), start), at)
+                    data = os.pread(read.fileno(), min(end - start, PART_BYTES), start)
+                    done = os.pwrite(write.fileno(), data, at)
+                    hashed.update(data[:done])
                     start, at = start + done, at + done
-        return same
+                if hashed.hexdigest() == one.digest:
+                    taken[name] = one
+        return taken
 
     async def _file(self, learner: Client, digest: str, name: str) -> bytes:
         """A small file, whole."""
@@ -178,9 +200,14 @@ class Shelf:
         whole = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
         return sorted(whole, key=lambda path: path.stat().st_mtime_ns)
 
-    def _prune(self) -> None:
-        """Delete the old copies, and drafts of what will not be asked for again."""
-        for path in [*self._copies()[:-KEPT], *self._root.glob(f"{DRAFT}*")]:
+    def _prune(self, newest: Path) -> None:
+        """Delete the old copies that no engine is loading, and drafts of what will not be asked for again.
+
+        `newest` stays, whatever the clock says of it.
+        """
+        for path in [path for path in self._copies() if path != newest][: 1 - KEPT]:
+            discard_unless_held(path, PARAMETERS)
+        for path in self._root.glob(f"{DRAFT}*"):
             discard(path)
 
 

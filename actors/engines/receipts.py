@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from actors.engines.base import Engine
 from spade.config import Config
+from spade.disk import hold
 from spade.errors import WeightsError
+from spade.manifest import PARAMETERS
 from spade.policy import canary
 from spade.policy.canary import Canary
 from spade.protocol import Weights
@@ -38,8 +40,9 @@ def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
     """
     started = time.perf_counter()
     try:
-        expected = canary.read(Path(weights.path))
-        engine.load_weights(weights)
+        with hold(Path(weights.path) / PARAMETERS):
+            expected = canary.read(Path(weights.path))
+            engine.load_weights(weights)
     except FileNotFoundError:
         log.warning("policy version %d is gone before it was loaded; waiting for the next", weights.version)
         return None

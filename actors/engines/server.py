@@ -15,7 +15,9 @@ from actors.engines.fetch import Shelf
 from actors.engines.receipts import Swapped
 from actors.engines.torch import TorchEngine
 from spade.config import Config
-from spade.errors import BusError
+from spade.disk import hold
+from spade.errors import BusError, WeightsError
+from spade.manifest import PARAMETERS
 from spade.policy import canary
 from spade.policy.model import require_gpus
 from spade.process import Launch, main, serving
@@ -43,8 +45,14 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
 
 
 def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
-    engine = _open(config, weights)
-    expected = canary.read(Path(weights.path))
+    folder = Path(weights.path)
+    try:
+        held = hold(folder / PARAMETERS)
+    except FileNotFoundError:
+        raise WeightsError(f"policy version {weights.version} was retired before it was loaded") from None
+    with held:
+        expected = canary.read(folder)
+        engine = _open(config, weights)
     return engine, Swapped(weights, receipts.compare(engine, weights, expected, receipts.tolerance(config)))
 
 

@@ -7,7 +7,8 @@ folder by every worker while generation is paused; sequences in flight keep thei
 import asyncio
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,15 @@ from actors.engines.requests import unfit
 from spade import manifest
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Engine as Settings
-from spade.errors import ConfigError
+from spade.errors import BusError, ConfigError
 from spade.extras import require
-from spade.protocol import Generate, Generated, Weights
+from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import end_ids
 
 _WORKER = "actors.engines.vllm_worker.Follower"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
 _ANY = 0.01  # engine.kv_bytes is what counts; by its default vLLM refuses a GPU on which the learner has its share
+_DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
 _PARTING_S = 1.0  # its processes hold nothing that matters
 
 
@@ -57,6 +59,11 @@ class VllmEngine(CoroutineEngine):
     def refusal(self, request: Generate) -> str | None:
         return unfit(request, self._context, self._vocabulary)
 
+    def step(self) -> list[tuple[int, Generated | Refused]]:
+        if self._llm.errored:  # what was asked just before a death is never answered
+            raise BusError(_DEAD)
+        return super().step()
+
     def load_weights(self, weights: Weights) -> None:
         if weights.digest != self._digest:
             manifest.read(Path(weights.path), weights.digest)
@@ -70,20 +77,28 @@ class VllmEngine(CoroutineEngine):
         del self._llm  # its __del__ fails where the interpreter is half gone
         super().close()
 
-    async def generate(self, request: Generate) -> Generated:
+    async def generate(self, request: Generate) -> Generated | Refused:
+        from vllm.exceptions import VLLMClientError
+
         async with self._swapping:
             # Keys are shared among requests of one salt, so never with those that older weights computed.
             salt = self._digest
         prompt = {"prompt_token_ids": unpack_ids(request.prompt).tolist(), "cache_salt": salt or "unpublished"}
         last: Any = None
-        async for output in self._llm.generate(prompt, self._sampling(request), str(next(self._names))):
-            last = output.outputs[0]
+        try:
+            with _alive():
+                async for output in self._llm.generate(prompt, self._sampling(request), str(next(self._names))):
+                    last = output.outputs[0]
+        except VLLMClientError as error:  # of this request alone
+            return Refused(f"vLLM refuses it: {error}")
+        if last.finish_reason not in ("stop", "length"):
+            return Refused(f"vLLM gave it up ({last.finish_reason})")
         ids = list(last.token_ids)
         return Generated(
             pack_ids(ids),
             pack_floats([chosen[id].logprob for id, chosen in zip(ids, last.logprobs, strict=True)]),
             tuple((int(span.version), span.end - span.start) for span in last.weight_versions),
-            "stop" if last.finish_reason == "stop" else "length",
+            last.finish_reason,
         )
 
     def _sampling(self, request: Generate) -> Any:
@@ -113,18 +128,31 @@ class VllmEngine(CoroutineEngine):
         prompt = {"prompt_token_ids": ids, "cache_salt": name}  # of its own, so that its keys are nobody else's
         last: Any = None
         asked = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
-        async for output in self._llm.generate(prompt, asked, name):
-            last = output
+        with _alive():
+            async for output in self._llm.generate(prompt, asked, name):
+                last = output
         return [chosen[id].logprob for id, chosen in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 
     async def _swap(self, weights: Weights) -> None:
         async with self._swapping:
-            await self._llm.pause_generation(mode="keep", clear_cache=False)
-            if weights.digest != self._digest:
-                await self._llm.collective_rpc("follow", args=(weights.path,))
-            await self._llm.update_weight_version(str(weights.version))
-            await self._llm.resume_generation()
+            with _alive():
+                await self._llm.pause_generation(mode="keep", clear_cache=False)
+                if weights.digest != self._digest:
+                    await self._llm.collective_rpc("follow", args=(weights.path,))
+                await self._llm.update_weight_version(str(weights.version))
+                await self._llm.resume_generation()
             self._digest, self.version = weights.digest, weights.version
+
+
+@contextmanager
+def _alive() -> Iterator[None]:
+    """Raises BusError where vLLM's processes are found dead; it logs by itself what they died of."""
+    from vllm.v1.engine.exceptions import EngineDeadError
+
+    try:
+        yield
+    except EngineDeadError:
+        raise BusError(_DEAD) from None
 
 
 async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:

@@ -2,6 +2,7 @@
 
 import ipaddress
 import math
+from urllib.parse import urlsplit
 
 from spade.config.sections import SKILLS, Bus, Config, Endpoint, Learner, Section
 from spade.errors import ConfigError
@@ -170,11 +171,18 @@ def _check_training(config: Config) -> None:
 
 
 def _check_endpoint(endpoint: Endpoint) -> None:
-    scheme, _, rest = endpoint.url.partition("://")
-    if endpoint.url and not (scheme in ("http", "https") and rest):
+    if endpoint.url and not _is_http(endpoint.url):
         raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
     if {"designer", "agent"} <= set(endpoint.roles) and endpoint.url:
         raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
+    except ValueError:  # of a port that is no number, or a bracket that stands alone
+        return False
 
 
 def is_local(address: str) -> bool:

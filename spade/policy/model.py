@@ -1,5 +1,6 @@
 """Checkpoint folders in the Hugging Face layout: load one, publish one under the digest of its parameters."""
 
+import filecmp
 import os
 import shutil
 import tempfile
@@ -14,7 +15,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from spade import manifest
-from spade.disk import DRAFT
+from spade.disk import DRAFT, discard
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.manifest import PARAMETERS
 from spade.policy import canary
@@ -134,9 +135,17 @@ def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any 
         digest = save(model, tokenizer, draft)
         canary.write(model if trained is None else trained, draft)
         folder = parent / digest
+        if folder.is_dir() and not _same(draft, folder):
+            discard(folder)  # what a machine that lost power left of it
         if not folder.is_dir():
             draft.chmod(0o755)  # mkdtemp's folders are private
             os.replace(draft, folder)
         return digest, folder
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether every file of `one` is in `other`, byte for byte."""
+    _, different, missing = filecmp.cmpfiles(one, other, os.listdir(one), shallow=False)
+    return not (different or missing)

@@ -50,11 +50,17 @@ class Sampler(threading.Thread):
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
-        self.answer({"data": [{"id": "nano"}]})
+        if self.server.fixed:
+            self.send(*self.server.fixed)
+        else:
+            self.answer({"data": [{"id": "nano"}]})
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append(asked)
+        if self.server.fixed:
+            self.send(*self.server.fixed)
+            return
         named = {name: asked[name] for name in ("max_tokens", "temperature", "seed", "top_p", "top_k")}
         request = Generate(pack_ids(asked["prompt"]), stop=tuple(asked["stop"]), **named)
         generated = self.server.sampler.sample(request)
@@ -71,10 +77,12 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.key and self.headers["Authorization"] != f"Bearer {self.server.key}":
             self.send_error(401, "no such key")
             return
-        body = json.dumps(tree).encode()
+        self.send(200, json.dumps(tree).encode())
+
+    def send(self, status, body):
         with suppress(ConnectionError):  # who asked may be gone
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_response(status)
+            self.send_header("Content-Length", str(self.server.promised or len(body)))
             self.end_headers()
             self.wfile.write(body)
 
@@ -84,8 +92,12 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def completions(engine, tokenizer, *, with_ids=True, key=""):
-    """The server, listening at `url`; `asked` are the bodies it was sent."""
+    """The server, listening at `url`; `asked` are the bodies it was sent.
+
+    `fixed`, a status and a body, is answered instead of what was asked for; `promised` is a length that it lies about.
+    """
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.fixed, server.promised = None, 0
     server.sampler, server.tokenizer, server.with_ids, server.key, server.asked = (
         Sampler(engine),
         tokenizer,

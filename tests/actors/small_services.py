@@ -79,7 +79,8 @@ class SmallReplay:
     """The replay service's half of the protocol over fixed work. What is given back is leased again.
 
     `done` holds every EndedPlay, Evaluation, ReleasePlay, SubmitEnvironment, RejectCandidate and ReleaseDesign, in
-    order; `together` how many plays each SubmitPlays brought.
+    order; `together` how many plays each SubmitPlays brought. While it is `forgetful`, no pulse names any service that
+    is here, as after a restart before they have said hello again.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class SmallReplay:
         self.fetched: list[str] = []
         self.counts: list[int] = []
         self.peers: tuple[Peer, ...] = ()
+        self.forgetful = False
         self.weights: Weights | None = None
         self._given = {job.id: job for job in self.work}
         self._programs = {program.environment: program for program in programs}
@@ -166,7 +168,7 @@ async def small_replay(replay: SmallReplay, settings: config.Config) -> AsyncIte
 
     def pulse() -> Pulse:
         replay.change()  # a heartbeat came
-        named = [hello for hello in server.peers.values() if hello.address is not None]
+        named = [hello for hello in server.peers.values() if hello.address is not None and not replay.forgetful]
         peers = (Peer(hello.role, hello.name, hello.address) for hello in named)
         return Pulse((*replay.peers, *peers), replay.weights)
 

@@ -7,7 +7,9 @@ from functools import partial
 import pytest
 
 from actors import designer, env_runner
+from actors.engines import completions as completions_api
 from actors.engines import endpoint
+from actors.engines.completions import Exchange
 from actors.engines.endpoint import EndpointEngine
 from actors.engines.torch import TorchEngine
 from actors.rollout import TrajectoryBuilder
@@ -104,6 +106,74 @@ def test_a_server_that_is_gone_or_too_slow_is_one_clear_line(served, tokenizer):
             EndpointEngine(settings(url, deadline_s=0.2), tokenizer)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (200, b'{"choices": []}', "with no choice"),
+        (200, b'{"choices": [{"text": ""}]}', "with no token"),
+        (200, b'{"choices": [{"token_ids": [1, 2', "does not speak OpenAI's completions API"),
+        (200, b'{"choices": [{"token_ids": [5, 99999]}]}', "token ids that are none of model.path's"),
+        (200, b'{"choices": [{"token_ids": [5, 9223372036854775807]}]}', "token ids that are none of model.path's"),
+        (200, b'{"choices": [{"token_ids": [5, -1]}]}', "token ids that are none of model.path's"),
+        (200, b'{"choices": [{"token_ids": [5, 5, 5, 5, 5, 5, 5, 5, 5]}]}', "9 tokens where 8 were asked for"),
+        (200, b'{"choices": [{"token_ids": [5], "prompt_token_ids": [5]}]}', "changes the prompt's token ids"),
+        (200, b'{"choices": null}', "does not speak OpenAI's completions API"),
+        (429, b"slow down", "answers 429: slow down"),
+        (500, b"\xff\n oops", "answers 500"),
+        (307, b"", "answers 307"),
+    ],
+)
+def test_a_bad_answer_is_one_clear_line_and_no_end_of_the_engine(served, tokenizer, status, body, reason):
+    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
+        server.fixed = status, body
+        assert reason in refusal_of(engine)
+        server.fixed = None
+        assert len(answers(engine, [ONE])[0].ids)
+
+
+@pytest.mark.parametrize("logprobs", [b"null", b'{"token_logprobs": [null, -0.5]}', b'{"token_logprobs": [-0.5]}'])
+def test_log_probabilities_that_are_not_those_of_the_tokens_are_none(served, tokenizer, logprobs):
+    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
+        server.fixed = 200, b'{"choices": [{"token_ids": [5, 6], "logprobs": %s}]}' % logprobs
+        generated = answers(engine, [ONE])[0]
+    assert (unpack_ids(generated.ids).tolist(), generated.logprobs) == ([5, 6], b"")
+
+
+def test_an_answer_is_read_up_to_a_bound_and_to_its_end(served, tokenizer, monkeypatch):
+    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
+        monkeypatch.setattr(completions_api, "MOST_BYTES", 1_000)
+        server.fixed = 200, bytes(1_001)
+        assert "answers with more than 1000 bytes" in refusal_of(engine)
+        server.fixed, server.promised = (200, b'{"choices": []}'), 100
+        assert "IncompleteRead" in refusal_of(engine)
+
+
+def test_what_is_given_up_before_it_is_sent_is_not_sent():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        exchange = Exchange(f"http://127.0.0.1:{server.getsockname()[1]}/v1", "", 10.0)
+        exchange.abandon()
+        with pytest.raises(BusError, match="nobody wants its answer"):
+            exchange.run("POST", "/completions", b"{}")
+        connection, _ = server.accept()
+        with connection:
+            assert connection.recv(1) == b""
+
+
+def test_a_server_that_is_too_busy_at_the_start_is_asked_again_later(served, tokenizer):
+    """By the next process: an error of configuration would end the run."""
+    with completions(served, tokenizer) as server:
+        server.fixed = 429, b"slow down"
+        with pytest.raises(BusError, match="answers 429: slow down"):
+            EndpointEngine(settings(server.url), tokenizer)
+
+
+@pytest.mark.parametrize("content", [b"two\nlines", "schlüssel".encode(), b"\xff"])
+def test_a_file_that_holds_no_key_is_one_clear_line(tokenizer, tmp_path, content):
+    (tmp_path / "key").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"endpoint\.key: .*/key: is no key; a key is one line of ASCII"):
+        EndpointEngine(settings("http://127.0.0.1:9/v1", key=str(tmp_path / "key")), tokenizer)
+
+
 def refusal_of(engine):
     engine.submit(0, ONE)
     while engine.busy:
@@ -160,6 +230,9 @@ async def test_a_designer_with_an_endpoint_asks_no_engine(tiny_checkpoint, serve
     ("override", "reason"),
     [
         ("endpoint.url=localhost:8000", "write http://HOST:PORT/v1"),
+        ("endpoint.url=http://localhost:port/v1", "write http://HOST:PORT/v1"),
+        ("endpoint.url=http://[::1/v1", "write http://HOST:PORT/v1"),
+        ("endpoint.url=http:///v1", "write http://HOST:PORT/v1"),
         ("endpoint.roles=['designer', 'agent']", "nothing would ever be trained"),
         ("endpoint.roles=['learner']", "endpoint.roles"),
         ("engine.tensor_parallel=2", "take engine.kind=vllm"),

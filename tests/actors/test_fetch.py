@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 import trio
+from safetensors.torch import save
 
 from actors.engines import fetch
 from actors.engines.fetch import Shelf
 from learner import weights as learner
 from learner.broadcast import broadcast, part
-from spade import manifest
+from spade import disk, manifest
 from spade.config import Bus, Config, digest
 from spade.errors import WeightsError
 from spade.policy.model import load
@@ -190,6 +191,74 @@ async def test_only_tensors_that_changed_are_fetched_and_old_copies_are_collecte
     assert kept == {"lock", second.digest, third.digest}
 
 
+async def test_a_clock_that_is_set_back_costs_no_copy_that_was_just_fetched(far, tmp_path):
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            for _ in range(fetch.KEPT):
+                os.utime((await shelf.bring(far.publish())).path, (1e10, 1e10))
+            here = await shelf.bring(far.publish())
+    copies = list((tmp_path / "fetched").glob(32 * "[0-9a-f]"))
+    assert len(copies) == fetch.KEPT
+    assert Path(here.path) in copies
+
+
+async def test_a_damaged_copy_is_fetched_anew_and_nothing_is_taken_from_it(far, tmp_path):
+    """A machine that loses power may leave one; an engine that starts again must not find it again."""
+    first = far.publish()
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            copy = Path((await shelf.bring(first)).path)
+            damage(copy / manifest.PARAMETERS)
+            second = far.publish("layers.1.mlp.up_proj")
+            manifest.verify(Path((await shelf.bring(second)).path), second.digest)
+            (copy / manifest.MANIFEST).write_bytes(b"")
+            os.utime(copy)
+            third = far.publish("layers.1.mlp.up_proj")
+            newest = Path((await shelf.bring(third)).path)
+            damage(newest / manifest.PARAMETERS)
+        async with far.up(), far.shelf(tmp_path) as restarted:
+            manifest.verify(Path((await restarted.bring(third)).path), third.digest)
+
+
+async def test_a_copy_that_another_engine_is_loading_is_kept(far, tmp_path):
+    def copies():
+        return {path.name for path in (tmp_path / "fetched").glob(32 * "[0-9a-f]")}
+
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            first = await shelf.bring(far.publish())
+            with disk.hold(Path(first.path) / manifest.PARAMETERS):
+                later = [far.publish() for _ in range(fetch.KEPT)]
+                for weights in later:
+                    await shelf.bring(weights)
+                assert copies() == {first.digest, *(weights.digest for weights in later)}
+            await shelf.bring(later[-1])
+            assert copies() == {weights.digest for weights in later}
+
+
+@pytest.mark.parametrize("left", [b"", save({"x": torch.zeros(2)})], ids=["empty", "other"])
+async def test_a_damaged_draft_is_in_the_way_only_once(far, tmp_path, left):
+    """The engine that finds it ends, and is started again."""
+    weights = far.publish()
+    draft = tmp_path / "fetched" / f".draft-{weights.digest}"
+    draft.mkdir(parents=True)
+    (draft / manifest.PARAMETERS).write_bytes(left)
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            with pytest.raises(WeightsError):
+                await shelf.bring(weights)
+            manifest.verify(Path((await shelf.bring(weights)).path), weights.digest)
+
+
+def damage(file):
+    """Change its last byte, which is of a tensor that never changes."""
+    with file.open("r+b") as opened:
+        opened.seek(-1, 2)
+        byte = opened.read(1)
+        opened.seek(-1, 2)
+        opened.write(bytes([byte[0] ^ 1]))
+
+
 async def test_two_engines_of_a_host_fetch_once(far, tmp_path):
     weights = far.publish()
     paths = []
@@ -235,7 +304,8 @@ def test_a_learner_serves_published_weights_and_nothing_else(far, tmp_path):
     found = ask(weights.digest, manifest.PARAMETERS)
     assert isinstance(found, WeightsPart)
     assert (len(found.data), found.size) == (6, size(far, weights)), "no more than the service sends at once"
-    assert ask(weights.digest, manifest.PARAMETERS, size(far, weights)).data == b""
+    for beyond in (size(far, weights), 1 << 62, (1 << 64) - 1):
+        assert ask(weights.digest, manifest.PARAMETERS, beyond).data == b""
     for asked in (
         ("../secret", "config.json"), (weights.digest, "../../secret/config.json"), (weights.digest, "tokenizer.json"),
         (32 * "0", "config.json"), (weights.digest, "config.json", -1), (weights.digest, "config.json", 0, 0),

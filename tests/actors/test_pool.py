@@ -46,6 +46,54 @@ async def test_a_pool_connects_drops_and_fails_what_is_lost():
         assert not await pool.available(0.1)
 
 
+async def test_a_replay_service_that_restarts_costs_no_call_to_a_service_that_answers():
+    """Until that has said hello again, no pulse names it."""
+    small, lost = SmallReplay(), trio.Event()
+    async with (
+        small_replay(small, SETTINGS) as replay,
+        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
+        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
+        trio.open_nursery() as nursery,
+    ):
+        heard = trio.Event()
+
+        async def unanswered():
+            with pytest.raises(LostError, match="engine-0 is gone"), pool.hold() as held:
+                await held.call(GetStatus(), 60)
+            lost.set()
+
+        async def pulses(met):
+            with trio.fail_after(60):
+                while not met(await client.wait_pulse()):
+                    pass
+
+        async with service("engine", "engine-0", replay, SETTINGS, lambda _: heard.set()):
+            assert await pool.available(60)
+            nursery.start_soon(unanswered)
+            await heard.wait()
+            small.forgetful = True
+            for _ in range(3):
+                await pulses(lambda pulse: not pulse.peers)
+            assert not lost.is_set()
+            async with service("engine", "engine-1", replay, SETTINGS, lambda _: Status()):
+                small.peers = tuple(
+                    Peer(hello.role, hello.name, hello.address)
+                    for hello in replay.peers.values()
+                    if hello.name == "engine-1"
+                )
+                await pulses(lambda _: sum(each.connected for each in pool._services.values()) == 2)
+                with pool.hold() as one, pool.hold() as other:
+                    assert {one.peer.name, other.peer.name} == {"engine-1"}, "what is named is asked first"
+                small.peers = ()
+            small.forgetful = False
+            await pulses(lambda pulse: pulse.peers)
+            assert not lost.is_set()
+            # One that answers us but is not named for as long as a silence may last is not of this run any more.
+            small.forgetful = True
+            with trio.fail_after(60):
+                await lost.wait()
+
+
 async def test_the_service_with_the_least_to_do_is_asked():
     asked = {"engine-0": 0, "engine-1": 0}
 

@@ -6,6 +6,7 @@ import trio
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from actors.engines import receipts
+from actors.engines import server as engine_server
 from actors.engines.torch import TorchEngine
 from learner import weights as learner
 from spade import manifest
@@ -146,3 +147,35 @@ async def test_a_byte_that_the_canary_cannot_see_ends_the_engine(tmp_path, tiny_
         pytest.RaisesGroup(pytest.RaisesExc(WeightsError, match="its digest is not"), flatten_subgroups=True),
     ):
         await serve()
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["start", "swap"])
+def test_weights_are_kept_while_they_are_loaded_however_many_are_published_meanwhile(
+    tiny_checkpoint, tmp_path, monkeypatch, first
+):
+    """An engine that takes its time to start, as vLLM does, is overtaken by publications."""
+    source = Learner(tiny_checkpoint, tmp_path, model())
+    running = engine(source.publish())
+    weights = source.publish()
+
+    def overtaken(loads):
+        def loaded(*args, **kwargs):
+            for _ in range(learner.KEPT):
+                newest = source.publish()
+            learner.prune(tmp_path / "weights", frozenset({newest.digest}))
+            return loads(*args, **kwargs)
+
+        return loaded
+
+    if first:
+        monkeypatch.setattr(engine_server, "_open", overtaken(lambda config, weights: engine(weights)))
+        _, swapped = engine_server._load(settings(), weights)
+    else:
+        monkeypatch.setattr(running, "load_weights", overtaken(running.load_weights))
+        swapped = receipts.swap(running, weights, MOST)
+    assert swapped.off <= MOST, "and their canary is asked"
+
+
+def test_weights_that_are_gone_before_an_engine_starts_are_one_clear_line(tmp_path):
+    with pytest.raises(WeightsError, match="policy version 3 was retired before it was loaded"):
+        engine_server._load(settings(), Weights(3, 3, 32 * "0", str(tmp_path / "gone")))

@@ -5,6 +5,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from learner import weights
+from spade.disk import hold
+from spade.manifest import PARAMETERS
 from spade.policy.model import parameters_digest
 
 
@@ -31,6 +33,18 @@ def test_the_same_parameters_are_the_same_folder(policy, checkpoint_folder, tmp_
     assert os.listdir(tmp_path / "weights") == [first[0]]
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "manifest.json"])
+def test_a_damaged_folder_of_the_same_parameters_is_made_anew(policy, checkpoint_folder, tmp_path, name):
+    """As a machine that lost power may have left it: the learner that resumes publishes the same again."""
+    root = tmp_path / "weights"
+    digest, folder = weights.publish(policy.model, "float32", checkpoint_folder, root)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[:-1])
+    assert weights.publish(policy.model, "float32", checkpoint_folder, root) == (digest, folder)
+    assert (folder / name).read_bytes() == whole
+    assert os.listdir(root) == [digest]
+
+
 def test_the_newest_and_the_needed_are_kept(policy, checkpoint_folder, tmp_path):
     root = tmp_path / "weights"
     digests = []
@@ -41,5 +55,8 @@ def test_the_newest_and_the_needed_are_kept(policy, checkpoint_folder, tmp_path)
         os.utime(folder, (index, index))
         digests.append(digest)
     (root / ".draft-crashed").mkdir()
+    with hold(root / digests[0] / PARAMETERS):
+        weights.prune(root, frozenset({digests[1]}))
+        assert set(os.listdir(root)) == {*digests[:2], *digests[-weights.KEPT :]}
     weights.prune(root, frozenset({digests[1]}))
     assert set(os.listdir(root)) == {digests[1], *digests[-weights.KEPT :]}

@@ -1,10 +1,24 @@
 """The contract of engines, held by vLLM's CPU build: `make test-vllm`, in an environment of its own."""
 
+import gc
+import multiprocessing
+from contextlib import closing
+
 import pytest
 
 from actors.engines.vllm import VllmEngine
+from spade.checkpoints import NANO
 from spade.config import Engine
-from tests.actors.engine_contract import CONTEXT, ROWS, FollowingContract
+from spade.errors import BusError
+from spade.protocol import Refused
+from tests.actors.engine_contract import (
+    CONTEXT,
+    ROWS,
+    FollowingContract,
+    assert_sampled_from,
+    checkpoint,
+    request,
+)
 
 
 class TestVllm(FollowingContract):
@@ -15,6 +29,18 @@ class TestVllm(FollowingContract):
         engine = VllmEngine(nano.weights(1), settings, dtype="float32")
         yield engine
         engine.close()
+
+    def test_what_vllm_refuses_is_refused_and_the_others_are_served(self, engine, nano):
+        """A temperature that it does not know."""
+        asked = request(1), request(2, temperature=3.0)
+        for index, one in enumerate(asked):
+            engine.submit(index, one)
+        results = {}
+        while engine.busy:
+            results.update(engine.step())
+        assert isinstance(results[1], Refused)
+        assert "vLLM refuses it: temperature must be" in results[1].reason
+        assert_sampled_from(nano.model, asked[0], results[0])
 
 
 class TestTensorParallel(FollowingContract):
@@ -29,3 +55,25 @@ class TestTensorParallel(FollowingContract):
         engine = VllmEngine(nano.weights(1), settings, dtype="float32")
         yield engine
         engine.close()
+
+
+def test_where_its_processes_die_it_says_so_in_one_line_and_can_be_closed():
+    settings = Engine(kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
+    with closing(VllmEngine(checkpoint(NANO).weights(1), settings, dtype="float32")) as engine:
+        for index in range(ROWS):
+            engine.submit(index, request(index, max_tokens=200))
+        while engine.active < ROWS:
+            assert engine.step() == []
+        for process in multiprocessing.active_children():
+            process.kill()
+        with pytest.raises(BusError, match="vLLM's own processes have died"):
+            step_to_the_end(engine)
+        with pytest.raises(BusError, match="vLLM's own processes have died"):
+            engine.logprobs([5, 6])
+    del engine
+    gc.collect()  # what conftest has warnings ignored of, while it does
+
+
+def step_to_the_end(engine):
+    while engine.busy:
+        engine.step()
