@@ -1,16 +1,18 @@
 """Published weights over the bus, part by part, for engines on hosts that do not see the learner's folder."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import trio
 
 from spade.config import Config, digest
+from spade.disk import hold
 from spade.manifest import MANIFEST, PARAMETERS
-from spade.protocol import GetWeights, Refused, Response, WeightsPart
+from spade.protocol import GetWeights, Hello, Refused, Response, WeightsPart
 from spade.transport import Server, serve
 from spade.transport.pump import background
 
@@ -30,16 +32,52 @@ async def broadcast(bind: str | None, root: Path, config: Config) -> AsyncIterat
             yield server.address
 
 
+class Holds:
+    """What each peer is fetching is kept until it asks for other weights or is gone, however slow its link."""
+
+    def __init__(self) -> None:
+        self._files: dict[Hello, BinaryIO] = {}
+
+    async def keep(self, peer: Hello, file: Path) -> None:
+        """Of `peer`, this one alone; nothing where it has just been retired."""
+        if peer not in self._files or self._files[peer].name != str(file):
+            self._let_go(peer)
+            with suppress(FileNotFoundError):
+                self._files[peer] = await trio.to_thread.run_sync(hold, file)
+
+    def keep_only(self, peers: Collection[Hello]) -> None:
+        """Let go of what others were fetching."""
+        for peer in [peer for peer in self._files if peer not in peers]:
+            self._let_go(peer)
+
+    def _let_go(self, peer: Hello) -> None:
+        if peer in self._files:
+            self._files.pop(peer).close()
+
+
 async def _answer(server: Server, root: Path, most: int) -> None:
     """One part after the other: however many ask, one part is in memory beside what is being sent."""
-    while True:
-        incoming = await server.receive()
-        match incoming.message:
-            case GetWeights() as request:
-                response = await trio.to_thread.run_sync(part, root, request, most)
-            case other:
-                response = Refused(f"the learner does not serve {type(other).__name__}")
-        await server.reply(incoming, response)
+    holds = Holds()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_forget_gone, server, holds)
+            while True:
+                incoming = await server.receive()
+                match incoming.message:
+                    case GetWeights() as request:
+                        response = await trio.to_thread.run_sync(part, root, request, most)
+                        if isinstance(response, WeightsPart):
+                            await holds.keep(incoming.hello, root / request.digest / PARAMETERS)
+                    case other:
+                        response = Refused(f"the learner does not serve {type(other).__name__}")
+                await server.reply(incoming, response)
+    finally:
+        holds.keep_only(())
+
+
+async def _forget_gone(server: Server, holds: Holds) -> None:
+    async for _ in server.gone:
+        holds.keep_only(server.peers.values())
 
 
 def part(root: Path, request: GetWeights, most: int) -> Response:

@@ -147,6 +147,31 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
     assert again <= 2 + largest // fetch.PART_BYTES + 1 < len(set(parts)) / 1.5
 
 
+async def test_what_a_slow_link_is_fetching_is_kept_however_many_are_published_meanwhile(far, tmp_path, monkeypatch):
+    weights = far.publish()
+    asked, call = 0, Client.call
+
+    async def overtaken(self, request, deadline_s=None):
+        nonlocal asked
+        asked += isinstance(request, GetWeights)
+        if asked == 15:
+            for _ in range(learner.KEPT + 1):
+                newest = far.publish()
+            learner.prune(far.root, frozenset())
+            assert len(list(far.root.iterdir())) == learner.KEPT + 1
+            assert (far.root / newest.digest).is_dir()
+        return await call(self, request, deadline_s)
+
+    monkeypatch.setattr(Client, "call", overtaken)
+    with trio.fail_after(DEADLINE_S):
+        async with far.up(), far.shelf(tmp_path) as shelf:
+            here = await shelf.bring(weights)
+            manifest.verify(Path(here.path), weights.digest)
+            while (far.root / weights.digest).exists():  # until the goodbye has arrived
+                await trio.sleep(0.01)
+                learner.prune(far.root, frozenset())
+
+
 async def test_in_a_run_that_was_moved_weights_are_found_by_their_digest(far, tmp_path):
     """The path is that of where the run lay when they were published."""
     weights = far.publish()
