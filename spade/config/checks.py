@@ -140,6 +140,10 @@ def _check_progress(config: Config) -> None:
         )
     if engine.kind == "torch" and engine.tensor_parallel > 1:
         raise ConfigError("engine.tensor_parallel: the torch engine uses one device; take engine.kind=vllm")
+    for name, temperature in ("design", design.temperature), ("play", play.temperature):
+        # It refuses what is over, and samples at the bound what is under.
+        if engine.kind == "vllm" and not 0.01 <= temperature <= 2:
+            raise ConfigError(f"{name}.temperature: vLLM takes 0.01 to 2, is {temperature}; or take engine.kind=torch")
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:

@@ -34,6 +34,13 @@ def test_a_thinking_recipe_leaves_room_to_think_of_a_hint():
     assert all(recipe.design.hint_max_tokens >= recipe.play.max_turn_tokens for recipe in thinking)
 
 
+@pytest.mark.parametrize("override", ["play.temperature=2.5", "design.temperature=0.001"])
+def test_a_temperature_that_vllm_does_not_sample_at_is_refused(override):
+    config.load("nano", (override,))
+    with pytest.raises(ConfigError, match=rf"{override.partition('=')[0]}: vLLM takes 0.01 to 2"):
+        config.load("nano", (override, "engine.kind=vllm"))
+
+
 @pytest.mark.parametrize("name", config.recipes())
 def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     """The group's deadline counts from the opening of its first job, the window's from an admission after that."""
