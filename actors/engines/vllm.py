@@ -25,7 +25,7 @@ from spade.extras import require
 from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import end_ids
 
-_WORKER = "actors.engines.vllm_worker.Follower"
+_WORKER = "actors.engines.vllm_worker.Reloader"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
 _ANY = 0.01  # engine.kv_bytes is what counts; by its default vLLM refuses a GPU on which the learner has its share
 _DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
@@ -138,7 +138,7 @@ class VllmEngine(CoroutineEngine):
             with _alive():
                 await self._llm.pause_generation(mode="keep", clear_cache=False)
                 if weights.digest != self._digest:
-                    await self._llm.collective_rpc("follow", args=(weights.path,))
+                    await self._llm.collective_rpc("reload", args=(weights.path,))
                 await self._llm.update_weight_version(str(weights.version))
                 await self._llm.resume_generation()
             self._digest, self.version = weights.digest, weights.version

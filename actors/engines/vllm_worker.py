@@ -3,13 +3,13 @@
 from typing import Any
 
 
-class Follower:
+class Reloader:
     """Methods of a worker, called by name through `collective_rpc`."""
 
     reload_weights: Any  # vLLM's own
     model_runner: Any
 
-    def follow(self, folder: str) -> None:
+    def reload(self, folder: str) -> None:
         """Take the parameters of the checkpoint `folder`, in place."""
         self.reload_weights(weights_path=folder)
         model = self.model_runner.get_model()

@@ -43,7 +43,7 @@ WHOLE = st.one_of(st.sampled_from([0, 1, -1, -(2**63), 2**63, 2**64 - 1]), st.in
 TEXT = st.one_of(st.sampled_from(["", "e000000", "j999999", "x" * 300, "x" * 5_000, "a/b", "\0"]), st.text(max_size=40))
 TRAJECTORY = st.builds(
     lambda tokens, version, temperature: Trajectory(
-        bytes(4 * tokens), (0, tokens), b"\xff" * (4 * tokens), ((version, tokens),), temperature
+        bytes(4 * tokens), (0, tokens), b"\xff" * (4 * tokens), ((version, tokens),) if tokens else (), temperature
     ),
     st.integers(0, 9), WHOLE, st.sampled_from([1e-300, 1.0, float("inf")]),
 )  # fmt: skip
