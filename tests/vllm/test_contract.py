@@ -1,6 +1,5 @@
 """The contract of engines, held by vLLM's CPU build: `make test-vllm`, in an environment of its own."""
 
-import gc
 import multiprocessing
 from contextlib import closing
 
@@ -70,8 +69,6 @@ def test_where_its_processes_die_it_says_so_in_one_line_and_can_be_closed():
             step_to_the_end(engine)
         with pytest.raises(BusError, match="vLLM's own processes have died"):
             engine.logprobs([5, 6])
-    del engine
-    gc.collect()  # what conftest has warnings ignored of, while it does
 
 
 def step_to_the_end(engine):
