@@ -393,24 +393,25 @@ async def test_every_metric_is_documented():
 
 async def test_environments_are_read_beside_the_service_and_without_it(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from replay.reader import *; run = Path(sys.argv[1])\n"
-        "print([(e.id, e.state) for e in read_environments(run)], newest_weights(run).version)"
+        "import sys; from pathlib import Path; from replay.reader import *; store = Path(sys.argv[1])\n"
+        "print([(e.id, e.state) for e in read_environments(store)], newest_weights(store).version)"
     )
+    store = tmp_path / "store"
     async with serving(tmp_path), joined(tmp_path) as replay:
         await publish(replay)
         (first, second) = await replay.lease_designs(2, 5.0)
         await replay.reject_candidate(rejected(first, 1))
         await replay.submit_environment(environment(second, 1))
-        beside = await trio.run_process([sys.executable, "-c", code, str(tmp_path)], capture_stdout=True)
+        beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
         await play(replay, 8)
-    (listed,) = reader.read_environments(tmp_path)
+    (listed,) = reader.read_environments(store)
     assert (listed.state, listed.win_rate_unhinted, listed.regret, listed.document) == ("closed", 0.5, 0.0, "tides")
-    shown = reader.read_environment(tmp_path, "e000001")
+    shown = reader.read_environment(store, "e000001")
     assert shown is not None
     assert (shown.source, shown.hint, shown.reward) == ("class LampEnv: ...", "pull the second lever", listed.reward)
-    assert reader.read_environment(tmp_path, "e7") is None
-    (reject,) = reader.read_rejected(tmp_path)
+    assert reader.read_environment(store, "e7") is None
+    (reject,) = reader.read_rejected(store)
     assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
 
 
@@ -564,7 +565,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
     assert "Traceback" not in (tmp_path / "logs" / "replay.log").read_text()
     async with serving(tmp_path), joined(tmp_path) as replay:  # there is space again
         assert (await replay.status()).rejected_candidates == len(acknowledged)
-    assert [reject.attempt for reject in reader.read_rejected(tmp_path)] == acknowledged
+    assert [reject.attempt for reject in reader.read_rejected(tmp_path / "store")] == acknowledged
 
 
 def test_who_asks_replay_needs_no_store():
