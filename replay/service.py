@@ -6,7 +6,6 @@ Requests that may wait (leases, batches) are kept and tried again after each rou
 """
 
 import logging
-import secrets
 from pathlib import Path
 
 import msgspec
@@ -71,7 +70,6 @@ class Service:
         self._name = run.name
         self._store = store
         self._journal = Journal(run)
-        self._session = secrets.token_hex(8)
         self._server: Server | None = None
         self._base_s = opened.elapsed_s
         self._started = trio.current_time()
@@ -91,7 +89,7 @@ class Service:
     def greet(self, _: Hello) -> Ready:
         """What a peer is told when it joins."""
         pulse = self.pulse()
-        return Ready(self._session, pulse.peers, pulse.weights)
+        return Ready(pulse.peers, pulse.weights)
 
     def pulse(self) -> Pulse:
         """Who may be called, and the newest weights."""

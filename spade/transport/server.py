@@ -1,7 +1,6 @@
 """The serving end of the bus: one ROUTER, the handshake, heartbeats, and the requests that are left for the service."""
 
 import logging
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
@@ -67,7 +66,6 @@ class Server:
         context: Context | None,
     ) -> None:
         self.address = ""
-        self.session = secrets.token_hex(8)
         self.peers: dict[bytes, Hello] = {}
         self.heartbeats: dict[bytes, Heartbeat] = {}
         self.dropped = 0
@@ -76,7 +74,7 @@ class Server:
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
         self._bus = bus
-        self._ready = ready or (lambda hello: Ready(self.session))
+        self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
         self._heard: dict[bytes, float] = {}
         self._waiting: dict[bytes, int] = {}

@@ -209,7 +209,7 @@ async def test_pulses_and_gauges_travel_with_the_heartbeat(address: str) -> None
     weights = Weights(3, 2, "ab", "/w")
 
     def ready(hello: Hello) -> Ready:
-        return Ready("s", peers=(peer,))
+        return Ready((peer,))
 
     async with (
         serve(address, digest=DIGEST, bus=BUS, ready=ready, pulse=lambda: Pulse((peer,), weights)) as server,
@@ -293,7 +293,7 @@ async def greeting(address: str, greeted: list[str]) -> AsyncIterator[tuple[Serv
 
     def ready(hello: Hello) -> Ready:
         greeted.append(hello.name)
-        return Ready("s")
+        return Ready()
 
     async with (
         serve(address, digest=DIGEST, bus=HASTY, ready=ready) as server,
@@ -501,7 +501,7 @@ async def test_a_reply_that_makes_no_sense_fails_its_call_alone(address: str) ->
                     if not greeted:
                         router.send_multipart([peer, b"not three frames"])
                     greeted = True
-                    router.send_multipart([peer, number, encode(Ready("by hand"))])
+                    router.send_multipart([peer, number, encode(Ready())])
                 elif b"StepEpisode" in payload:
                     router.send_multipart([peer, number, b"\xc1"])
                 elif b"GetProgram" in payload:
