@@ -21,7 +21,7 @@ from replay.state import Change
 from replay.status import build_status
 from replay.store import Store
 from replay.training import RefusalError
-from replay.watch import Beats, Watch
+from replay.watch import Watch, holder_of
 from replay.withheld import explained, own
 from spade.config import Config
 from spade.protocol import (
@@ -34,7 +34,6 @@ from spade.protocol import (
     LeasePlays,
     NotYet,
     Orders,
-    Peer,
     Plays,
     Program,
     Pulse,
@@ -70,13 +69,12 @@ class Service:
         self._name = run.name
         self._store = store
         self._journal = Journal(run)
-        self._server: Server | None = None
         self._base_s = opened.elapsed_s
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
         self._expected = 1  # requests of the last round: who was answered together may ask again together
         self._waiting: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
-        self._watch = Watch(self._base_s, config.replay.stall_s)
+        self._watch = Watch(config, self._base_s)
         self._retention = Retention(opened.state, store)
         self._weights = self._newest()
         self._evaluated = opened.state.history.evaluations[-1:]
@@ -93,16 +91,11 @@ class Service:
 
     def pulse(self) -> Pulse:
         """Who may be called, and the newest weights."""
-        services = {
-            hello.name: Peer(hello.role, hello.name, hello.address)
-            for hello in self._hellos()
-            if hello.address is not None and hello.role in ("engine", "endpoint", "env-runner", "learner")
-        }
-        return Pulse(tuple(services.values()), self._weights)
+        return Pulse(self._watch.services(), self._weights)
 
     async def run(self, server: Server) -> None:
         """Serve until cancelled; what was acknowledged is committed then."""
-        self._server = server
+        self._watch.begin(server)
         try:
             while True:
                 await self._round(server, await self._arrivals(server))
@@ -141,7 +134,7 @@ class Service:
         now, state = self.now(), self.ledger.state
         if now >= self._next_tick:
             self._next_tick = now + TICK_S
-            self.ledger.tick(now, self._holders(now))
+            self.ledger.tick(now, self._watch.holders(now))
             if self._watch.stalls(state.published_step, state.counters.plays, now):
                 self._tell_stall()
         # First, so that nobody is promised a batch that goes with this commit.
@@ -188,7 +181,7 @@ class Service:
         return PATIENCE * self._config.bus.window - sum(waiting == peer for waiting, _ in self._waiting)
 
     def _answer(self, incoming: Incoming, now: float) -> Response | BatchRecord | None:
-        request, holder = incoming.message, _holder(incoming.hello)
+        request, holder = incoming.message, holder_of(incoming.hello)
         match request:
             case GetStatus():
                 return self.status()
@@ -199,7 +192,7 @@ class Service:
             case ReportProcesses():
                 return self._watch.report(request)
             case Orders():
-                refusal = self._watch.order(request, self._hellos())
+                refusal = self._watch.order(request)
                 return Refused(refusal) if refusal else Done()
         try:
             answer = self.ledger.apply(request, holder, now, incoming.id)
@@ -251,7 +244,7 @@ class Service:
             if hello.role == "engine":
                 await server.push(peer, self._weights)
         if self._weights.step > 0:
-            gauges = {name: beat.gauges for name, beat in self._beats().items()}
+            gauges = {name: beat.gauges for name, beat in self._watch.beats().items()}
             self._journal.step(self.status(), gauges)
 
     def _tell_stall(self) -> None:
@@ -267,7 +260,7 @@ class Service:
         if published != request.digest:
             log.error("%s serves weights %s, not published as version %d", hello.name, request.digest, request.version)
             return Refused(f"weights {request.digest} were never published as version {request.version}")
-        self._watch.serving(hello.name, request, self._hellos(), now)
+        self._watch.serving(hello.name, request, now)
         return Done()
 
     def _program(self, environment: str) -> Program | Refused:
@@ -278,32 +271,11 @@ class Service:
 
     def status(self) -> Status:
         """The run at a glance."""
-        dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
         now = self.now()
-        seen = self._watch.seen(self._name, now, self._hellos(), self._beats(), dropped)
+        seen = self._watch.seen(self._name, now)
         waits = (*explained(seen.waits, self.ledger), *own(self.ledger.state, now))
-        return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits, strangers=strangers))
+        return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits))
 
     def _newest(self) -> Weights | None:
         newest = self.ledger.state.counters.newest
         return None if newest is None else newest.weights
-
-    def _holders(self, now: float) -> frozenset[str] | None:
-        """Who may hold leases; unknown until every living peer has had time to say hello to a restarted service."""
-        if now - self._base_s < self._config.bus.silence_s:
-            return None
-        return frozenset(_holder(hello) for hello in self._hellos())
-
-    def _beats(self) -> Beats:
-        if self._server is None:
-            return {}
-        beats = self._server.heartbeats
-        return {hello.name: beats[peer] for peer, hello in self._server.peers.items() if peer in beats}
-
-    def _hellos(self) -> tuple[Hello, ...]:
-        return () if self._server is None else tuple(self._server.peers.values())
-
-
-def _holder(hello: Hello) -> str:
-    """A process, told apart from the one that had its name before."""
-    return f"{hello.name}/{hello.pid}"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import lmdb
 import msgspec
@@ -590,9 +591,10 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
 
 
 async def test_orders_go_with_the_supervisor_they_are_for():
-    watch, first = Watch(0.0, 600.0), ReportProcesses("s0", (), {"agent": 1})
+    watch, first = Watch(SETTINGS, 0.0), ReportProcesses("s0", (), {"agent": 1})
+    watch.begin(SimpleNamespace(peers={b"s0": Hello(PROTOCOL_VERSION, "", "supervisor", "s0", 1)}))
     watch.report(first)
-    assert watch.order(Orders("s0", {"agent": 2}), [Hello(PROTOCOL_VERSION, "", "supervisor", "s0", 1)]) == ""
+    assert watch.order(Orders("s0", {"agent": 2})) == ""
     for index in range(1, SUPERVISORS + 1):
         watch.report(ReportProcesses(f"s{index}", ()))
     assert watch.report(first) == Orders("s0")
