@@ -2,7 +2,7 @@
 
     arrivals (what waits, bounded) ── ledger.apply ── ledger.advance ── one commit ── replies, pushes, journal
 
-Requests that may wait (leases, batches) are kept and tried again after each round, so their peers do not poll.
+Requests that have to wait (for leases, batches) are tried again after each round.
 """
 
 import logging
@@ -21,27 +21,21 @@ from replay.state import Change
 from replay.status import build_status
 from replay.store import Store
 from replay.training import RefusalError
+from replay.waiting import Answer, Replies, Waiting
 from replay.watch import Watch, holder_of
 from replay.withheld import explained, own
 from spade.config import Config
 from spade.protocol import (
-    Designs,
     Done,
     GetProgram,
     GetStatus,
     Hello,
-    LeaseDesigns,
-    LeasePlays,
-    NotYet,
     Orders,
-    Plays,
     Program,
     Pulse,
     Ready,
     Refused,
     ReportProcesses,
-    Request,
-    Response,
     Serving,
     Status,
     TakeBatch,
@@ -53,11 +47,8 @@ from spade.waits import picture
 ROUND = 256
 TICK_S = 0.5
 CLOCK_S = 5.0  # at most so much of the run clock is lost with the process
-PATIENCE = 2  # requests of one peer that may wait, in windows
 
 log = logging.getLogger(__name__)
-
-Replies = list[tuple[Incoming, Response | BatchRecord]]
 
 
 class Service:
@@ -73,7 +64,7 @@ class Service:
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
         self._expected = 1  # requests of the last round: who was answered together may ask again together
-        self._waiting: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
+        self._waiting = Waiting(config.bus.window)
         self._watch = Watch(config, self._base_s)
         self._retention = Retention(opened.state, store)
         self._weights = self._newest()
@@ -113,7 +104,7 @@ class Service:
         All that is there, and what comes within the commit delay while it is less than the last time. Who asks alone
         so never waits for company, and those who are answered together are soon committed together again.
         """
-        wake = min([self._next_tick, *(deadline for _, deadline in self._waiting.values())])
+        wake = min(self._next_tick, self._waiting.deadline())
         arrived: list[Incoming] = []
         with trio.move_on_after(max(wake - self.now(), 0.0)):
             arrived.append(await server.receive())
@@ -139,11 +130,9 @@ class Service:
                 self._tell_stall()
         # First, so that nobody is promised a batch that goes with this commit.
         self._retention.stage(now)
-        replies: Replies = []
-        for incoming in arrived:
-            self._serve(incoming, now, replies)
+        replies = self._serve(arrived, now)
         self.ledger.advance(now)
-        replies += self._serve_waiting(server, now)
+        replies += self._waiting.try_again(self._answer, lambda: self.status().waiting_for, server.peers, now)
         # The clock moves on while nothing else does, so that a lease is not held for ever by one kill after another.
         if (changes := state.changes()) or now >= self._committed + CLOCK_S:
             await self._commit(changes)
@@ -155,8 +144,8 @@ class Service:
         if (evaluated := state.history.evaluations[-1:]) != self._evaluated:
             self._evaluated = evaluated
             self._journal.evaluation(evaluated[0], now)
-        for incoming, response in replies:
-            await self._reply(server, incoming, response)
+        for incoming, answer in replies:
+            await self._reply(server, incoming, answer)
 
     async def _commit(self, changes: list[Change]) -> None:
         """Write what changed, and the clock; not to be cancelled half-way between taking effect and being durable."""
@@ -165,22 +154,18 @@ class Service:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._store.commit, encoded)
 
-    def _serve(self, incoming: Incoming, now: float, replies: Replies) -> None:
-        """Let one request take effect; it is answered after the commit, or waits."""
-        request = incoming.message
-        response = self._answer(incoming, now)
-        if response is None and self._patience_of(incoming.peer) <= 0:
-            response = Refused(f"{PATIENCE * self._config.bus.window} of your requests wait already (bus.window)")
-        if response is not None:
-            replies.append((incoming, response))
-        elif isinstance(request, LeasePlays | LeaseDesigns | TakeBatch):
-            self._waiting[incoming.peer, incoming.id] = (incoming, now + request.wait_s)
+    def _serve(self, arrived: list[Incoming], now: float) -> Replies:
+        """Let requests take effect; each is answered after the commit, or waits."""
+        replies: Replies = []
+        for incoming in arrived:
+            answer = self._answer(incoming, now)
+            if answer is None:
+                answer = self._waiting.keep(incoming, now)
+            if answer is not None:
+                replies.append((incoming, answer))
+        return replies
 
-    def _patience_of(self, peer: bytes) -> int:
-        """How many more requests of a peer may wait: those in its window, and those it has given up meanwhile."""
-        return PATIENCE * self._config.bus.window - sum(waiting == peer for waiting, _ in self._waiting)
-
-    def _answer(self, incoming: Incoming, now: float) -> Response | BatchRecord | None:
+    def _answer(self, incoming: Incoming, now: float) -> Answer | None:
         request, holder = incoming.message, holder_of(incoming.hello)
         match request:
             case GetStatus():
@@ -206,35 +191,11 @@ class Service:
         self._watch.measure(request, now)
         return answer
 
-    def _serve_waiting(self, server: Server, now: float) -> Replies:
-        """Try again what waits, in the order it came; what waited long enough is told so."""
-        replies: Replies = []
-        for key, (incoming, deadline) in list(self._waiting.items()):
-            if incoming.peer not in server.peers:
-                del self._waiting[key]
-                continue
-            answer = self._answer(incoming, now)
-            if answer is None and now >= deadline:
-                answer = self._nothing(incoming.message)
-            if answer is not None:
-                del self._waiting[key]
-                replies.append((incoming, answer))
-        return replies
-
-    def _nothing(self, request: Request) -> Response:
-        match request:
-            case LeasePlays():
-                return Plays()
-            case LeaseDesigns():
-                return Designs()
-            case _:
-                return NotYet(self.status().waiting_for)
-
-    async def _reply(self, server: Server, incoming: Incoming, response: Response | BatchRecord) -> None:
-        if isinstance(response, BatchRecord):
-            response = await trio.to_thread.run_sync(packed_batch, self._store, response)
+    async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
+        if isinstance(answer, BatchRecord):
+            answer = await trio.to_thread.run_sync(packed_batch, self._store, answer)
         # Leases that do not arrive are handed out again when they are asked for again, or expire with their holder.
-        await server.reply(incoming, response)
+        await server.reply(incoming, answer)
 
     async def _announce(self, server: Server) -> None:
         """New weights: to every engine at once, and their step into the journal."""
