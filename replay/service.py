@@ -157,12 +157,15 @@ class Service:
     def _serve(self, arrived: list[Incoming], now: float) -> Replies:
         """Let requests take effect; each is answered after the commit, or waits."""
         replies: Replies = []
+        counters = self.ledger.state.counters
+        before = counters.plays
         for incoming in arrived:
             answer = self._answer(incoming, now)
             if answer is None:
                 answer = self._waiting.keep(incoming, now)
             if answer is not None:
                 replies.append((incoming, answer))
+        self._watch.finished(counters.plays - before, now)
         return replies
 
     def _answer(self, incoming: Incoming, now: float) -> Answer | None:

@@ -78,12 +78,15 @@ class Watch:
 
     # ------------------------------------------------------------ what happens
 
+    def finished(self, plays: int, now: float) -> None:
+        """So many plays finished, of all that were handed in."""
+        self._plays.add(now, plays)
+
     def measure(self, request: Request, now: float) -> None:
-        """A request took effect."""
+        """A request took effect; what it brings was sampled, whatever becomes of it."""
         match request:
             case SubmitPlays(plays=plays):
                 trajectories = [play.trajectory for play in plays if play.trajectory is not None]
-                self._plays.add(now, len(trajectories))
                 self._tokens.add(now, sum(trajectory.sampled for trajectory in trajectories))
             case SubmitEnvironment(trajectory=trajectory) | RejectCandidate(trajectory=trajectory):
                 self._tokens.add(now, trajectory.sampled)

@@ -32,11 +32,15 @@ from spade.protocol import (
     Batch,
     Evaluation,
     Generate,
+    GetStatus,
     Hello,
+    LeaseDesigns,
+    LeasePlays,
     NotYet,
     Orders,
     Peer,
     Process,
+    Publish,
     Refused,
     ReportProcesses,
     Status,
@@ -618,24 +622,47 @@ async def retire(replay, steps):
         await replay.checkpointed(step)
 
 
+class ByHand:
+    """A service that is given its rounds one by one, by one peer."""
+
+    def __init__(self, run, store, settings=SETTINGS):
+        self.hello = Hello(PROTOCOL_VERSION, "", "agent", "agent-0", 1)
+        self.peers = {b"peer": self.hello}
+        self.answers = []
+        self._service = Service(settings, run, store, open_run(store, settings))
+
+    async def reply(self, incoming, response):
+        self.answers.append(response)
+
+    async def ask(self, request):
+        """The answer to a round of one request."""
+        await self._service._round(self, [Incoming(b"peer", self.hello, 1, request)])
+        return self.answers.pop()
+
+
 async def test_a_batch_that_is_asked_for_as_retention_deletes_it_is_refused(tmp_path):
     async with serving(tmp_path, retaining(0)), joined(tmp_path, settings=retaining(0)) as replay:
         await retire(replay, 2)
-    hello = Hello(PROTOCOL_VERSION, "", "learner", "learner", 1)
-    answers = []
-
-    class Bus:
-        def __init__(self):
-            self.peers = {b"learner": hello}
-
-        async def reply(self, incoming, response):
-            answers.append(response)
-
-    settings = retaining(1)
     with open_store(tmp_path / "store", "nosync") as store:
-        asked = Incoming(b"learner", hello, 1, TakeBatch(1, 0.0))
-        await Service(settings, tmp_path, store, open_run(store, settings))._round(Bus(), [asked])
-    assert answers == [Refused(dropped(1))]
+        assert await ByHand(tmp_path, store, retaining(1)).ask(TakeBatch(1, 0.0)) == Refused(dropped(1))
+
+
+async def test_only_plays_that_count_are_in_their_rate(tmp_path, mock_clock):
+    with open_store(tmp_path / "store", "nosync") as store:
+        by_hand = ByHand(tmp_path, store)
+        await by_hand.ask(Publish(0, "digest-0", "/weights/0", StepMetrics()))
+        (job,) = (await by_hand.ask(LeaseDesigns(1, 0.0))).jobs
+        await by_hand.ask(environment(job, 1))
+        first, second, third = (await by_hand.ask(LeasePlays(3, 0.0))).plays
+        for plays in (
+            (ended(first, 1.0, 1),),
+            (ended(first, 1.0, 1), ended(second, 1.0, 9)),  # again, and sampled by weights that nobody published
+            (ended(second, 7.0, 1), ended(third, 1.0, 1)),  # no return is 7
+        ):
+            await by_hand.ask(SubmitPlays(plays))
+        status = await by_hand.ask(GetStatus())
+    assert (status.plays, status.late_plays, status.quarantined, status.elapsed_s) == (2, 1, 1, 0.0)
+    assert status.plays_per_s == 2.0  # of the first second
 
 
 async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(tmp_path):
