@@ -91,7 +91,7 @@ class Agent:
         try:
             ended = await attempt(self._session, lease, partial(self._programs.get, lease.environment))
         except trio.Cancelled:
-            self._session.send(partial(self._replay.release_play, lease, "the agent leaves"))
+            self._session.send(partial(self._replay.release_play, lease))
             raise
         finally:
             self._gauges["episodes"] -= 1
@@ -100,7 +100,7 @@ class Agent:
             self._gauges["plays"] += 1
         else:
             log.info("play %s given back: %s", lease.id, ended)
-            await self._session.hand_in(partial(self._replay.release_play, lease, ended))
+            await self._session.hand_in(partial(self._replay.release_play, lease))
             self._gauges["plays_released"] += 1
             # The slot rests a beat, so that services in trouble are not hammered with the same play.
             await trio.sleep(self._config.bus.heartbeat_s)

@@ -1,4 +1,4 @@
-"""A run's environments, rejects and weights, read from its store beside the service or without it."""
+"""Environments, rejects and weights, read from the store at a path beside the service or without it."""
 
 from pathlib import Path
 
@@ -33,15 +33,15 @@ class EnvironmentDetail(EnvironmentSummary, frozen=True):
     first_observation: str
 
 
-def read_environments(run: Path) -> list[EnvironmentSummary]:
-    """All environments, the oldest first. Raises RunError where the run has no store."""
-    with open_reader(run / "store") as store:
+def read_environments(path: Path) -> list[EnvironmentSummary]:
+    """All environments, the oldest first. Raises RunError where there is no store."""
+    with open_reader(path) as store:
         return [_summary(environment) for environment in store.scan("environments", Environment)]
 
 
-def read_environment(run: Path, id: str) -> EnvironmentDetail | None:
-    """One environment, None where there is none. Raises RunError where the run has no store."""
-    with open_reader(run / "store") as store:
+def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
+    """One environment, None where there is none. Raises RunError where there is no store."""
+    with open_reader(path) as store:
         environment = store.get("environments", id, Environment)
         source = store.get("sources", id, Source)
     if environment is None or source is None:
@@ -52,15 +52,15 @@ def read_environment(run: Path, id: str) -> EnvironmentDetail | None:
     )
 
 
-def read_rejected(run: Path) -> list[Reject]:
-    """All rejected candidates, by job. Raises RunError where the run has no store."""
-    with open_reader(run / "store") as store:
+def read_rejected(path: Path) -> list[Reject]:
+    """All rejected candidates, by job. Raises RunError where there is no store."""
+    with open_reader(path) as store:
         return store.scan("rejects", Reject)
 
 
-def newest_weights(run: Path) -> Weights | None:
-    """The newest published weights, None before the first. Raises RunError where the run has no store."""
-    with open_reader(run / "store") as store:
+def newest_weights(path: Path) -> Weights | None:
+    """The newest published weights, None before the first. Raises RunError where there is no store."""
+    with open_reader(path) as store:
         counters = store.get("meta", "counters", Counters)
     return None if counters is None or counters.newest is None else counters.newest.weights
 

@@ -2,11 +2,10 @@
 
     arrivals (what waits, bounded) ── ledger.apply ── ledger.advance ── one commit ── replies, pushes, journal
 
-Requests that may wait (leases, batches) are kept and tried again after each round, so their peers do not poll.
+Requests that have to wait (for leases, batches) are tried again after each round.
 """
 
 import logging
-import secrets
 from pathlib import Path
 
 import msgspec
@@ -22,28 +21,21 @@ from replay.state import Change
 from replay.status import build_status
 from replay.store import Store
 from replay.training import RefusalError
-from replay.watch import Beats, Watch
+from replay.waiting import Answer, Replies, Waiting
+from replay.watch import Watch, holder_of
 from replay.withheld import explained, own
 from spade.config import Config
 from spade.protocol import (
-    Designs,
     Done,
     GetProgram,
     GetStatus,
     Hello,
-    LeaseDesigns,
-    LeasePlays,
-    NotYet,
     Orders,
-    Peer,
-    Plays,
     Program,
     Pulse,
     Ready,
     Refused,
     ReportProcesses,
-    Request,
-    Response,
     Serving,
     Status,
     TakeBatch,
@@ -55,11 +47,8 @@ from spade.waits import picture
 ROUND = 256
 TICK_S = 0.5
 CLOCK_S = 5.0  # at most so much of the run clock is lost with the process
-PATIENCE = 2  # requests of one peer that may wait, in windows
 
 log = logging.getLogger(__name__)
-
-Replies = list[tuple[Incoming, Response | BatchRecord]]
 
 
 class Service:
@@ -71,14 +60,12 @@ class Service:
         self._name = run.name
         self._store = store
         self._journal = Journal(run)
-        self._session = secrets.token_hex(8)
-        self._server: Server | None = None
         self._base_s = opened.elapsed_s
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
         self._expected = 1  # requests of the last round: who was answered together may ask again together
-        self._waiting: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
-        self._watch = Watch(self._base_s, config.replay.stall_s)
+        self._waiting = Waiting(config.bus.window)
+        self._watch = Watch(config, self._base_s)
         self._retention = Retention(opened.state, store)
         self._weights = self._newest()
         self._evaluated = opened.state.history.evaluations[-1:]
@@ -91,20 +78,15 @@ class Service:
     def greet(self, _: Hello) -> Ready:
         """What a peer is told when it joins."""
         pulse = self.pulse()
-        return Ready(self._session, pulse.peers, pulse.weights)
+        return Ready(pulse.peers, pulse.weights)
 
     def pulse(self) -> Pulse:
         """Who may be called, and the newest weights."""
-        services = {
-            hello.name: Peer(hello.role, hello.name, hello.address)
-            for hello in self._hellos()
-            if hello.address is not None and hello.role in ("engine", "endpoint", "env-runner", "learner")
-        }
-        return Pulse(tuple(services.values()), self._weights)
+        return Pulse(self._watch.services(), self._weights)
 
     async def run(self, server: Server) -> None:
         """Serve until cancelled; what was acknowledged is committed then."""
-        self._server = server
+        self._watch.begin(server)
         try:
             while True:
                 await self._round(server, await self._arrivals(server))
@@ -122,7 +104,7 @@ class Service:
         All that is there, and what comes within the commit delay while it is less than the last time. Who asks alone
         so never waits for company, and those who are answered together are soon committed together again.
         """
-        wake = min([self._next_tick, *(deadline for _, deadline in self._waiting.values())])
+        wake = min(self._next_tick, self._waiting.deadline())
         arrived: list[Incoming] = []
         with trio.move_on_after(max(wake - self.now(), 0.0)):
             arrived.append(await server.receive())
@@ -143,16 +125,14 @@ class Service:
         now, state = self.now(), self.ledger.state
         if now >= self._next_tick:
             self._next_tick = now + TICK_S
-            self.ledger.tick(now, self._holders(now))
+            self.ledger.tick(now, self._watch.holders(now))
             if self._watch.stalls(state.published_step, state.counters.plays, now):
                 self._tell_stall()
         # First, so that nobody is promised a batch that goes with this commit.
         self._retention.stage(now)
-        replies: Replies = []
-        for incoming in arrived:
-            self._serve(incoming, now, replies)
+        replies = self._serve(arrived, now)
         self.ledger.advance(now)
-        replies += self._serve_waiting(server, now)
+        replies += self._waiting.try_again(self._answer, lambda: self.status().waiting_for, server.peers, now)
         # The clock moves on while nothing else does, so that a lease is not held for ever by one kill after another.
         if (changes := state.changes()) or now >= self._committed + CLOCK_S:
             await self._commit(changes)
@@ -164,8 +144,8 @@ class Service:
         if (evaluated := state.history.evaluations[-1:]) != self._evaluated:
             self._evaluated = evaluated
             self._journal.evaluation(evaluated[0], now)
-        for incoming, response in replies:
-            await self._reply(server, incoming, response)
+        for incoming, answer in replies:
+            await self._reply(server, incoming, answer)
 
     async def _commit(self, changes: list[Change]) -> None:
         """Write what changed, and the clock; not to be cancelled half-way between taking effect and being durable."""
@@ -174,23 +154,22 @@ class Service:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._store.commit, encoded)
 
-    def _serve(self, incoming: Incoming, now: float, replies: Replies) -> None:
-        """Let one request take effect; it is answered after the commit, or waits."""
-        request = incoming.message
-        response = self._answer(incoming, now)
-        if response is None and self._patience_of(incoming.peer) <= 0:
-            response = Refused(f"{PATIENCE * self._config.bus.window} of your requests wait already (bus.window)")
-        if response is not None:
-            replies.append((incoming, response))
-        elif isinstance(request, LeasePlays | LeaseDesigns | TakeBatch):
-            self._waiting[incoming.peer, incoming.id] = (incoming, now + request.wait_s)
+    def _serve(self, arrived: list[Incoming], now: float) -> Replies:
+        """Let requests take effect; each is answered after the commit, or waits."""
+        replies: Replies = []
+        counters = self.ledger.state.counters
+        before = counters.plays
+        for incoming in arrived:
+            answer = self._answer(incoming, now)
+            if answer is None:
+                answer = self._waiting.keep(incoming, now)
+            if answer is not None:
+                replies.append((incoming, answer))
+        self._watch.finished(counters.plays - before, now)
+        return replies
 
-    def _patience_of(self, peer: bytes) -> int:
-        """How many more requests of a peer may wait: those in its window, and those it has given up meanwhile."""
-        return PATIENCE * self._config.bus.window - sum(waiting == peer for waiting, _ in self._waiting)
-
-    def _answer(self, incoming: Incoming, now: float) -> Response | BatchRecord | None:
-        request, holder = incoming.message, _holder(incoming.hello)
+    def _answer(self, incoming: Incoming, now: float) -> Answer | None:
+        request, holder = incoming.message, holder_of(incoming.hello)
         match request:
             case GetStatus():
                 return self.status()
@@ -201,7 +180,7 @@ class Service:
             case ReportProcesses():
                 return self._watch.report(request)
             case Orders():
-                refusal = self._watch.order(request, self._hellos())
+                refusal = self._watch.order(request)
                 return Refused(refusal) if refusal else Done()
         try:
             answer = self.ledger.apply(request, holder, now, incoming.id)
@@ -215,35 +194,11 @@ class Service:
         self._watch.measure(request, now)
         return answer
 
-    def _serve_waiting(self, server: Server, now: float) -> Replies:
-        """Try again what waits, in the order it came; what waited long enough is told so."""
-        replies: Replies = []
-        for key, (incoming, deadline) in list(self._waiting.items()):
-            if incoming.peer not in server.peers:
-                del self._waiting[key]
-                continue
-            answer = self._answer(incoming, now)
-            if answer is None and now >= deadline:
-                answer = self._nothing(incoming.message)
-            if answer is not None:
-                del self._waiting[key]
-                replies.append((incoming, answer))
-        return replies
-
-    def _nothing(self, request: Request) -> Response:
-        match request:
-            case LeasePlays():
-                return Plays()
-            case LeaseDesigns():
-                return Designs()
-            case _:
-                return NotYet(self.status().waiting_for)
-
-    async def _reply(self, server: Server, incoming: Incoming, response: Response | BatchRecord) -> None:
-        if isinstance(response, BatchRecord):
-            response = await trio.to_thread.run_sync(packed_batch, self._store, response)
+    async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
+        if isinstance(answer, BatchRecord):
+            answer = await trio.to_thread.run_sync(packed_batch, self._store, answer)
         # Leases that do not arrive are handed out again when they are asked for again, or expire with their holder.
-        await server.reply(incoming, response)
+        await server.reply(incoming, answer)
 
     async def _announce(self, server: Server) -> None:
         """New weights: to every engine at once, and their step into the journal."""
@@ -253,7 +208,7 @@ class Service:
             if hello.role == "engine":
                 await server.push(peer, self._weights)
         if self._weights.step > 0:
-            gauges = {name: beat.gauges for name, beat in self._beats().items()}
+            gauges = {name: beat.gauges for name, beat in self._watch.beats().items()}
             self._journal.step(self.status(), gauges)
 
     def _tell_stall(self) -> None:
@@ -269,7 +224,7 @@ class Service:
         if published != request.digest:
             log.error("%s serves weights %s, not published as version %d", hello.name, request.digest, request.version)
             return Refused(f"weights {request.digest} were never published as version {request.version}")
-        self._watch.serving(hello.name, request, self._hellos(), now)
+        self._watch.serving(hello.name, request, now)
         return Done()
 
     def _program(self, environment: str) -> Program | Refused:
@@ -280,32 +235,11 @@ class Service:
 
     def status(self) -> Status:
         """The run at a glance."""
-        dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
         now = self.now()
-        seen = self._watch.seen(self._name, now, self._hellos(), self._beats(), dropped)
+        seen = self._watch.seen(self._name, now)
         waits = (*explained(seen.waits, self.ledger), *own(self.ledger.state, now))
-        return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits, strangers=strangers))
+        return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits))
 
     def _newest(self) -> Weights | None:
         newest = self.ledger.state.counters.newest
         return None if newest is None else newest.weights
-
-    def _holders(self, now: float) -> frozenset[str] | None:
-        """Who may hold leases; unknown until every living peer has had time to say hello to a restarted service."""
-        if now - self._base_s < self._config.bus.silence_s:
-            return None
-        return frozenset(_holder(hello) for hello in self._hellos())
-
-    def _beats(self) -> Beats:
-        if self._server is None:
-            return {}
-        beats = self._server.heartbeats
-        return {hello.name: beats[peer] for peer, hello in self._server.peers.items() if peer in beats}
-
-    def _hellos(self) -> tuple[Hello, ...]:
-        return () if self._server is None else tuple(self._server.peers.values())
-
-
-def _holder(hello: Hello) -> str:
-    """A process, told apart from the one that had its name before."""
-    return f"{hello.name}/{hello.pid}"

@@ -18,13 +18,13 @@ class Seen(msgspec.Struct, frozen=True):
     plays_per_s: float
     sampled_tokens_per_s: float
     dropped: int
+    strangers: int
     roles: frozenset[Role]
     processes: tuple[Process, ...]
     wanted: dict[str, dict[Role, int]]
     waits: tuple[Wait, ...]
     stalled_s: float
-    strangers: int = 0
-    broadcast_s: float | None = None
+    broadcast_s: float | None
 
 
 def build_status(ledger: Ledger, seen: Seen) -> Status:

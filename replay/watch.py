@@ -1,17 +1,17 @@
 """What the service sees go by and does not store: rates, who is connected, and how the supervisors' children are."""
 
-from collections.abc import Collection, Mapping
-
 import msgspec
 
 from replay.statistics import Meter
 from replay.status import Seen
 from replay.withheld import Progress
+from spade.config import Config
 from spade.protocol import (
     MOST_ACTORS,
     Heartbeat,
     Hello,
     Orders,
+    Peer,
     Process,
     RejectCandidate,
     ReportProcesses,
@@ -22,19 +22,21 @@ from spade.protocol import (
     SubmitPlays,
     Weights,
 )
+from spade.transport import Server
 from spade.waits import signed
 
 SUPERVISORS = 64
-
-Beats = Mapping[str, Heartbeat]
-"""What each process said of itself with its last heartbeat, by its name."""
+CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 
 class Watch:
-    """Begins anew with each restart of the service."""
+    """Begins anew with each restart of the service; nobody is connected before `begin`."""
 
-    def __init__(self, start: float, stall_s: float) -> None:
-        self._progress = Progress(stall_s, start)
+    def __init__(self, config: Config, start: float) -> None:
+        self._start = start
+        self._silence_s = config.bus.silence_s
+        self._server: Server | None = None
+        self._progress = Progress(config.replay.stall_s, start)
         self._plays = Meter(start)
         self._tokens = Meter(start)
         self._processes: dict[str, tuple[Process, ...]] = {}
@@ -45,12 +47,46 @@ class Watch:
         self._broadcast_s: float | None = None
         self._served: dict[str, int] = {}
 
+    def begin(self, server: Server) -> None:
+        """The service is reached through `server` from now on."""
+        self._server = server
+
+    # ------------------------------------------------------------ who is connected
+
+    def _hellos(self) -> tuple[Hello, ...]:
+        return () if self._server is None else tuple(self._server.peers.values())
+
+    def services(self) -> tuple[Peer, ...]:
+        """Those that others may call."""
+        services = {
+            hello.name: Peer(hello.role, hello.name, hello.address)
+            for hello in self._hellos()
+            if hello.address is not None and hello.role in CALLED
+        }
+        return tuple(services.values())
+
+    def holders(self, now: float) -> frozenset[str] | None:
+        """Who may hold leases; unknown until every living peer has had time to say hello to a restarted service."""
+        return None if now - self._start < self._silence_s else frozenset(map(holder_of, self._hellos()))
+
+    def beats(self) -> dict[str, Heartbeat]:
+        """What each said of itself with its last heartbeat, by its name."""
+        if self._server is None:
+            return {}
+        beats = self._server.heartbeats
+        return {hello.name: beats[peer] for peer, hello in self._server.peers.items() if peer in beats}
+
+    # ------------------------------------------------------------ what happens
+
+    def finished(self, plays: int, now: float) -> None:
+        """So many plays finished, of all that were handed in."""
+        self._plays.add(now, plays)
+
     def measure(self, request: Request, now: float) -> None:
-        """A request took effect."""
+        """A request took effect; what it brings was sampled, whatever becomes of it."""
         match request:
             case SubmitPlays(plays=plays):
                 trajectories = [play.trajectory for play in plays if play.trajectory is not None]
-                self._plays.add(now, len(trajectories))
                 self._tokens.add(now, sum(trajectory.sampled for trajectory in trajectories))
             case SubmitEnvironment(trajectory=trajectory) | RejectCandidate(trajectory=trajectory):
                 self._tokens.add(now, trajectory.sampled)
@@ -63,14 +99,16 @@ class Watch:
         """The engines are being told of these weights."""
         self._spreading, self._announced = weights, now
 
-    def serving(self, name: str, serving: Serving, hellos: Collection[Hello], now: float) -> None:
+    def serving(self, name: str, serving: Serving, now: float) -> None:
         """An engine samples from these weights. Once all that are here serve the newest, it has been broadcast."""
-        engines = [hello.name for hello in hellos if hello.role == "engine"]
+        engines = [hello.name for hello in self._hellos() if hello.role == "engine"]
         self._served = {engine: version for engine, version in self._served.items() if engine in engines}
         self._served[name] = serving.version
         newest = self._spreading
         if newest is not None and all(self._served.get(engine, 0) >= newest.version for engine in engines):
             self._broadcast_s, self._spreading = now - self._announced, None
+
+    # ------------------------------------------------------------ supervisors
 
     def report(self, report: ReportProcesses) -> Orders:
         """A supervisor says how its children are; what it is to change, said once. Those heard last are kept."""
@@ -85,9 +123,9 @@ class Watch:
             self._orders.pop(oldest, None)
         return self._orders.pop(report.supervisor, Orders(report.supervisor))
 
-    def order(self, orders: Orders, hellos: Collection[Hello]) -> str:
+    def order(self, orders: Orders) -> str:
         """Keep orders until the supervisor reports; where that cannot be, why ("": it can)."""
-        here = sorted({hello.name for hello in hellos} & self._wanted.keys())
+        here = sorted({hello.name for hello in self._hellos()} & self._wanted.keys())
         if orders.supervisor not in here:
             return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(here) or 'none'}"
         if not all(0 <= count <= MOST_ACTORS for count in orders.counts.values()) or len(orders.drain) > MOST_ACTORS:
@@ -97,9 +135,13 @@ class Watch:
         self._orders[orders.supervisor] = Orders(orders.supervisor, {**before.counts, **orders.counts}, drain)
         return ""
 
-    def seen(self, run: str, now: float, hellos: Collection[Hello], beats: Beats, dropped: int) -> Seen:
-        """All of it at `now`, with who is connected and what each said of itself."""
+    # ------------------------------------------------------------ all of it
+
+    def seen(self, run: str, now: float) -> Seen:
+        """All of it at `now`."""
+        hellos, beats = self._hellos(), self.beats()
         here = {hello.name for hello in hellos}
+        dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
         processes = [
             _as_seen(process, supervisor, supervisor in here, beats.get(process.name, Heartbeat()).gauges)
             for supervisor, reported in self._processes.items()
@@ -111,6 +153,7 @@ class Watch:
             plays_per_s=self._plays.rate(now),
             sampled_tokens_per_s=self._tokens.rate(now),
             dropped=dropped,
+            strangers=strangers,
             roles=frozenset(hello.role for hello in hellos),
             processes=tuple(processes),
             wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in here},
@@ -118,6 +161,11 @@ class Watch:
             stalled_s=self._progress.stalled_s(now),
             broadcast_s=self._broadcast_s,
         )
+
+
+def holder_of(hello: Hello) -> str:
+    """A process as a lease names it, told apart from the one that had its name before."""
+    return f"{hello.name}/{hello.pid}"
 
 
 def _as_seen(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:

@@ -73,8 +73,8 @@ def measure(folder: Path) -> Manifest:
         def hashed(name: str) -> Tensor:
             entry, start, end = layout[name]
             with memoryview(mapped) as whole, whole[start:end] as data:
-                hashed = hasher(data)
-            return Tensor(entry.dtype, entry.shape, hashed.hexdigest())
+                digest = hasher(data).hexdigest()
+            return Tensor(entry.dtype, entry.shape, digest)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
             return dict(zip(layout, pool.map(hashed, layout), strict=True))

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 Role = Literal[
     "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "evaluator", "observer", "supervisor"
@@ -257,9 +257,8 @@ class Hello(Wire, frozen=True):
 
 
 class Ready(Wire, frozen=True):
-    """The handshake is done. `session` changes when the server restarts."""
+    """The handshake is done; the rest as in a Pulse."""
 
-    session: str
     peers: tuple[Peer, ...] = ()
     weights: Weights | None = None
 
@@ -555,7 +554,6 @@ class ReleasePlay(Wire, frozen=True):
 
     id: str
     lease: int
-    reason: str
 
 
 # ---------------------------------------------------------------- replay: learner

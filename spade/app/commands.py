@@ -103,7 +103,7 @@ def newest_weights(run: RunDir) -> Path:
     """The folder of the newest published policy. Raises RunError where none was published."""
     from replay.reader import newest_weights as read
 
-    weights = read(run.path)
+    weights = read(run.store)
     if weights is None:
         raise RunError(f"{run.path}: no policy was published yet")
     # Not weights.path: that is where the run lay when it was published.

@@ -23,12 +23,12 @@ def list_environments(path: Path, rejected: bool) -> None:
     run = RunDir(path).require()
     if rejected:
         print(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
-        for reject in read_rejected(run.path):
+        for reject in read_rejected(run.store):
             why = visible(" ".join(reject.reason.split()))
             print(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
     print(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
-    for env in read_environments(run.path):
+    for env in read_environments(run.store):
         numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
         row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
         print(f"{env.id:<8} {env.name:<34} {env.skill:<22} {env.state:<11}   {row}")
@@ -38,7 +38,7 @@ def show_environment(path: Path, environment: str) -> None:
     """`spade env show`."""
     from replay.reader import read_environment
 
-    env = read_environment(RunDir(path).require().path, environment)
+    env = read_environment(RunDir(path).require().store, environment)
     if env is None:
         raise RunError(f"no environment {environment!r} in {path}; `spade env ls {path}` lists them")
     console = Console()
@@ -127,7 +127,7 @@ def _find(name: str, run: Path | None) -> tuple[str, str]:
         return _read(Path(name)), ""
     from replay.reader import read_environment
 
-    env = read_environment(RunDir(run).require().path, name)
+    env = read_environment(RunDir(run).require().store, name)
     if env is None:
         raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
     return env.source, env.hint

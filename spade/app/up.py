@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,8 @@ def run_everything(
     body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
     if narrated:
         say(f"self-play in {run.path}")
-    trio.run(_supervise, run, config, ("replay", "learner"), launches, duration_s, body, None, actors)
+    parts = ("replay", "learner")
+    trio.run(partial(_supervise, run, config, parts, launches=launches, actor=actors, duration_s=duration_s, body=body))
     say(f"stopped; `spade up --run {_short(run.path)}` goes on from here")
     # Where the replay service had to be killed it may have left none.
     if run.status_path.exists() and (measured := evaluated(trio.run(read_status, run))):
@@ -58,7 +59,7 @@ def run_replay(recipe: str | None, path: Path | None, overrides: tuple[str, ...]
     run, config = _open(recipe, path, overrides)
     say(f"replay service of {run.path} at {run.replay_address}; Ctrl-C stops it")
     say(f"`spade learner up {_short(run.path)}` and `spade actors up --connect ADDR` with that address join it")
-    trio.run(_supervise, run, config, ("replay",), [_replay(run, config)], None, _wait)
+    trio.run(partial(_supervise, run, config, ("replay",), launches=[_replay(run, config)]))
     say("replay service: stopped")
 
 
@@ -69,8 +70,7 @@ def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
     with run.lock("learner"):
         run.create(config)
     say(f"learner of {run.path}; Ctrl-C checkpoints and stops it")
-    launches = [_learner(run, config)]
-    trio.run(_supervise, run, config, ("learner",), launches, None, _wait)
+    trio.run(partial(_supervise, run, config, ("learner",), launches=[_learner(run, config)]))
     say("learner: stopped")
 
 
@@ -86,17 +86,8 @@ def run_actors(recipe: str | None, address: str, path: Path | None, overrides: t
         raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
     run.create(config)
     say(f"joining {address}; logs in {run.logs}; Ctrl-C drains and leaves")
-    trio.run(
-        _supervise,
-        run,
-        config,
-        ("actors",),
-        [],
-        None,
-        _wait,
-        address,
-        partial(_actor, run, config, address, f"@{tag}"),
-    )
+    actors = partial(_actor, run, config, address, f"@{tag}")
+    trio.run(partial(_supervise, run, config, ("actors",), actor=actors, address=address))
     say("actors: stopped")
 
 
@@ -147,19 +138,27 @@ def _launch(
     return Launch(name, role, str(run.config_path), str(run.path), address, bind, index, gpus)
 
 
+async def _wait(client: Client) -> None:
+    await trio.sleep_forever()
+
+
 async def _supervise(
     run: RunDir,
     config: Config,
     parts: tuple[str, ...],
-    launches: list[Launch],
-    duration_s: float | None,
-    body: Body,
-    address: str | None = None,
+    *,
+    launches: Sequence[Launch] = (),
     actor: Callable[[Role, int], Launch] | None = None,
+    address: str | None = None,
+    duration_s: float | None = None,
+    body: Body = _wait,
 ) -> None:
     """Keep `launches` and as many actors as wanted up until a signal, the end of `duration_s` or a failure; then drain.
 
-    `actor` gives the orders of the how-manieth of a role; None where this command keeps no actors.
+    parts    of the run that this command alone may keep up
+    actor    gives the orders of the how-manieth of a role; None where this command keeps no actors
+    address  of the replay service, where it is not the run's own
+    body     what is done meanwhile with the connection to the replay service
     """
     with ExitStack() as locks:
         for part in parts:
@@ -173,8 +172,9 @@ async def _supervise(
         ):
             nursery.start_soon(_leave, told, nursery.cancel_scope)
             nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
-            if launches and launches[0].role == "replay":
-                await supervisor.add(launches.pop(0))
+            for launch in launches:
+                if launch.role == "replay":  # first: all others call it
+                    await supervisor.add(launch)
             hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid())
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
                 actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
@@ -182,7 +182,8 @@ async def _supervise(
                 nursery.start_soon(body, client)
                 # All at once: an engine is ready only when the learner has published.
                 for launch in launches:
-                    nursery.start_soon(supervisor.add, launch)
+                    if launch.role != "replay":
+                        nursery.start_soon(supervisor.add, launch)
                 if actors is not None:
                     actors.begin(_counts(config))
                     if config.actors.agents == "auto":
@@ -230,10 +231,6 @@ async def _report(name: str, supervisor: Supervisor, actors: Actors | None, clie
             if actors is not None:
                 actors.obey(orders)
         await trio.sleep(REPORT_S)
-
-
-async def _wait(client: Client) -> None:
-    await trio.sleep_forever()
 
 
 def _short(path: Path) -> Path:

@@ -1,7 +1,6 @@
 """The serving end of the bus: one ROUTER, the handshake, heartbeats, and the requests that are left for the service."""
 
 import logging
-import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
@@ -48,14 +47,13 @@ class Incoming(msgspec.Struct, frozen=True):
 class Server:
     """One ROUTER socket. Hello, Heartbeat and Goodbye are answered here, all else comes out of `receive`.
 
-    address      as bound, wildcards resolved
-    peers        who is there, by routing id
-    heartbeats   the newest heartbeat of each peer
-    dropped      messages that made no sense
-    strangers    connections that failed in ZeroMQ's handshake: no key, an unlisted one, another protocol
-    undelivered  replies and pushes whose peer was gone
-    gone         peers that said goodbye, fell silent or read nothing (bounded, newest kept); a peer that lost its
-                 connection and came back is there under a new routing id, and its old one ends up here
+    address     as bound, wildcards resolved
+    peers       who is there, by routing id
+    heartbeats  the newest heartbeat of each peer
+    dropped     messages that made no sense
+    strangers   connections that failed in ZeroMQ's handshake: no key, an unlisted one, another protocol
+    gone        peers that said goodbye, fell silent or read nothing (bounded, newest kept); a peer that lost its
+                connection and came back is there under a new routing id, and its old one ends up here
     """
 
     def __init__(
@@ -67,16 +65,14 @@ class Server:
         context: Context | None,
     ) -> None:
         self.address = ""
-        self.session = secrets.token_hex(8)
         self.peers: dict[bytes, Hello] = {}
         self.heartbeats: dict[bytes, Heartbeat] = {}
         self.dropped = 0
         self.strangers = 0
-        self.undelivered = 0
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
         self._bus = bus
-        self._ready = ready or (lambda hello: Ready(self.session))
+        self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
         self._heard: dict[bytes, float] = {}
         self._waiting: dict[bytes, int] = {}
@@ -98,7 +94,7 @@ class Server:
         return self._take() if self._inbox else None
 
     async def reply(self, incoming: Incoming, response: Response) -> bool:
-        """Answer a request. False (and counted) where its peer is gone: it will ask again if it comes back."""
+        """Answer a request. False where its peer is gone: it will ask again if it comes back."""
         await trio.lowlevel.checkpoint()
         return self.reply_nowait(incoming, response)
 
@@ -107,7 +103,7 @@ class Server:
         return self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), response)
 
     async def push(self, peer: bytes, response: Response) -> bool:
-        """Send without being asked. False (and counted) where the peer is gone."""
+        """Send without being asked. False where the peer is gone."""
         await trio.lowlevel.checkpoint()
         return self._deliver(peer, PUSH, response)
 
@@ -119,7 +115,6 @@ class Server:
 
     def _deliver(self, peer: bytes, number: bytes, response: Response) -> bool:
         if peer not in self.peers:
-            self.undelivered += 1
             return False
         payload = encode(response)
         if len(payload) > self._bus.max_message_bytes:
@@ -128,7 +123,6 @@ class Server:
             payload = encode(Refused(f"the {name} has {len(payload)} bytes, over bus.max_message_bytes = {limit}"))
         if not self._pump.send([peer, number, payload]):
             # Disconnected, or so far behind that its queue is full. It is sent a Rehello when it speaks again.
-            self.undelivered += 1
             self._give_up(peer, "does not read")
             return False
         return True

@@ -173,7 +173,7 @@ async def small_replay(replay: SmallReplay, settings: config.Config) -> AsyncIte
         return Pulse((*replay.peers, *peers), replay.weights)
 
     def ready(_: Hello) -> Ready:
-        return Ready("session", pulse().peers, replay.weights)
+        return Ready(pulse().peers, replay.weights)
 
     digest = config.digest(settings)
     async with (

@@ -62,7 +62,7 @@ async def replay_service(tmp_path, config, weights):
         f"ipc://{tmp_path}/replay",
         digest=configuration.digest(config),
         bus=config.bus,
-        ready=lambda hello: Ready("session", (), replay.pulse().weights),
+        ready=lambda hello: Ready((), replay.pulse().weights),
         pulse=replay.pulse,
     ) as server:
         replay.server = server

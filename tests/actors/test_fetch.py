@@ -55,7 +55,7 @@ class Far:
     @asynccontextmanager
     async def shelf(self, home: Path, bus: Bus = CONFIG.bus):
         """An engine's shelf on a host of its own; `bus` is for its calls of the learner."""
-        ready = lambda _: Ready("session", self.peers)  # noqa: E731
+        ready = lambda _: Ready(self.peers)  # noqa: E731
         async with (
             serve(
                 "tcp://127.0.0.1:0", digest=HELLO.digest, bus=CONFIG.bus, ready=ready, pulse=lambda: Pulse(self.peers)

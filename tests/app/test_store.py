@@ -154,12 +154,12 @@ def test_a_step_never_taken_is_one_line(kept):
 
 
 def damage_weights(run):
-    file = run / "weights" / newest_weights(run).digest / "model.safetensors"
+    file = run / "weights" / newest_weights(run / "store").digest / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
 
 
 def lose_weights(run):
-    shutil.rmtree(run / "weights" / newest_weights(run).digest)
+    shutil.rmtree(run / "weights" / newest_weights(run / "store").digest)
 
 
 def damage_checkpoint(run):
@@ -172,7 +172,7 @@ def lose_checkpoints(run):
 
 
 def test_a_run_that_was_moved_exports_its_own_policy(copied):
-    assert own_weights(RunDir(copied)) == copied / "weights" / newest_weights(copied).digest
+    assert own_weights(RunDir(copied)) == copied / "weights" / newest_weights(copied / "store").digest
     lose_weights(copied)
     with pytest.raises(RunError, match=r"the newest policy, version \d+, is missing"):
         own_weights(RunDir(copied))

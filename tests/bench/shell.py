@@ -104,7 +104,7 @@ async def serving(config: Config, weights: Weights) -> AsyncIterator[tuple[Clien
             Launch(role, role, f"{run}/config.toml", run, replay, bind=f"ipc://{run}/{role}") for role in MODULES
         ]
         hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "agent-0", os.getpid())
-        known = {"ready": lambda _: Ready("", (), weights), "pulse": lambda: Pulse((), weights)}
+        known = {"ready": lambda _: Ready((), weights), "pulse": lambda: Pulse((), weights)}
         async with (
             serve(replay, digest=digest(config), bus=config.bus, **known) as server,
             trio.open_nursery() as nursery,

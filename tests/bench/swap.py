@@ -132,7 +132,7 @@ async def over_the_bus(
     said, swaps, copies, probes = Receipts(), [], [], []
     async with (
         serve(
-            at, digest=digest(config), bus=config.bus, ready=lambda _: Ready("bench", (), newest),
+            at, digest=digest(config), bus=config.bus, ready=lambda _: Ready((), newest),
             pulse=lambda: Pulse((), newest),
         ) as replay,
         trio.open_nursery() as nursery,

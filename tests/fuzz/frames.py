@@ -57,7 +57,7 @@ REQUESTS: tuple[Request, ...] = (
     SubmitEnvironment("no job", 1, 1, "tides", "Env", _PROGRAM, "left", True, "go", _TRAJECTORY),
     ReleaseDesign("no job", 1),
     SubmitPlays((EndedPlay("no play", 1, "terminated", 1.0, (0.0, 1.0), 0.5, _TRAJECTORY),)),
-    ReleasePlay("no play", 1, "lost"),
+    ReleasePlay("no play", 1),
     TakeBatch(99, 0.0), Publish(99, "digest", "/weights", StepMetrics()), Checkpointed(99),
     Evaluated(Evaluation(99, 98, 99, 8, 0, 0.5, 0.2, 1.0)),
     ReportProcesses("fuzz", (Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),

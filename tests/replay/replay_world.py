@@ -222,7 +222,7 @@ class World:
         if play.id in self._held and self._held[play.id][0] == play.lease:
             del self._held[play.id]
         if self._chance(self.pace.released):
-            self.ledger.apply(ReleasePlay(play.id, play.lease, "engine lost"), "agent/1", self.now)
+            self.ledger.apply(ReleasePlay(play.id, play.lease), "agent/1", self.now)
             return
         if self._chance(self.pace.faults):
             self.ledger.apply(void(play), "agent/1", self.now)

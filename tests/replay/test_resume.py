@@ -172,7 +172,7 @@ class Resume(RuleBasedStateMachine):
         if how == "void":
             self.ask(void(play), crash=crash)
         elif how == "release":
-            self.ask(ReleasePlay(play.id, play.lease, "engine lost"), crash=crash)
+            self.ask(ReleasePlay(play.id, play.lease), crash=crash)
         else:
             counts = held is not None and held.state in ("open", "leased")
             self.ask(played(play, how, version), crash=crash)

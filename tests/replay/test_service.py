@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import lmdb
 import msgspec
@@ -31,11 +32,15 @@ from spade.protocol import (
     Batch,
     Evaluation,
     Generate,
+    GetStatus,
     Hello,
+    LeaseDesigns,
+    LeasePlays,
     NotYet,
     Orders,
     Peer,
     Process,
+    Publish,
     Refused,
     ReportProcesses,
     Status,
@@ -393,24 +398,25 @@ async def test_every_metric_is_documented():
 
 async def test_environments_are_read_beside_the_service_and_without_it(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from replay.reader import *; run = Path(sys.argv[1])\n"
-        "print([(e.id, e.state) for e in read_environments(run)], newest_weights(run).version)"
+        "import sys; from pathlib import Path; from replay.reader import *; store = Path(sys.argv[1])\n"
+        "print([(e.id, e.state) for e in read_environments(store)], newest_weights(store).version)"
     )
+    store = tmp_path / "store"
     async with serving(tmp_path), joined(tmp_path) as replay:
         await publish(replay)
         (first, second) = await replay.lease_designs(2, 5.0)
         await replay.reject_candidate(rejected(first, 1))
         await replay.submit_environment(environment(second, 1))
-        beside = await trio.run_process([sys.executable, "-c", code, str(tmp_path)], capture_stdout=True)
+        beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
         await play(replay, 8)
-    (listed,) = reader.read_environments(tmp_path)
+    (listed,) = reader.read_environments(store)
     assert (listed.state, listed.win_rate_unhinted, listed.regret, listed.document) == ("closed", 0.5, 0.0, "tides")
-    shown = reader.read_environment(tmp_path, "e000001")
+    shown = reader.read_environment(store, "e000001")
     assert shown is not None
     assert (shown.source, shown.hint, shown.reward) == ("class LampEnv: ...", "pull the second lever", listed.reward)
-    assert reader.read_environment(tmp_path, "e7") is None
-    (reject,) = reader.read_rejected(tmp_path)
+    assert reader.read_environment(store, "e7") is None
+    (reject,) = reader.read_rejected(store)
     assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
 
 
@@ -564,7 +570,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
     assert "Traceback" not in (tmp_path / "logs" / "replay.log").read_text()
     async with serving(tmp_path), joined(tmp_path) as replay:  # there is space again
         assert (await replay.status()).rejected_candidates == len(acknowledged)
-    assert [reject.attempt for reject in reader.read_rejected(tmp_path)] == acknowledged
+    assert [reject.attempt for reject in reader.read_rejected(tmp_path / "store")] == acknowledged
 
 
 def test_who_asks_replay_needs_no_store():
@@ -589,9 +595,10 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
 
 
 async def test_orders_go_with_the_supervisor_they_are_for():
-    watch, first = Watch(0.0, 600.0), ReportProcesses("s0", (), {"agent": 1})
+    watch, first = Watch(SETTINGS, 0.0), ReportProcesses("s0", (), {"agent": 1})
+    watch.begin(SimpleNamespace(peers={b"s0": Hello(PROTOCOL_VERSION, "", "supervisor", "s0", 1)}))
     watch.report(first)
-    assert watch.order(Orders("s0", {"agent": 2}), [Hello(PROTOCOL_VERSION, "", "supervisor", "s0", 1)]) == ""
+    assert watch.order(Orders("s0", {"agent": 2})) == ""
     for index in range(1, SUPERVISORS + 1):
         watch.report(ReportProcesses(f"s{index}", ()))
     assert watch.report(first) == Orders("s0")
@@ -615,24 +622,47 @@ async def retire(replay, steps):
         await replay.checkpointed(step)
 
 
+class ByHand:
+    """A service that is given its rounds one by one, by one peer."""
+
+    def __init__(self, run, store, settings=SETTINGS):
+        self.hello = Hello(PROTOCOL_VERSION, "", "agent", "agent-0", 1)
+        self.peers = {b"peer": self.hello}
+        self.answers = []
+        self._service = Service(settings, run, store, open_run(store, settings))
+
+    async def reply(self, incoming, response):
+        self.answers.append(response)
+
+    async def ask(self, request):
+        """The answer to a round of one request."""
+        await self._service._round(self, [Incoming(b"peer", self.hello, 1, request)])
+        return self.answers.pop()
+
+
 async def test_a_batch_that_is_asked_for_as_retention_deletes_it_is_refused(tmp_path):
     async with serving(tmp_path, retaining(0)), joined(tmp_path, settings=retaining(0)) as replay:
         await retire(replay, 2)
-    hello = Hello(PROTOCOL_VERSION, "", "learner", "learner", 1)
-    answers = []
-
-    class Bus:
-        def __init__(self):
-            self.peers = {b"learner": hello}
-
-        async def reply(self, incoming, response):
-            answers.append(response)
-
-    settings = retaining(1)
     with open_store(tmp_path / "store", "nosync") as store:
-        asked = Incoming(b"learner", hello, 1, TakeBatch(1, 0.0))
-        await Service(settings, tmp_path, store, open_run(store, settings))._round(Bus(), [asked])
-    assert answers == [Refused(dropped(1))]
+        assert await ByHand(tmp_path, store, retaining(1)).ask(TakeBatch(1, 0.0)) == Refused(dropped(1))
+
+
+async def test_only_plays_that_count_are_in_their_rate(tmp_path, mock_clock):
+    with open_store(tmp_path / "store", "nosync") as store:
+        by_hand = ByHand(tmp_path, store)
+        await by_hand.ask(Publish(0, "digest-0", "/weights/0", StepMetrics()))
+        (job,) = (await by_hand.ask(LeaseDesigns(1, 0.0))).jobs
+        await by_hand.ask(environment(job, 1))
+        first, second, third = (await by_hand.ask(LeasePlays(3, 0.0))).plays
+        for plays in (
+            (ended(first, 1.0, 1),),
+            (ended(first, 1.0, 1), ended(second, 1.0, 9)),  # again, and sampled by weights that nobody published
+            (ended(second, 7.0, 1), ended(third, 1.0, 1)),  # no return is 7
+        ):
+            await by_hand.ask(SubmitPlays(plays))
+        status = await by_hand.ask(GetStatus())
+    assert (status.plays, status.late_plays, status.quarantined, status.elapsed_s) == (2, 1, 1, 0.0)
+    assert status.plays_per_s == 2.0  # of the first second
 
 
 async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(tmp_path):

@@ -235,12 +235,12 @@ def test_a_window_nobody_played_has_no_reward_and_its_design_is_not_trained():
 def test_a_play_given_back_is_leased_again_on_the_same_seed():
     ledger = begin()
     first = lease(ledger)[0]
-    ledger.apply(ReleasePlay(first.id, first.lease, "engine lost"), "agent/1", 0.0)
+    ledger.apply(ReleasePlay(first.id, first.lease), "agent/1", 0.0)
     (again,) = lease(ledger)
     assert (again.id, again.seed, again.lease) == (first.id, first.seed, 2)
     assert again.sampler != first.sampler
     # A second release of the first lease does not take it from its new holder.
-    ledger.apply(ReleasePlay(first.id, first.lease, "engine lost"), "agent/1", 0.0)
+    ledger.apply(ReleasePlay(first.id, first.lease), "agent/1", 0.0)
     assert lease(ledger) == ()
 
 
