@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from spade.config import Reward
+from replay.records import Play, Score
+from spade.config import Config, Reward
 from spade.estimates import mean_and_error
 
 LEARNABLE = (0.2, 0.8)
@@ -20,6 +21,38 @@ class Regret(msgspec.Struct, frozen=True):
     mean: float
     error: float | None
     pairs: int
+
+
+def score_of(plays: Sequence[Play], quarantined: bool, config: Config) -> Score:
+    """A window's figures: win rate over all unhinted plays, regret over the pairs of chunk 0 that both finished."""
+    finished = [play for play in plays if play.state == "finished"]
+    regret = paired_regret(pairs(finished))
+    win_rate, win_rate_hinted = (_win_rate(finished, hinted, config.play.win_return) for hinted in (False, True))
+    if quarantined:
+        reward: float | None = 0.0
+    else:
+        reward = None if win_rate is None else designer_reward(regret, win_rate, config.reward)
+    return Score(
+        reward=reward,
+        regret=None if regret is None else regret.mean,
+        regret_error=None if regret is None else regret.error,
+        win_rate=win_rate,
+        win_rate_hinted=win_rate_hinted,
+        learnable=not quarantined and win_rate is not None and learnable(win_rate),
+        plays=len(finished),
+        voids=sum(play.state == "void" for play in plays),
+    )
+
+
+def pairs(finished: Sequence[Play]) -> list[tuple[float, float]]:
+    """Returns without the hint and with it, of the plays that finished in both arms of an instance."""
+    arms = {(play.index, play.hinted): play.episode_return for play in finished}
+    return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
+
+
+def _win_rate(finished: Sequence[Play], hinted: bool, win_return: float) -> float | None:
+    wins = [play.episode_return >= win_return for play in finished if play.hinted == hinted]
+    return sum(wins) / len(wins) if wins else None
 
 
 def paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:

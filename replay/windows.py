@@ -3,7 +3,7 @@
 from replay import receipts
 from replay.designs import close_member
 from replay.records import Chunk, Environment, Member, Play, Remembered, Score
-from replay.reward import designer_reward, has_variance, learnable, paired_regret
+from replay.reward import has_variance, score_of
 from replay.state import State
 from replay.statistics import PlayFigures, SlotFigures
 from replay.training import enqueue
@@ -182,7 +182,7 @@ def close(state: State, environment: Environment, now: float, quarantined: bool 
     last = environment.chunks[-1]
     if last.scored_at is None:
         _score_chunk(state, environment, last, now)
-    score = _score(state, plays, quarantined)
+    score = score_of(plays, quarantined, state.config)
     environment.score, environment.closed_at = score, now
     environment.state = "quarantined" if quarantined else "closed"
     state.touch("environments", environment.id, environment)
@@ -194,38 +194,6 @@ def close(state: State, environment: Environment, now: float, quarantined: bool 
     member = Member(environment.job, score.reward or 0.0, environment.designed_version) if trained else None
     close_member(state, environment.round, environment.skill, member, now)
     state.forget_environment(environment)
-
-
-def _score(state: State, plays: list[Play], quarantined: bool) -> Score:
-    """The window's figures: win rate over all unhinted plays, regret over the pairs of chunk 0 that both finished."""
-    finished = [play for play in plays if play.state == "finished"]
-    regret = paired_regret(pairs(finished))
-    win_rate, win_rate_hinted = (_win_rate(state, finished, hinted) for hinted in (False, True))
-    if quarantined:
-        reward: float | None = 0.0
-    else:
-        reward = None if win_rate is None else designer_reward(regret, win_rate, state.config.reward)
-    return Score(
-        reward=reward,
-        regret=None if regret is None else regret.mean,
-        regret_error=None if regret is None else regret.error,
-        win_rate=win_rate,
-        win_rate_hinted=win_rate_hinted,
-        learnable=not quarantined and win_rate is not None and learnable(win_rate),
-        plays=len(finished),
-        voids=sum(play.state == "void" for play in plays),
-    )
-
-
-def pairs(finished: list[Play]) -> list[tuple[float, float]]:
-    """Returns without the hint and with it, of the plays that finished in both arms of an instance."""
-    arms = {(play.index, play.hinted): play.episode_return for play in finished}
-    return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
-
-
-def _win_rate(state: State, finished: list[Play], hinted: bool) -> float | None:
-    wins = [play.episode_return >= state.config.play.win_return for play in finished if play.hinted == hinted]
-    return sum(wins) / len(wins) if wins else None
 
 
 def _remember(state: State, environment: Environment, score: Score) -> None:

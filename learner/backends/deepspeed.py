@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from learner.backends.engine import dtype, prepare
+from learner.backends.engine import COLLECTIVE, dtype, prepare
 from learner.backends.ranks import Done, Gather, Go, Halt, Load, Ranks, Train
 from learner.backends.zero import Shard
 from learner.policy import CPU, Whole, policy, reference
@@ -15,12 +15,13 @@ from spade.config import Config
 from spade.protocol import Batch, StepMetrics
 
 RANK_MODULE = "learner.backends.rank"
+SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # of a rank: one that waits for another gives up before
 
 
 class DeepSpeedBackend:
     """See `base.Backend`; DeepSpeed's own state allows one in the life of a process.
 
-    Where a rank is gone, all but `close` raise SpadeError: the learner has to start anew.
+    Where a rank is lost, all but `close` raise SpadeError: the learner has to start anew.
     """
 
     def __init__(self, config: Config) -> None:
@@ -28,7 +29,7 @@ class DeepSpeedBackend:
         prepare(0, config)
         self._config = config
         self._whole: Whole | None = None
-        self._ranks = Ranks(config, config.learner.processes, RANK_MODULE)
+        self._ranks = Ranks(config, config.learner.processes, RANK_MODULE, SILENCE_S)
         try:
             self._trained, held_to = policy(config, CPU, dtype(config)), reference(config, CPU)
             self._ranks.hear(config.supervise.ready_s)

@@ -116,6 +116,15 @@ class _Rank:
         code = self.process.wait()
         return f"{self.name}: " + (f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
 
+    @contextmanager
+    def within(self, deadline_s: float) -> Iterator[None]:
+        """A word to it or from it; raises SpadeError where it has not read or spoken by then."""
+        self.pipe.settimeout(deadline_s)
+        try:
+            yield
+        except TimeoutError:
+            raise SpadeError(f"{self.name}: silent for {deadline_s:g} s") from None
+
     def close(self) -> None:
         self.pipe.close()
         try:
@@ -127,9 +136,10 @@ class _Rank:
 
 
 class Ranks:
-    """Ranks 1 to `count` - 1, as seen by rank 0."""
+    """Ranks 1 to `count` - 1, as seen by rank 0. One that neither reads nor answers for `silence_s` is lost."""
 
-    def __init__(self, config: Config, count: int, module: str) -> None:
+    def __init__(self, config: Config, count: int, module: str, silence_s: float) -> None:
+        self._silence_s = silence_s
         self._folder = tempfile.TemporaryDirectory(prefix="spade-ranks-")
         self.meeting = str(Path(self._folder.name) / "meeting")
         self._ranks = [_Rank(module, number) for number in range(1, count)]
@@ -137,23 +147,21 @@ class Ranks:
             _send(rank.pipe, Orders(config, number, self.meeting))
 
     def tell(self, command: Command) -> None:
-        """The same command to each. Raises SpadeError where one is gone."""
+        """The same command to each. Raises SpadeError where one is lost."""
         with self.needed():
             data = msgspec.msgpack.encode(command)
             for rank in self._ranks:
-                _send_bytes(rank.pipe, data)
+                with rank.within(self._silence_s):
+                    _send_bytes(rank.pipe, data)
 
     def hear(self, deadline_s: float | None = None) -> list[Answer]:
-        """The next answer of each, in their order. Raises SpadeError where one is gone, or silent for `deadline_s`."""
+        """The next answer of each, in their order. Raises SpadeError where one is lost, or silent for `deadline_s`."""
         with self.needed():
-            return [self._hear(rank, deadline_s) for rank in self._ranks]
+            return [self._hear(rank, self._silence_s if deadline_s is None else deadline_s) for rank in self._ranks]
 
-    def _hear(self, rank: _Rank, deadline_s: float | None) -> Answer:
-        rank.pipe.settimeout(deadline_s)
-        try:
+    def _hear(self, rank: _Rank, deadline_s: float) -> Answer:
+        with rank.within(deadline_s):
             answer: Answer = msgspec.msgpack.decode(_receive(rank.pipe), type=Answer)
-        except TimeoutError:
-            raise SpadeError(f"{rank.name}: silent for {deadline_s:g} s") from None
         if isinstance(answer, Failed):
             raise SpadeError(f"{rank.name}: {answer.line}")
         return answer

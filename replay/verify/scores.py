@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from replay.contents import Contents
 from replay.records import Environment
-from replay.reward import Regret, designer_reward, paired_regret
-from replay.windows import pairs
+from replay.reward import Regret, designer_reward, paired_regret, pairs
 from spade.config import Reward
 
 

@@ -7,6 +7,7 @@ What other machines reach is under CURVE (`curve`, `keys`; docs/security.md).
 """
 
 from spade.transport.client import Client, connect
-from spade.transport.server import Incoming, Server, serve
+from spade.transport.inbox import Incoming
+from spade.transport.server import Server, serve
 
 __all__ = ["Client", "Incoming", "Server", "connect", "serve"]

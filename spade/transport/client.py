@@ -1,4 +1,4 @@
-"""The calling end of the bus: one DEALER, a session that outlives the server, and calls with deadlines."""
+"""The calling end of the bus: one DEALER, and a session that is greeted, kept by heartbeats, lost and greeted anew."""
 
 import itertools
 import logging
@@ -14,6 +14,7 @@ from spade.codec import decode_response, encode
 from spade.config import Bus
 from spade.errors import BusError, RefusedError
 from spade.protocol import Goodbye, Heartbeat, Hello, Pulse, Ready, Refused, Rehello, Request, Response
+from spade.transport.calls import Calls
 from spade.transport.curve import Failure, Watch, has_keys, secure_client
 from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put_newest
 from spade.waits import Waits
@@ -21,20 +22,6 @@ from spade.waits import Waits
 _PUSHES = 64  # kept for an owner that does not look
 
 log = logging.getLogger(__name__)
-
-
-class _Call:
-    """A request that is kept until its reply."""
-
-    def __init__(self, payload: bytes) -> None:
-        self.payload = payload
-        self.answered = trio.Event()
-        self.response: Response | None = None
-
-    def answer(self, response: Response) -> None:
-        if not self.answered.is_set():  # a request sent again may be answered twice: the first reply counts
-            self.response = response
-            self.answered.set()
 
 
 class Client:
@@ -57,9 +44,8 @@ class Client:
         self.dropped = 0
         self._pushed, self.pushes = trio.open_memory_channel[Response](_PUSHES)
         self._bus = bus
-        self._credit = trio.Semaphore(bus.window)
         self._numbers = itertools.count(1)
-        self._calls: dict[int, _Call] = {}
+        self._calls = Calls(bus.window, self._numbers, self._send_live)
         self._greeting: set[int] = set()  # numbers of the hellos of this handshake
         self._live = False
         self._refused: str | None = None
@@ -89,8 +75,7 @@ class Client:
             raise BusError(f"{self.address}: {name} of {len(payload)} bytes is over bus.max_message_bytes = {most}")
         limit = self._bus.call_deadline_s if deadline_s is None else deadline_s
         with trio.move_on_after(limit):
-            async with self._credit:
-                response = await self._exchange(payload)
+            response = await self._calls.reply(payload)
             if isinstance(response, Refused):
                 raise RefusedError(f"{self.address}: {name} refused: {response.reason}")
             return response
@@ -106,29 +91,37 @@ class Client:
                 return self.pulse
         raise RefusedError(f"{self.address}: {self._refused}")
 
-    async def _exchange(self, payload: bytes) -> Response:
-        if self._refused is not None:
-            return Refused(self._refused)
-        number = next(self._numbers)
-        call = self._calls[number] = _Call(payload)
-        try:
-            if self._live:
-                self._send(number, payload)
-            await call.answered.wait()
-        finally:
-            del self._calls[number]
-        assert call.response is not None
-        return call.response
-
-    def _send(self, number: int, payload: bytes) -> bool:
-        sent = self._pump.send([number.to_bytes(NUMBER_BYTES, "big"), payload])
-        if not sent and self._live:
-            self._lose("no connection")
-        return sent
-
     # ------------------------------------------------------------ the session
 
-    async def _session(self) -> None:
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[None]:
+        """Once in a client's life; see `connect`."""
+        try:
+            if has_keys(self.address, self._bus):
+                secure_client(self._pump.socket, Path(self._bus.keys))
+            self._pump.connect(self.address)
+            async with background(self._pump.run, self._stay, self._watch.run):
+                await self._settle()
+                try:
+                    yield
+                finally:
+                    self._send(next(self._numbers), encode(Goodbye()))
+        finally:
+            self._watch.close()
+            self._pump.close()
+            self._pushed.close()
+
+    async def _settle(self) -> None:
+        """Wait until the server knows us, or refuses."""
+        with trio.move_on_after(self._bus.call_deadline_s):
+            await self._settled.wait()
+        if self._refused is not None:
+            raise RefusedError(f"{self.address}: {self._refused}")
+        if not self._settled.is_set():
+            why = self._trouble or "is the service running?"
+            raise BusError(f"{self.address}: no answer within {self._bus.call_deadline_s:g} s; {why}")
+
+    async def _stay(self) -> None:
         """Greet, beat until the server is lost, greet again."""
         while self._refused is None:
             await self._greet()
@@ -166,6 +159,15 @@ class Client:
         turn, self._turn = self._turn, trio.Event()
         turn.set()
 
+    def _send(self, number: int, payload: bytes) -> bool:
+        sent = self._pump.send([number.to_bytes(NUMBER_BYTES, "big"), payload])
+        if not sent and self._live:
+            self._lose("no connection")
+        return sent
+
+    def _send_live(self, number: int, payload: bytes) -> bool:
+        return self._live and self._send(number, payload)
+
     # ------------------------------------------------------------ arrivals
 
     def _on_frames(self, frames: list[bytes]) -> None:
@@ -199,9 +201,7 @@ class Client:
             case Pulse():
                 self._on_pulse(response)
             case _:
-                call = self._calls.get(number)
-                if call is not None:  # else: a second reply, or one to a call that was given up
-                    call.answer(response)
+                self._calls.answer(number, response)
 
     def _on_ready(self, ready: Ready) -> None:
         self._settled.set()
@@ -211,9 +211,7 @@ class Client:
         self._live = True
         self._greeting.clear()
         self._wake()
-        for number, call in list(self._calls.items()):
-            if not (call.answered.is_set() or self._send(number, call.payload)):
-                return
+        self._calls.send_again()
 
     def _on_refused(self, reason: str) -> None:
         log.error("%s: %s", self.address, reason)
@@ -221,8 +219,7 @@ class Client:
         self._settled.set()
         self._wake()
         self._pulsed.set()
-        for call in self._calls.values():
-            call.answer(Refused(reason))
+        self._calls.refuse(Refused(reason))
 
     def _on_failure(self, failure: Failure) -> None:
         self._trouble = failure.reason
@@ -246,25 +243,6 @@ async def connect(address: str, hello: Hello, *, bus: Bus) -> AsyncIterator[Clie
     Raises RefusedError where the server refuses us, BusError where it does not answer within bus.call_deadline_s,
     ConfigError where the address is another machine's and bus.keys is not set.
     """
-    guarded = has_keys(address, bus)
     client = Client(address, hello, bus)
-    try:
-        if guarded:
-            secure_client(client._pump.socket, Path(bus.keys))
-        client._pump.connect(address)
-        async with background(client._pump.run, client._session, client._watch.run):
-            with trio.move_on_after(bus.call_deadline_s):
-                await client._settled.wait()
-            if client._refused is not None:
-                raise RefusedError(f"{address}: {client._refused}")
-            if not client._settled.is_set():
-                why = client._trouble or "is the service running?"
-                raise BusError(f"{address}: no answer within {bus.call_deadline_s:g} s; {why}")
-            try:
-                yield client
-            finally:
-                client._send(next(client._numbers), encode(Goodbye()))
-    finally:
-        client._watch.close()
-        client._pump.close()
-        client._pushed.close()
+    async with client.session():
+        yield client

@@ -1,7 +1,6 @@
-"""The serving end of the bus: one ROUTER, the handshake, heartbeats, and the requests that are left for the service."""
+"""The serving end of the bus: one ROUTER, its peers, whom it greets and gives up, and what it sends them."""
 
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -22,10 +21,10 @@ from spade.protocol import (
     Ready,
     Refused,
     Rehello,
-    Request,
     Response,
 )
 from spade.transport.curve import Failure, Watch, gate, has_keys, secure_server
+from spade.transport.inbox import Inbox, Incoming
 from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Context, Pump, background, put_newest
 
 _PEERS = 4_096
@@ -33,15 +32,6 @@ _GONE = 1_024  # departures kept for a service that does not look
 _WAITING = 2  # requests one peer may have waiting, in windows: those it waits for, and those it has given up
 
 log = logging.getLogger(__name__)
-
-
-class Incoming(msgspec.Struct, frozen=True):
-    """A request as a service sees it; `id` is the sender's number, by which the reply finds back."""
-
-    peer: bytes
-    hello: Hello
-    id: int
-    message: Request
 
 
 class Server:
@@ -75,23 +65,32 @@ class Server:
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
         self._heard: dict[bytes, float] = {}
-        self._waiting: dict[bytes, int] = {}
-        self._inbox: deque[Incoming] = deque()
-        self._receivers = trio.lowlevel.ParkingLot()
+        self._inbox = Inbox(_WAITING * bus.window)
         self._drained_at = trio.current_time()
         self._pump = Pump(zmq.ROUTER, bus, self._on_frames, context)
         self._watch = Watch(self._pump.socket, self._on_failure)
 
+    @asynccontextmanager
+    async def listening(self, address: str, folder: Path | None) -> AsyncIterator[None]:
+        """Once in a server's life; `folder` has the keys, where there are any. See `serve`."""
+        try:
+            if folder:
+                secure_server(self._pump.socket, folder)
+            self.address = self._pump.bind(address)
+            async with background(self._pump.run, self._reap, self._watch.run):
+                yield
+        finally:
+            self._watch.close()
+            self._pump.close()
+            self._departed.close()
+
     async def receive(self) -> Incoming:
         """The next request, in the order of arrival."""
-        await trio.lowlevel.checkpoint()
-        while not self._inbox:
-            await self._receivers.park()
-        return self._take()
+        return await self._inbox.take()
 
     def receive_nowait(self) -> Incoming | None:
         """The next request if there is one now."""
-        return self._take() if self._inbox else None
+        return self._inbox.take_nowait()
 
     async def reply(self, incoming: Incoming, response: Response) -> bool:
         """Answer a request. False where its peer is gone: it will ask again if it comes back."""
@@ -106,12 +105,6 @@ class Server:
         """Send without being asked. False where the peer is gone."""
         await trio.lowlevel.checkpoint()
         return self._deliver(peer, PUSH, response)
-
-    def _take(self) -> Incoming:
-        incoming = self._inbox.popleft()
-        if incoming.peer in self._waiting:
-            self._waiting[incoming.peer] -= 1
-        return incoming
 
     def _deliver(self, peer: bytes, number: bytes, response: Response) -> bool:
         if peer not in self.peers:
@@ -178,22 +171,16 @@ class Server:
             log.info("%s is here (pid %d)", hello.name, hello.pid)
             self.peers[peer] = hello
             self._heard[peer] = trio.current_time()
-            # It sends again what it still wants.
-            self._inbox = deque(incoming for incoming in self._inbox if incoming.peer != peer)
-            self._waiting[peer] = 0
+            self._inbox.forget(peer)  # it sends again what it still wants
         else:
             log.warning("refused: %s", answer.reason)
         self._pump.send([peer, number, encode(answer)])
 
     def _on_request(self, incoming: Incoming) -> None:
-        if self._waiting[incoming.peer] >= _WAITING * self._bus.window:
+        if not self._inbox.put(incoming):
             self._nonsense(incoming.peer, f"more than {_WAITING} windows of requests")
-            reason = f"{_WAITING * self._bus.window} of your requests wait already (bus.window = {self._bus.window})"
-            self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), Refused(reason))
-            return
-        self._waiting[incoming.peer] += 1
-        self._inbox.append(incoming)
-        self._receivers.unpark()
+            reason = f"{self._inbox.most} of your requests wait already (bus.window = {self._bus.window})"
+            self.reply_nowait(incoming, Refused(reason))
 
     def _nonsense(self, peer: bytes, what: str) -> None:
         self.dropped += 1
@@ -211,9 +198,9 @@ class Server:
         if hello is None:
             return
         log.info("%s is gone: %s", hello.name, why)
-        del self._heard[peer], self._waiting[peer]
+        del self._heard[peer]
         self.heartbeats.pop(peer, None)
-        self._inbox = deque(incoming for incoming in self._inbox if incoming.peer != peer)
+        self._inbox.forget(peer)
         put_newest(self._departed, self.gone, (peer, hello))
 
     async def _reap(self) -> None:
@@ -247,13 +234,5 @@ async def serve(
     folder = Path(bus.keys) if has_keys(address, bus) else None
     async with gate(folder) if folder else nullcontext() as context:
         server = Server(digest, bus, ready, pulse, context)
-        try:
-            if folder:
-                secure_server(server._pump.socket, folder)
-            server.address = server._pump.bind(address)
-            async with background(server._pump.run, server._reap, server._watch.run):
-                yield server
-        finally:
-            server._watch.close()
-            server._pump.close()
-            server._departed.close()
+        async with server.listening(address, folder):
+            yield server

@@ -5,6 +5,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -12,8 +13,10 @@ import trio
 from transformers import AutoModelForCausalLM
 
 from learner import checkpoint
+from learner.backends import deepspeed as backend_module
 from spade import config
 from spade.errors import SpadeError
+from spade.protocol import Batch, Group, Trajectory
 from tests.deepspeed.backends import alone, deepspeed, opened, train
 from tests.learner.fed_learner import SMALL, pid_of, running
 
@@ -64,6 +67,31 @@ def one_line(folder, settings, policy):
 def test_a_rank_that_is_killed_ends_the_step_with_one_line(policy, checkpoint_folder):
     for line in alone(one_line, checkpoint_folder, deepspeed(2, 2), policy):
         assert line == "learner rank 1: killed by SIGKILL"
+
+
+def lines_of_silence(folder, settings):
+    """What a step raises whose rank was stopped before it: it does not answer; nor does it read a larger batch."""
+    small, large = (Trajectory(bytes(4 * tokens), (tokens,), b"", (), 1.0) for tokens in (1, 1 << 22))
+    with patch.object(backend_module, "SILENCE_S", 0.2), opened(folder, *settings) as backend:
+        (rank,) = ranks(os.getpid())
+        os.kill(rank, signal.SIGSTOP)
+        os.waitid(os.P_PID, rank, os.WSTOPPED)
+        try:
+            # Its own part of the step would wait for the rank in a collective.
+            with patch.object(backend._shard, "train", return_value=(None, None)):
+                lines = []
+                for tokens in (small, large):
+                    with pytest.raises(SpadeError) as raised:
+                        backend.train(Batch(1, 1, (Group("g", "agent", (0.0,), (tokens,)),)))
+                    lines.append(str(raised.value))
+                return lines
+        finally:
+            os.kill(rank, signal.SIGKILL)
+
+
+def test_a_rank_that_is_stopped_ends_the_step_with_one_line(checkpoint_folder):
+    for line in alone(lines_of_silence, checkpoint_folder, deepspeed(2, 2)):
+        assert line == "learner rank 1: silent for 0.2 s"
 
 
 async def test_the_learner_outlives_its_ranks_and_they_never_it(tiny_checkpoint, tmp_path):

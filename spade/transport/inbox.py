@@ -1,0 +1,57 @@
+"""Requests that wait for the service: taken in the order of their arrival, and of each peer only so many."""
+
+from collections import Counter, deque
+
+import msgspec
+import trio
+
+from spade.protocol import Hello, Request
+
+
+class Incoming(msgspec.Struct, frozen=True):
+    """A request as a service sees it; `id` is the sender's number, by which the reply finds back."""
+
+    peer: bytes
+    hello: Hello
+    id: int
+    message: Request
+
+
+class Inbox:
+    """Of each peer at most `most` requests."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._requests: deque[Incoming] = deque()
+        self._waiting: Counter[bytes] = Counter()
+        self._receivers = trio.lowlevel.ParkingLot()
+
+    def put(self, incoming: Incoming) -> bool:
+        """False where its peer has as many waiting as it may."""
+        if self._waiting[incoming.peer] >= self.most:
+            return False
+        self._waiting[incoming.peer] += 1
+        self._requests.append(incoming)
+        self._receivers.unpark()
+        return True
+
+    async def take(self) -> Incoming:
+        """The next request, once there is one."""
+        await trio.lowlevel.checkpoint()
+        while not self._requests:
+            await self._receivers.park()
+        return self._pop()
+
+    def take_nowait(self) -> Incoming | None:
+        """The next request if there is one now."""
+        return self._pop() if self._requests else None
+
+    def forget(self, peer: bytes) -> None:
+        """Drop what waits of a peer."""
+        self._requests = deque(incoming for incoming in self._requests if incoming.peer != peer)
+        del self._waiting[peer]
+
+    def _pop(self) -> Incoming:
+        incoming = self._requests.popleft()
+        self._waiting[incoming.peer] -= 1
+        return incoming
