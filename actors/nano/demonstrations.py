@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from actors.nano.families import FAMILIES
 from actors.nano.players import Guesser, instantiate, play
-from actors.nano.world import SKILLS, Environment, draw, vary
+from actors.nano.world import Environment, draw, vary
 from actors.prompts import Document, Message, Profile
+from spade.config import SKILLS
 from spade.protocol import MemorySeed
 from spade.seeds import derive
 

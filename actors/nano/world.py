@@ -8,16 +8,8 @@ from actors.nano.families import FAMILIES, Family, Knobs
 from actors.nano.program import render
 from actors.nano.themes import WORDS, camel
 from actors.prompts import Document
+from spade.config import SKILLS
 from spade.seeds import derive
-
-SKILLS = (
-    "mathematical reasoning",
-    "logical deduction",
-    "spatial reasoning",
-    "pattern recognition",
-    "optimization",
-    "causal inference",
-)
 
 HELD_OUT_ONE_IN = 4
 CANDIDATES = 8

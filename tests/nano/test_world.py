@@ -10,8 +10,9 @@ from actors.nano.demonstrations import choose
 from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.players import instantiate
 from actors.nano.themes import camel
-from actors.nano.world import SKILLS, Environment, distance, draw, draw_knobs, held_out, make, vary
+from actors.nano.world import Environment, distance, draw, draw_knobs, held_out, make, vary
 from actors.prompts import Document
+from spade.config import SKILLS
 
 TIDES = Document("s1", "science", "Tides", "")
 DOCUMENTS = [TIDES, Document("m1", "mathematics", "Prime numbers", ""), Document("x", "", "Naïve Bayes, 2nd part", "")]
