@@ -4,9 +4,13 @@ import errno
 import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 from typing import BinaryIO
+
+from spade.errors import RunError
 
 DRAFT = ".draft-"
 """How the name of a folder begins that is being written, is being deleted, or was left by a crash in either."""
@@ -57,3 +61,14 @@ def discard_unless_held(folder: Path, name: str) -> None:
         except BlockingIOError:
             return
         discard(folder)
+
+
+@contextmanager
+def whole(folder: Path) -> Iterator[Path]:
+    """Where to make what takes the name of `folder` when the block is done. Raises RunError where that exists."""
+    if folder.exists():
+        raise RunError(f"{folder}: exists already; give a new directory")
+    part = folder.with_name(f"{folder.name}.part")
+    rmtree(part, ignore_errors=True)
+    yield part
+    part.rename(folder)

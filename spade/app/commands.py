@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from spade.app.rundir import RunDir
+from spade.disk import whole
 from spade.errors import RunError
 
 PICTURE = (100, 30)  # columns and lines of a drawn view
@@ -116,12 +117,8 @@ def newest_weights(run: RunDir) -> Path:
 def export_model(path: Path, out: Path) -> None:
     """`spade model export`: the folder appears when it is complete, though a live learner retires what is copied."""
     run = RunDir(path).require()
-    if out.exists():
-        raise RunError(f"{out}: exists already; give a new directory")
-    part = out.with_name(f"{out.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(newest_weights(run), part)
-    part.rename(out)
+    with whole(out) as part:
+        shutil.copytree(newest_weights(run), part)
     print(f"{out}: the newest policy of {run.path}")
 
 

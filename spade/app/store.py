@@ -1,6 +1,5 @@
 """`spade replay …`: look into a run's store, check it, take it apart, make it smaller, seed another with it."""
 
-import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +22,7 @@ from spade.app.printing import print_json
 from spade.app.rundir import RunDir
 from spade.codec import named
 from spade.config import digest, load
+from spade.disk import whole
 from spade.errors import RunError, WeightsError, reason
 
 MIB = 1 << 20
@@ -153,13 +153,9 @@ def export_store(path: Path, out: Path, as_parquet: bool) -> None:
     run = RunDir(path).require()
     if as_parquet and find_spec("pyarrow") is None:
         raise RunError("--parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'")
-    if out.exists():
-        raise RunError(f"{out}: exists already; give a new directory")
-    part = out.with_name(f"{out.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
     encoder = msgspec.json.Encoder()
-    with open_reader(run.store) as store, store.pinned():
+    with whole(out) as part, open_reader(run.store) as store, store.pinned():
+        part.mkdir(parents=True)
         for table, kind in TABLES.items():
             with (part / f"{table}.jsonl").open("wb") as file:
                 for row in rows(store, table):
@@ -168,7 +164,6 @@ def export_store(path: Path, out: Path, as_parquet: bool) -> None:
                 from spade.app.parquet import write_parquet
 
                 write_parquet(part / f"{table}.parquet", kind, rows(store, table))
-    part.rename(out)
     print(f"{out}: {len(TABLES)} tables of {run.path}")
 
 
