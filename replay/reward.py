@@ -26,14 +26,10 @@ class Regret(msgspec.Struct, frozen=True):
 def score_of(plays: Sequence[Play], quarantined: bool, config: Config) -> Score:
     """A window's figures: win rate over all unhinted plays, regret over the pairs of chunk 0 that both finished."""
     finished = [play for play in plays if play.state == "finished"]
-    regret = paired_regret(pairs(finished))
+    regret = paired_regret(paired_returns(finished))
     win_rate, win_rate_hinted = (_win_rate(finished, hinted, config.play.win_return) for hinted in (False, True))
-    if quarantined:
-        reward: float | None = 0.0
-    else:
-        reward = None if win_rate is None else designer_reward(regret, win_rate, config.reward)
     return Score(
-        reward=reward,
+        reward=window_reward(regret, win_rate, quarantined, config.reward),
         regret=None if regret is None else regret.mean,
         regret_error=None if regret is None else regret.error,
         win_rate=win_rate,
@@ -44,7 +40,14 @@ def score_of(plays: Sequence[Play], quarantined: bool, config: Config) -> Score:
     )
 
 
-def pairs(finished: Sequence[Play]) -> list[tuple[float, float]]:
+def window_reward(regret: Regret | None, win_rate: float | None, quarantined: bool, settings: Reward) -> float | None:
+    """The designer's reward for a window; None where nothing says how often it was won."""
+    if quarantined:
+        return 0.0
+    return None if win_rate is None else designer_reward(regret, win_rate, settings)
+
+
+def paired_returns(finished: Sequence[Play]) -> list[tuple[float, float]]:
     """Returns without the hint and with it, of the plays that finished in both arms of an instance."""
     arms = {(play.index, play.hinted): play.episode_return for play in finished}
     return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]

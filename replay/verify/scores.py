@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from replay.contents import Contents
-from replay.records import Environment
-from replay.reward import Regret, designer_reward, paired_regret, pairs
+from replay.reward import paired_regret, paired_returns, window_reward
 from spade.config import Reward
 
 
@@ -23,22 +22,14 @@ def _scores(found: Contents, reward: Reward) -> Iterator[str]:
             continue
         plays = [play for chunk in environment.chunks for play in chunks.get((key, chunk.index), [])]
         finished = [play for play in plays if play.state == "finished"]
-        regret = paired_regret(pairs(finished))
+        regret = paired_regret(paired_returns(finished))
         counts = (len(finished), sum(play.state == "void" for play in plays))
         if (score.plays, score.voids) != counts:
             yield f"environments {key}: scored over {score.plays} plays and {score.voids} voids, it has {counts}"
         if (score.regret, score.regret_error) != ((regret.mean, regret.error) if regret else (None, None)):
             yield f"environments {key}: its regret is {score.regret}, its plays say {regret and regret.mean}"
-        elif score.reward != _reward(environment, regret, reward):
+        elif score.reward != window_reward(regret, score.win_rate, environment.state == "quarantined", reward):
             yield f"environments {key}: its designer reward is {score.reward}, its figures say otherwise"
-
-
-def _reward(environment: Environment, regret: Regret | None, reward: Reward) -> float | None:
-    assert environment.score is not None
-    if environment.state == "quarantined":
-        return 0.0
-    rate = environment.score.win_rate
-    return None if rate is None else designer_reward(regret, rate, reward)
 
 
 def _memory(found: Contents) -> Iterator[str]:
