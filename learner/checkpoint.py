@@ -44,7 +44,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], No
     draft.chmod(0o755)  # mkdtemp's folders are private
     folder = root / f"{PREFIX}{step}"
     if folder.exists():  # one that was not chosen at the start: damaged, or it would be ours
-        os.replace(folder, Path(tempfile.mkdtemp(prefix=DRAFT, dir=root)))
+        discard(folder)
     os.replace(draft, folder)
     sync(root)
     return folder
