@@ -108,11 +108,7 @@ class Agent:
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """An agent process, until cancelled."""
-
-    async def work(session: Session) -> None:
-        await Agent(session).work()
-
-    await attend(launch, config, config.play.lease_s, ready, work)
+    await attend(launch, config, config.play.lease_s, ready, lambda session: Agent(session).work())
 
 
 if __name__ == "__main__":

@@ -156,10 +156,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     """An evaluator process, until cancelled. Raises ConfigError where it has no programs."""
     sources = read_programs(config)
 
-    async def work(session: Session) -> None:
-        await Evaluator(session, sources).work()
-
-    await attend(launch, config, config.play.lease_s, ready, work)
+    await attend(launch, config, config.play.lease_s, ready, lambda session: Evaluator(session, sources).work())
 
 
 if __name__ == "__main__":
