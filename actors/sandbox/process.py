@@ -174,9 +174,8 @@ def private_bytes(pid: int) -> int:
     return (int(resident) - int(shared)) * resource.getpagesize()
 
 
-def epitaph(status: int) -> Faulted:
-    """The fault of a child that ended with this wait status."""
-    code = os.waitstatus_to_exitcode(status)
+def epitaph(code: int) -> Faulted:
+    """The fault of a child that ended with this exit status, or by minus this signal."""
     how = f"exit status {code}" if code >= 0 else f"signal {_SIGNALS.get(-code, -code)}"
     how += " (a system call that no honest program makes)" if code == -signal.SIGSYS else ""
     return Faulted("died", f"the program's process ended: {how}")
