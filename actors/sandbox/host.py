@@ -6,8 +6,8 @@ Deadlines, turn counts and the bounds of rewards live here, out of a program's r
 import re
 import secrets
 import time
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 
 import trio
 
@@ -20,7 +20,12 @@ from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 
 REWARD_BOUND = 10.0
-WATCH_S = 0.25
+WATCH_S = 0.01, 0.25
+"""The least and the most between two looks at the children."""
+
+FILLED_BYTES_S = 4 << 30
+"""So much memory programs can take in a second, all processors together."""
+
 RECENT = 0.05
 """What the newest one counts in a moving average."""
 TWINS = 2
@@ -58,7 +63,7 @@ class Episode:
         """End the child; the answer stays. A request that still waits is answered that we ended it."""
         self.over = True
         if self.process is not None:
-            self.process.evict("the episode was closed")
+            self.process.end(Faulted("infrastructure", "the episode was closed"))
             self.process = None
 
 
@@ -79,7 +84,7 @@ class Sandbox:
         self._attacks = tuple(attacks)
         self._nursery = nursery
         self._zygotes: dict[tuple[bool, int], Zygote] = {}
-        self._starting = trio.Lock()
+        self._starting: defaultdict[tuple[bool, int], trio.Lock] = defaultdict(trio.Lock)
         self._episodes: dict[str, Episode] = {}
 
     @property
@@ -174,15 +179,19 @@ class Sandbox:
             raise BreachError(f"the zygote did not start: {error!r}") from None
 
     async def watch(self) -> None:
-        """Keep all children together under `runner_bytes`: evict the one that grew most."""
+        """Keep all children together under `runner_bytes`, and each idle between its turns."""
         while True:
-            await trio.sleep(WATCH_S)
-            grown = {child: child.grown() for zygote in self._zygotes.values() for child in zygote.children}
+            await trio.sleep(pause_s(self.limits.runner_bytes - self._grown_bytes))
+            children = [child for zygote in self._zygotes.values() for child in zygote.children]
+            for child in children:
+                child.stop_overtime()
+            grown = {child: child.grown() for child in children}
             self._grown_bytes = sum(grown.values())
-            if self._grown_bytes > self.limits.runner_bytes:
-                greatest = max(grown, key=grown.__getitem__)
-                share = f"{grown[greatest] >> 20} of {self._grown_bytes >> 20} MiB"
-                greatest.evict(f"overload: the env-runner is over sandbox.runner_bytes, this program had {share}")
+            for child in excess(grown, self.limits.runner_bytes):
+                share = f"{grown[child] >> 20} of {self._grown_bytes >> 20} MiB"
+                reason = f"overload: the env-runner is over sandbox.runner_bytes, this program had {share}"
+                child.end(Faulted("infrastructure", reason))
+                self._grown_bytes -= grown[child]
                 self._evictions += 1
 
     async def child(self, source: str, twin: int | None = None) -> Process | Faulted:
@@ -198,7 +207,7 @@ class Sandbox:
         return await zygote.fork()
 
     async def _zygote(self, heavy: bool, twin: int) -> Zygote:
-        async with self._starting:
+        async with self._starting[heavy, twin]:
             zygote = self._zygotes.get((heavy, twin))
             if zygote is None or not zygote.alive:
                 zygote = await self._nursery.start(run_zygote, self.layers, heavy, self.limits.memory_bytes)
@@ -221,6 +230,21 @@ class Sandbox:
                 raise BreachError(f"a program can {what}")
         finally:
             process.kill()
+
+
+def pause_s(room_bytes: int) -> float:
+    """Until memory is looked at again: before programs can have filled the room that is left."""
+    return min(max(room_bytes / FILLED_BYTES_S, WATCH_S[0]), WATCH_S[1])
+
+
+def excess(grown: dict[Process, int], most: int) -> Iterator[Process]:
+    """Those that grew most, until the others are together under `most` bytes."""
+    total = sum(grown.values())
+    for child in sorted(grown, key=grown.__getitem__, reverse=True):
+        if total <= most:
+            return
+        total -= grown[child]
+        yield child
 
 
 def checked(answer: Answer | Faulted, limits: Limits) -> Observed | Faulted:

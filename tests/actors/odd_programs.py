@@ -7,6 +7,7 @@ from pathlib import Path
 import trio
 
 from actors.sandbox import Sandbox
+from actors.sandbox.host import TWINS
 from spade.protocol import Faulted, Observed
 
 DOOR = """
@@ -104,6 +105,14 @@ async def fault(sandbox: Sandbox, source: str) -> Faulted:
     last = (await play(sandbox, source, "go"))[-1]
     assert isinstance(last, Faulted), last
     return last
+
+
+async def zygotes_started(sandbox: Sandbox) -> None:
+    """Start those of a light program: which of them an episode comes from is drawn."""
+    for twin in range(TWINS):
+        process = await sandbox.child(DOOR, twin)
+        assert not isinstance(process, Faulted), process
+        process.kill()
 
 
 def children_of(pid: int) -> dict[int, str]:
