@@ -14,7 +14,18 @@ from collections.abc import Iterable, Iterator, Sequence
 PACKAGES = ("numpy", "sympy", "mpmath", "math_verify", "latex2sympy2_extended", "antlr4")
 """What the heavy zygote offers of site-packages; nothing else that lies there can be imported."""
 
-_LEFT_OUT = {"ensurepip", "idlelib", "lib2to3", "pydoc_data", "test", "tests", "tkinter", "turtle", "turtledemo", "venv"}
+_LEFT_OUT = {
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "test",
+    "tests",
+    "tkinter",
+    "turtle",
+    "turtledemo",
+    "venv",
+}
 
 
 class Library:
