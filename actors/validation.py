@@ -19,26 +19,22 @@ from a play by the order of calls; `solution()` is asked in processes that are n
 
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
 import trio
 
 from actors.probes import NONSENSE, NUMBERS, Transcript, choose, difference, indifferent
 from actors.sandbox import Sandbox
-from actors.sandbox.host import TWINS, checked
-from actors.sandbox.process import Answer, Process
-from actors.sandbox.wire import Load, Loaded, Request, Reset, Solve, Solved, Step
+from actors.sandbox.host import TWINS
+from actors.sandbox.wire import Solve, Solved
+from actors.trials import Policy, RejectedError, Trials
 from spade.config import Play
 from spade.config import Sandbox as Limits
-from spade.errors import RunError
-from spade.protocol import Faulted, Observed, Stage, Verdict
+from spade.protocol import Observed, Stage, Verdict
 from spade.seeds import INSTANCE_MASK, derive
 
 LOADING = ("parse", "class", "interface", "construct")
 SOLVED_PLAYS = 2
-
-Policy = Callable[[str], str]
 
 
 async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play | None = None) -> Verdict:
@@ -58,19 +54,13 @@ async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, pla
     return admission.verdict()
 
 
-class RejectedError(Exception):
-    """The candidate fails the stage that is running."""
-
-
 class Admission:
     """One candidate on its way through the stages."""
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
-        self.sandbox = sandbox
-        self.source = source
+        self.trials = Trials(sandbox, source, limits, play.max_turns)
         self.limits = limits
-        self.rules = play
-        self.loading = Load(source, play.max_turns, limits.observation_bytes)
+        self.win_return = play.win_return
         key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
         count = max(limits.random_plays, SOLVED_PLAYS)
         self.seeds = [derive(key, "instance", index) & INSTANCE_MASK for index in range(count)]
@@ -78,11 +68,8 @@ class Admission:
         self.twin = derive(key, "twin") % TWINS
         self.stages: list[Stage] = []
         self.transcripts: list[Transcript] = []
-        self.name = ""
         self.seed_sensitive = False
-        self.slowest_s = 0.0
-        self.peak_bytes = 0
-        self.stage, self.life, self.began = LOADING[0], "class", time.monotonic()
+        self.stage, self.began = LOADING[0], time.monotonic()
 
     def close(self, reason: str, passed: bool) -> None:
         """The running stage has come to its end."""
@@ -93,14 +80,14 @@ class Admission:
     def verdict(self) -> Verdict:
         passed = all(stage.passed for stage in self.stages)
         first = self.transcripts[0].answers[0].observation if self.transcripts else ""
-        return Verdict(passed, tuple(self.stages), self.name, self.seed_sensitive, first)
+        return Verdict(passed, tuple(self.stages), self.trials.name, self.seed_sensitive, first)
 
     async def run(self) -> None:
         """All stages; raises RejectedError from the one that fails."""
         try:
             await self.probe(self.seeds[0], self.anything)
         except (RejectedError, trio.Cancelled):
-            self.reach(self.life if self.life in LOADING else "episode")
+            self.reach(self.trials.life if self.trials.life in LOADING else "episode")
             raise
         self.reach("episode")
         probes = (self.episode, self.random, self.constant, self.garbage, self.budget)
@@ -115,52 +102,9 @@ class Admission:
             self.close("", passed=True)
         self.stage = stage
 
-    # ------------------------------------------------------------ talking to the program
-
-    @asynccontextmanager
-    async def opened(self, seed: int, twin: int) -> AsyncIterator[tuple[Process, Observed]]:
-        """A fresh process that loaded the program and reset it, and what it observes."""
-        process = await self.sandbox.child(self.source, twin)
-        if isinstance(process, Faulted):
-            raise RunError(f"the sandbox failed: {process.detail}")
-        try:
-            loaded = await self.ask(process, self.loading)
-            self.name = loaded.name if isinstance(loaded, Loaded) else ""
-            yield process, await self.observe(process, Reset(seed))
-        finally:
-            self.life = process.stage
-            process.kill()
-
-    async def ask(self, process: Process, request: Request) -> Answer:
-        """The program's answer; its fault is a RejectedError, ours a RunError."""
-        loading, began = isinstance(request, Load), time.monotonic()
-        answer = await process.request(request, self.limits.load_s if loading else self.limits.step_s)
-        if not isinstance(answer, Faulted):
-            self.slowest_s = max(self.slowest_s, 0.0 if loading else time.monotonic() - began)
-            self.peak_bytes = max(self.peak_bytes, process.grown())
-            return answer
-        if not answer.environment_fault:
-            raise RunError(f"the sandbox failed: {answer.detail}")
-        raise RejectedError(f"{answer.kind}: {answer.detail}")
-
-    async def observe(self, process: Process, request: Reset | Step) -> Observed:
-        answer = checked(await self.ask(process, request), self.limits)
-        if isinstance(answer, Faulted):
-            raise RejectedError(f"{answer.kind}: {answer.detail}")
-        return answer
-
-    async def play(self, seed: int, policy: Policy, twin: int) -> Transcript:
-        """One play to its end, in a process of its own."""
-        async with self.opened(seed, twin) as (process, first):
-            answers, actions = [first], list[str]()
-            while len(actions) < self.rules.max_turns and not (answers[-1].terminated or answers[-1].truncated):
-                actions.append(policy(answers[-1].observation))
-                answers.append(await self.observe(process, Step(actions[-1])))
-        return Transcript(seed, tuple(actions), tuple(answers))
-
     async def probe(self, seed: int, policy: Policy) -> Transcript:
         """A play that is kept for the later stages."""
-        transcript = await self.play(seed, policy, self.twin)
+        transcript = await self.trials.play(seed, policy, self.twin)
         self.transcripts.append(transcript)
         return transcript
 
@@ -170,7 +114,7 @@ class Admission:
         limit = self.limits.random_win_share * count if self.limits.random_plays else count
         for seed in seeds:
             plays.append(await self.probe(seed, policy))
-            wins = sum(play.won(self.rules.win_return) for play in plays)
+            wins = sum(play.won(self.win_return) for play in plays)
             if wins > limit:
                 raise RejectedError(f"{who} wins {wins} of {len(plays)} plays; of {count} it may win {limit:g}")
             if wins + count - len(plays) <= limit and len(plays) > 1:
@@ -207,18 +151,18 @@ class Admission:
         left = [*NONSENSE, *NUMBERS]
         while left:
             play = await self.probe(self.seeds[0], consuming(left))
-            if play.won(self.rules.win_return) and play.actions[-1] in NONSENSE:
+            if play.won(self.win_return) and play.actions[-1] in NONSENSE:
                 raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""
 
     async def budget(self) -> str:
         """A program at the edge of its limits would fall over it beside others."""
         time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
-        if self.slowest_s > time_s:
-            raise RejectedError(f"a call took {self.slowest_s:.2f} s, more than {time_s:g} s")
-        if self.peak_bytes > memory:
-            raise RejectedError(f"it takes {self.peak_bytes >> 20} MiB of memory, more than {memory >> 20} MiB")
-        return f"at most {1000 * self.slowest_s:.1f} ms a call, {self.peak_bytes / 2**20:.1f} MiB"
+        if self.trials.slowest_s > time_s:
+            raise RejectedError(f"a call took {self.trials.slowest_s:.2f} s, more than {time_s:g} s")
+        if self.trials.peak_bytes > memory:
+            raise RejectedError(f"it takes {self.trials.peak_bytes >> 20} MiB of memory, more than {memory >> 20} MiB")
+        return f"at most {1000 * self.trials.slowest_s:.1f} ms a call, {self.trials.peak_bytes / 2**20:.1f} MiB"
 
     async def repeatable(self) -> str:
         """The same seed and actions give the same transcript: from zygotes with different hashes, too."""
@@ -226,7 +170,7 @@ class Admission:
         for transcript in self.transcripts:
             same(firsts.setdefault(transcript.seed, transcript.answers[0]), transcript.answers[0], "reset")
         for first in (self.transcripts[1], self.transcripts[-1]):
-            again = await self.play(first.seed, consuming(list(first.actions)), (self.twin + 1) % TWINS)
+            again = await self.trials.play(first.seed, consuming(list(first.actions)), (self.twin + 1) % TWINS)
             same(first.answers[0], again.answers[0], "reset")
             for action, one, two in zip(first.actions, first.answers[1:], again.answers[1:], strict=False):
                 same(one, two, f"action {action[:40]!r}")
@@ -235,19 +179,19 @@ class Admission:
     async def solution(self) -> str:
         """Where `solution()` lists actions, they win; asked in one process, played in another."""
         for seed in self.seeds[:SOLVED_PLAYS]:
-            async with self.opened(seed, self.twin) as (process, _):
-                solved = await self.ask(process, Solve())
+            async with self.trials.opened(seed, self.twin) as (process, _):
+                solved = await self.trials.ask(process, Solve())
             if not isinstance(solved, Solved) or solved.actions is None:
                 return "described, not replayed"
             play = await self.probe(seed, consuming(list(solved.actions)))
-            if not play.won(self.rules.win_return) or len(play.actions) > len(solved.actions):
+            if not play.won(self.win_return) or len(play.actions) > len(solved.actions):
                 listed = ", ".join(solved.actions)[:200]
                 raise RejectedError(f"the solution does not win; its {len(solved.actions)} actions are [{listed}]")
         return ""
 
     async def effect(self) -> str:
         """What happens depends on the actions."""
-        reason = indifferent(self.transcripts, self.rules.win_return)
+        reason = indifferent(self.transcripts, self.win_return)
         if reason:
             raise RejectedError(reason)
         return ""

@@ -7,10 +7,11 @@ import re
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import trio
 
+from actors.sandbox.budget import excess, pause_s
 from actors.sandbox.process import Answer, Process
 from actors.sandbox.quarantine import Quarantine
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
@@ -20,12 +21,6 @@ from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 
 REWARD_BOUND = 10.0
-WATCH_S = 0.01, 0.25
-"""The least and the most between two looks at the children."""
-
-FILLED_BYTES_S = 4 << 30
-"""So much memory programs can take in a second, all processors together."""
-
 RECENT = 0.05
 """What the newest one counts in a moving average."""
 TWINS = 2
@@ -230,21 +225,6 @@ class Sandbox:
                 raise BreachError(f"a program can {what}")
         finally:
             process.kill()
-
-
-def pause_s(room_bytes: int) -> float:
-    """Until memory is looked at again: before programs can have filled the room that is left."""
-    return min(max(room_bytes / FILLED_BYTES_S, WATCH_S[0]), WATCH_S[1])
-
-
-def excess(grown: dict[Process, int], most: int) -> Iterator[Process]:
-    """Those that grew most, until the others are together under `most` bytes."""
-    total = sum(grown.values())
-    for child in sorted(grown, key=grown.__getitem__, reverse=True):
-        if total <= most:
-            return
-        total -= grown[child]
-        yield child
 
 
 def checked(answer: Answer | Faulted, limits: Limits) -> Observed | Faulted:

@@ -79,7 +79,10 @@ async def test_the_channel_cannot_be_forged(attack):
 
 async def test_a_program_has_no_privileges_and_none_of_our_surroundings(sandbox, monkeypatch):
     monkeypatch.setenv("SECRET", "hush")
-    there = "import select\ndef there(fd):\n    poll = select.poll()\n    poll.register(fd)\n    return poll.poll(0) != [(fd, 32)]"
+    there = (
+        "import select\ndef there(fd):\n    poll = select.poll()\n    poll.register(fd)\n"
+        "    return poll.poll(0) != [(fd, select.POLLNVAL)]"
+    )
     shown = "text = str((os.geteuid() == 0, 'SECRET' in os.environ, [fd for fd in range(1024) if there(fd)]))"
     observed = await sandbox.open("e", program(module=there, reset=shown), 1, 3)
     # Standard streams and the channel; nothing else.

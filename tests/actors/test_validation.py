@@ -8,7 +8,7 @@ from actors.validation import validate
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
-from tests.actors.odd_programs import SEARCH
+from tests.actors.odd_programs import SEARCH, zygotes_started
 
 STAGES = [
     "parse", "class", "interface", "construct", "episode", "random", "constant", "garbage", "budget",
@@ -167,6 +167,7 @@ class TelltaleEnv:
 
 async def test_a_program_sees_of_admission_what_it_sees_of_plays(sandbox, monkeypatch):
     """All that it can see of its process: which calls came before, its numbers, memory, hashes and frames."""
+    await zygotes_started(sandbox)
     transcripts, request = [], Process.request
 
     async def heard(process, question, deadline_s):

@@ -4,7 +4,6 @@ Numbers, structures and the growth of the interface: linux/landlock.h, landlock(
 """
 
 import ctypes
-import os
 import struct
 
 _CREATE, _RESTRICT = 444, 446  # the same on every machine

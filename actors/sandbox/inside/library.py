@@ -3,6 +3,7 @@
 The sources lie in a mapping that no private page backs: every child shares it, and a fork does not copy it.
 """
 
+import importlib.abc
 import importlib.machinery
 import importlib.util
 import mmap
@@ -28,7 +29,7 @@ _LEFT_OUT = {
 }
 
 
-class Library:
+class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """A finder and loader of modules (PEP 302): those of these files that are not loaded yet."""
 
     def __init__(self, files: Iterable[tuple[str, str]]) -> None:
