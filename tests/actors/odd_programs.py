@@ -107,10 +107,10 @@ async def fault(sandbox: Sandbox, source: str) -> Faulted:
     return last
 
 
-async def zygotes_started(sandbox: Sandbox) -> None:
-    """Start those of a light program: which of them an episode comes from is drawn."""
+async def zygotes_started(sandbox: Sandbox, source: str = DOOR) -> None:
+    """Start all that a program may come from: which of them it is is drawn."""
     for twin in range(TWINS):
-        process = await sandbox.child(DOOR, twin)
+        process = await sandbox.child(source, twin)
         assert not isinstance(process, Faulted), process
         process.kill()
 

@@ -41,6 +41,7 @@ class Walls:
     def __init__(self, layers: frozenset[str], address_bytes: int) -> None:
         self._address_bytes = address_bytes if "limits" in layers else None
         self._rules = ruleset() if "landlock" in layers else None
+        self._main_thread, self._numbers = threading.main_thread(), kept_numbers()
         self._filter = Filter() if "seccomp" in layers else None
 
     def enclose(self, descriptor: int, zygote: int) -> None:
@@ -66,7 +67,9 @@ class Walls:
         if self._address_bytes is not None:
             limit(self._address_bytes)
         if self._filter is not None:
-            forget_number()
+            for place in self._numbers:
+                ctypes.memset(place, 0, 4)
+            self._main_thread._native_id = 0  # type: ignore[attr-defined]
             self._filter.put_on()
 
 
@@ -84,14 +87,11 @@ def limit(address_bytes: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def forget_number() -> None:
-    """Wipe this process's number from its memory: Python keeps it, and the C library in what describes the thread."""
-    number = threading.get_native_id()
-    threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
-    words = (ctypes.c_int * THREAD_WORDS).from_address(_libc.pthread_self())
-    for index, word in enumerate(words):
-        if word == number:
-            words[index] = 0
+def kept_numbers() -> list[int]:
+    """Where the C library keeps this process's number: in what describes its thread. A child has it at the same place."""
+    start = _libc.pthread_self()
+    words = (ctypes.c_int * THREAD_WORDS).from_address(start)
+    return [start + 4 * index for index, word in enumerate(words) if word == threading.get_native_id()]
 
 
 def pages(proc: int) -> tuple[int, int]:
