@@ -130,8 +130,9 @@ class Auditor:
         """A play's answers, to its end or its first fault. Raises UndecidedError where it proves nothing."""
         self._opened += 1
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
-        answers = [await self._sandbox.open(name, self._job.source, seed, max_turns)]
+        answers: list[Observed | Faulted] = []
         try:
+            answers.append(await self._sandbox.open(name, self._job.source, seed, max_turns))
             while (action := _next(answers[-1], policy)) is not None:
                 answers.append(await self._sandbox.step(name, len(answers), action))
                 self.steps += 1
