@@ -25,7 +25,7 @@ from spade.protocol import (
     StepEpisode,
 )
 from spade.seeds import derive
-from spade.tokens import LONG
+from spade.tokens import LONG_TEXT
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class Episode:
 
     async def _tokens(self, observation: str, encode: Callable[[int], list[int]]) -> list[int]:
         """What `encode` makes for the room there is. A long observation takes its time beside the event loop."""
-        if len(observation) <= LONG:
+        if len(observation) <= LONG_TEXT:
             return encode(self._room)
         return await trio.to_thread.run_sync(encode, self._room)
 

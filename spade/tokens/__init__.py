@@ -5,7 +5,7 @@ documents, hints and sources say never enters the template, and is encoded by a 
 """
 
 from spade.tokens.files import end_ids
-from spade.tokens.plain import LONG
+from spade.tokens.plain import LONG_TEXT
 from spade.tokens.tokenizer import Tokenizer
 
-__all__ = ["LONG", "Tokenizer", "end_ids"]
+__all__ = ["LONG_TEXT", "Tokenizer", "end_ids"]

@@ -12,7 +12,7 @@ import tokenizers
 
 from spade.errors import RunError
 
-LONG = 16_384
+LONG_TEXT = 16_384
 """Characters; a text of more is encoded with Python's lock released, which shorter ones are not worth."""
 
 _READ_AHEAD = 4
@@ -55,7 +55,7 @@ class PlainText:
         return self._encode(text)
 
     def _encode(self, text: str) -> list[int]:
-        if len(text) <= LONG:
+        if len(text) <= LONG_TEXT:
             encoding = self._bpe.encode(text, add_special_tokens=False)
         else:
             [encoding] = self._bpe.encode_batch_fast([text], add_special_tokens=False)

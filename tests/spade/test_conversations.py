@@ -17,7 +17,7 @@ from actors.nano.demonstrations import demonstrate
 from actors.prompts.nano import NanoProfile
 from spade import checkpoints
 from spade.errors import RunError
-from spade.tokens import LONG, Tokenizer
+from spade.tokens import LONG_TEXT, Tokenizer
 from tests.spade.token_shapes import SHAPES, Shape
 
 
@@ -190,7 +190,7 @@ def test_nano_reads_its_episodes_as_it_was_trained_to():
 # ---------------------------------------------------------------- texts that are too long
 
 
-@pytest.mark.parametrize("text", ["1" * 5 * LONG, " " * 5 * LONG, "<|im_" * LONG, "🙂" * LONG])
+@pytest.mark.parametrize("text", ["1" * 5 * LONG_TEXT, " " * 5 * LONG_TEXT, "<|im_" * LONG_TEXT, "🙂" * LONG_TEXT])
 def test_a_text_without_room_is_not_read_to_its_end(built, text, monkeypatch):
     """A space is a token by itself for nano, whose pre-tokenizer takes minutes for a quarter of a million of them."""
     read, plain = [], built.ours._plain
@@ -210,7 +210,7 @@ def test_what_fits_is_all_there_and_what_does_not_is_seen(built, text, room):
 
 
 def test_a_long_text_has_the_ids_of_a_short_one(built):
-    text = "open the left door\n" * (LONG // 10)
+    text = "open the left door\n" * (LONG_TEXT // 10)
     assert built.ours.prompt_ids([Said("user", text)]) == official(built, [Said("user", text)])
 
 
