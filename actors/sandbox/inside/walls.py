@@ -88,7 +88,7 @@ def limit(address_bytes: int) -> None:
 
 
 def kept_numbers() -> list[int]:
-    """Where the C library keeps this process's number: in what describes its thread. A child has it at the same place."""
+    """Where the C library keeps this process's number: in what describes its thread; a child has it there too."""
     start = _libc.pthread_self()
     words = (ctypes.c_int * THREAD_WORDS).from_address(start)
     return [start + 4 * index for index, word in enumerate(words) if word == threading.get_native_id()]
