@@ -41,7 +41,7 @@ class Walls:
     def __init__(self, layers: frozenset[str], address_bytes: int) -> None:
         self._address_bytes = address_bytes if "limits" in layers else None
         self._rules = ruleset() if "landlock" in layers else None
-        self._main_thread, self._numbers = threading.main_thread(), kept_numbers()
+        self._numbers = kept_numbers()
         self._filter = Filter() if "seccomp" in layers else None
 
     def enclose(self, descriptor: int, zygote: int) -> None:
@@ -69,7 +69,6 @@ class Walls:
         if self._filter is not None:
             for place in self._numbers:
                 ctypes.memset(place, 0, 4)
-            self._main_thread._native_id = 0  # type: ignore[attr-defined]
             self._filter.put_on()
 
 

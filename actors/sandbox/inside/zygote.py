@@ -11,12 +11,14 @@ frames before it meets its program.
 """
 
 import array
+import ctypes
 import gc
 import os
 import resource
 import select
 import socket
 import sys
+import threading
 
 from . import child, given, library, walls
 from .messages import BORN, ENDED, FAILED, MESSAGE, READY
@@ -44,6 +46,7 @@ def prepare(heavy: bool) -> None:
     library.offer(heavy)
     os.chdir("/")
     del sys.argv[:], sys.orig_argv[:]
+    threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
     # What exists now is never garbage; collecting it in a child would only copy pages. Nor does the zygote collect:
     # its count of collections would tell a child how many were born before.
     gc.collect()
@@ -69,6 +72,10 @@ def serve(control: int, proc: int, layers: frozenset[str], memory_bytes: int) ->
                     return True
 
 
+_libc = ctypes.PyDLL(None, use_errno=True)
+"""`os.fork` would prepare the child for threads and seed generators, which costs it a tenth of its page faults."""
+
+
 class Zygote:
     """The control socket and the ends of the children."""
 
@@ -90,10 +97,9 @@ class Zygote:
 
     def fork(self, channel: int) -> bool:
         """True in the child."""
-        try:
-            pid = os.fork()
-        except OSError as error:
-            self.tell(FAILED, 0, error.errno or 0)
+        pid = _libc.fork()
+        if pid < 0:
+            self.tell(FAILED, 0, ctypes.get_errno())
         else:
             if pid == 0:
                 self.events.close()
