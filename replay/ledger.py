@@ -66,7 +66,7 @@ class Ledger:
                 self._end(ended, holder, now)
             case SubmitEnvironment():
                 if self._quarantined(request, holder, now):
-                    self._release_design(request.job, request.lease)
+                    self._release_design(request.job, request.lease, holder)
                     return Done()
                 environment = designs.admit(state, request, now)
                 if environment is not None:
@@ -75,11 +75,11 @@ class Ledger:
                 if not self._quarantined(request, holder, now):
                     designs.reject(state, request, now)
                 elif request.last:
-                    self._release_design(request.job, request.lease)
+                    self._release_design(request.job, request.lease, holder)
             case ReleasePlay(id=id, lease=lease):
-                self._release_play(id, lease)
+                self._release_play(id, lease, holder)
             case ReleaseDesign(job=id, lease=lease):
-                self._release_design(id, lease)
+                self._release_design(id, lease, holder)
             case Publish():
                 return Published(training.publish(state, request))
             case Evaluated(evaluation=evaluation):
@@ -142,7 +142,7 @@ class Ledger:
             if why := _nonsense(play):
                 wrong.append(f"play {play.id}: {why}")
             elif self._quarantined(play, holder, now):
-                self._release_play(play.id, play.lease)
+                self._release_play(play.id, play.lease, holder)
             elif self._unleased(play):
                 wrong.append(f"play {play.id}: its lease {play.lease} was never given")
             elif not windows.finish(self.state, play, holder, now):
@@ -178,15 +178,15 @@ class Ledger:
             return f"versions {evaluation.oldest} to {evaluation.newest} were never published"
         return "" if math.isfinite(evaluation.seconds) else "its seconds must be finite"
 
-    def _release_play(self, id: str, lease: int) -> None:
+    def _release_play(self, id: str, lease: int, holder: str) -> None:
         play = self.state.plays.get(id)
-        if play is not None and play.state == "leased" and play.lease == lease:
+        if play is not None and (play.state, play.lease, play.holder) == ("leased", lease, holder):
             self.state.counters.released_leases += 1
             windows.release(self.state, play)
 
-    def _release_design(self, id: str, lease: int) -> None:
+    def _release_design(self, id: str, lease: int, holder: str) -> None:
         job = self.state.jobs.get(id)
-        if job is not None and job.state == "leased" and job.lease == lease:
+        if job is not None and (job.state, job.lease, job.holder) == ("leased", lease, holder):
             self.state.counters.released_leases += 1
             designs.release(self.state, job)
 

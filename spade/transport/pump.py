@@ -35,7 +35,10 @@ T = TypeVar("T")
 
 
 class Pump:
-    """A socket that never blocks: `send` succeeds at once or says no, arrivals go to `on_frames` from the pump task."""
+    """A socket that never blocks: `send` succeeds at once or says no, arrivals go to `on_frames` from the pump task.
+
+    user  what the gate said of the key under which the message in hand came; "" without keys
+    """
 
     def __init__(
         self,
@@ -45,6 +48,8 @@ class Pump:
         context: Context | None = None,
     ) -> None:
         self.socket: zmq.Socket[bytes] = (context or zmq.Context.instance()).socket(kind)
+        self.user = ""
+        self._gated = False
         self._on_frames = on_frames
         self._most = bus.max_message_bytes
         self._beat_ms, self._silence_ms = round(1_000 * bus.heartbeat_s), round(1_000 * bus.silence_s)
@@ -66,6 +71,7 @@ class Pump:
     def bind(self, address: str) -> str:
         """Listen; returns the address with wildcards resolved. Raises BusError."""
         self._expect_losses(address)
+        self._gated = bool(self.socket.get(zmq.CURVE_SERVER))
         if address.startswith("tcp://") and address.endswith(":0"):
             address = address[:-1] + "*"
         try:
@@ -149,11 +155,18 @@ class Pump:
         for _ in range(_BATCH):
             if not self._look() & _READABLE:
                 return False
-            frames = self.socket.recv_multipart(_NOBLOCK)
+            frames = self._receive()
             if sum(map(len, frames)) > self._most + _OVERHEAD:
                 frames = frames[:1]  # no message of ours: counted as such, and nothing of it is looked at
             self._on_frames(frames)
         return True
+
+    def _receive(self) -> list[bytes]:
+        if not self._gated:
+            return self.socket.recv_multipart(_NOBLOCK)
+        frames = self.socket.recv_multipart(_NOBLOCK, copy=False)
+        self.user = str(frames[-1].get("User-Id"))
+        return [frame.bytes for frame in frames]
 
 
 def _inode(path: Path) -> int:
