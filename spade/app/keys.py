@@ -27,4 +27,5 @@ def list_keys(folder: Path) -> None:
     """`spade keys ls`."""
     keys.server_public(folder)  # what is no key folder is said to be none
     for public, grant in keys.allowed(folder).items():
-        print(f"{public.decode()}  {grant.name}  {','.join(sorted(grant.roles)) or 'no role; make it a new key'}")
+        roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
+        print(f"{public.decode()}  {grant.name}  {roles}")
