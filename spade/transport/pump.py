@@ -5,7 +5,9 @@ changed*, and any operation on the socket may swallow that edge. So one pump tas
 operation looks at EVENTS afterwards, and whoever looks wakes those whom the events concern.
 """
 
+import ctypes
 import errno
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -47,6 +49,8 @@ class Pump:
         on_frames: Callable[[list[bytes]], None],
         context: Context | None = None,
     ) -> None:
+        if kind == zmq.ROUTER:
+            _seed_numbering()
         self.socket: zmq.Socket[bytes] = (context or zmq.Context.instance()).socket(kind)
         self.user = ""
         self._gated = False
@@ -98,6 +102,7 @@ class Pump:
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # so long a stranger may hold a descriptor
 
     async def run(self) -> None:
         """The pump task, for as long as the socket is open."""
@@ -167,6 +172,15 @@ class Pump:
         frames = self.socket.recv_multipart(_NOBLOCK, copy=False)
         self.user = str(frames[-1].get("User-Id"))
         return [frame.bytes for frame in frames]
+
+
+def _seed_numbering() -> None:
+    """Have a ROUTER give its peers ids that cannot be foreseen.
+
+    It counts them up from libc's `rand`, which nobody seeds, and lets a peer choose its own; where the next id to give
+    is taken, libzmq 4.3.5 ends the process.
+    """
+    ctypes.CDLL(None).srand(ctypes.c_uint(secrets.randbits(32)))
 
 
 def _inode(path: Path) -> int:

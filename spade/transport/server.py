@@ -1,6 +1,7 @@
 """The serving end of the bus: one ROUTER, its peers, whom it greets and gives up, and what it sends them."""
 
 import logging
+import resource
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -240,8 +241,15 @@ async def serve(
     An address that other machines reach needs bus.keys, and only clients on their allow-list get in. Raises ConfigError
     where there are none, BusError where the address cannot be served.
     """
+    _allow_descriptors()
     folder = Path(bus.keys) if has_keys(address, bus) else None
     async with gate(folder) if folder else nullcontext() as context:
         server = Server(digest, bus, ready, pulse, context)
         async with server.listening(address, folder):
             yield server
+
+
+def _allow_descriptors() -> None:
+    """As many as the system lets us have: each connection takes one, and libzmq has no bound on connections."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
