@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -176,6 +177,27 @@ def test_a_host_may_start_all_actors_and_nothing_that_leads_a_run(tmp_path: Path
     assert granted["far"].roles == {"designer", "agent", "env-runner", "engine", "endpoint", "supervisor"}
     assert keys.client_name(tmp_path / "keys/hosts/far") == "far"
     assert keys.client_name(tmp_path / "keys") == rights.LOCAL
+
+
+async def test_peers_get_ids_that_cannot_be_foreseen(tmp_path: Path) -> None:
+    """libzmq counts them up from `rand`; a peer that claims the next one ends the process."""
+    code = (
+        "import trio, sys\n"
+        "from spade.config import Bus\n"
+        "from spade.protocol import PROTOCOL_VERSION, Hello\n"
+        "from spade.transport import connect, serve\n"
+        "async def main():\n"
+        "    hello = Hello(PROTOCOL_VERSION, '', 'agent', 'agent-0', 1)\n"
+        "    async with serve('ipc://' + sys.argv[1], digest='', bus=Bus()) as server:\n"
+        "        async with connect(server.address, hello, bus=Bus()):\n"
+        "            print(next(iter(server.peers)).hex())\n"
+        "trio.run(main)\n"
+    )
+    ids = [
+        (await trio.run_process([sys.executable, "-c", code, f"{tmp_path}/{life}"], capture_stdout=True)).stdout
+        for life in range(2)
+    ]
+    assert ids[0] != ids[1]
 
 
 # ---------------------------------------------------------------- one peer in the place of another
