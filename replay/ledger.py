@@ -64,6 +64,10 @@ class Ledger:
                 return training.take(state, step, now)
             case SubmitPlays(plays=ended):
                 self._end(ended, holder, now)
+            case SubmitEnvironment(job=id, lease=lease) | RejectCandidate(job=id, lease=lease) if _anothers(
+                state.jobs.get(id), lease, holder
+            ):
+                raise RefusalError(f"job {id}: its lease {lease} is not of {holder}")
             case SubmitEnvironment():
                 if self._quarantined(request, holder, now):
                     self._release_design(request.job, request.lease, holder)
@@ -145,6 +149,8 @@ class Ledger:
                 self._release_play(play.id, play.lease, holder)
             elif self._unleased(play):
                 wrong.append(f"play {play.id}: its lease {play.lease} was never given")
+            elif _anothers(self.state.plays.get(play.id), play.lease, holder):
+                wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")
             elif not windows.finish(self.state, play, holder, now):
                 self.state.counters.late_plays += 1
                 self.state.touch("meta", "counters", self.state.counters)
@@ -180,15 +186,20 @@ class Ledger:
 
     def _release_play(self, id: str, lease: int, holder: str) -> None:
         play = self.state.plays.get(id)
-        if play is not None and (play.state, play.lease, play.holder) == ("leased", lease, holder):
+        if play is not None and play.state == "leased" and play.lease == lease and play.holder == holder:
             self.state.counters.released_leases += 1
             windows.release(self.state, play)
 
     def _release_design(self, id: str, lease: int, holder: str) -> None:
         job = self.state.jobs.get(id)
-        if job is not None and (job.state, job.lease, job.holder) == ("leased", lease, holder):
+        if job is not None and job.state == "leased" and job.lease == lease and job.holder == holder:
             self.state.counters.released_leases += 1
             designs.release(self.state, job)
+
+
+def _anothers(work: Play | Job | None, lease: int, holder: str) -> bool:
+    """Whether the lease is one that another holds now; who held an earlier one is not kept."""
+    return work is not None and work.state == "leased" and work.lease == lease and work.holder != holder
 
 
 def _check_wait(request: LeasePlays | LeaseDesigns | TakeBatch) -> None:

@@ -27,9 +27,11 @@ from spade.protocol import (
 from spade.transport.curve import Failure, Watch, gate, has_keys, secure_server
 from spade.transport.inbox import Inbox, Incoming
 from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Context, Pump, background, put_newest
-from spade.transport.rights import Grant, forbidden, ungranted
+from spade.transport.rights import LOCAL, Grant, forbidden, ungranted
 
 _PEERS = 4_096
+_EACH = 1_024  # of one key, unless it is that of the run's own host
+_BEAT_BYTES = 32_768  # of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept for a service that does not look
 _WAITING = 2  # requests one peer may have waiting, in windows: those it waits for, and those it has given up
 
@@ -150,6 +152,9 @@ class Server:
                 self._give_up(peer, "goodbye")
             case _ if peer not in self.peers:
                 self._pump.send([peer, number, encode(Rehello())])
+            case Heartbeat() if len(payload) > _BEAT_BYTES:
+                self._drop(peer, f"a heartbeat of {len(payload)} bytes")
+                self._deliver(peer, number, Refused(f"a heartbeat has at most {_BEAT_BYTES} bytes"))
             case Heartbeat():
                 self.heartbeats[peer] = message
                 self._deliver(peer, number, self._pulse())
@@ -173,8 +178,8 @@ class Server:
             )
         elif self._pump.user and (why := ungranted(hello, Grant.parse(self._pump.user))):
             answer = Refused(why)
-        elif peer not in self.peers and len(self.peers) >= _PEERS:
-            answer = Refused(f"{_PEERS} peers are here already; start no more of them")
+        elif peer not in self.peers and (crowd := self._crowd()):
+            answer = Refused(f"{crowd} are here already; start no more of them")
         else:
             answer = self._ready(hello)
         if isinstance(answer, Ready):
@@ -185,6 +190,15 @@ class Server:
         else:
             log.warning("refused: %s", answer.reason)
         self._pump.send([peer, number, encode(answer)])
+
+    def _crowd(self) -> str:
+        """Who is here in such numbers that nobody more is let in; "" where there is room."""
+        if len(self.peers) >= _PEERS:
+            return f"{_PEERS} peers"
+        user = self._pump.user
+        if not user or Grant.parse(user).name == LOCAL or list(self._users.values()).count(user) < _EACH:
+            return ""
+        return f"{_EACH} peers with the key of {Grant.parse(user).name}"
 
     def _on_request(self, incoming: Incoming) -> None:
         if not self._inbox.put(incoming):

@@ -6,18 +6,35 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
+import zmq
 from msgspec.structs import replace
 
 from learner.broadcast import broadcast
+from spade.codec import decode_response, encode
 from spade.config import Config, digest, dump
 from spade.errors import BusError, RefusedError
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Hello, LeasePlays, Plays, Role, Status, StepMetrics
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    Done,
+    Hello,
+    LeasePlays,
+    Plays,
+    Ready,
+    Refused,
+    Request,
+    Role,
+    Status,
+    StepMetrics,
+    SubmitPlays,
+)
 from spade.supervise import supervise
 from spade.transport import Client, connect, keys
 from tests.fuzz.frames import REQUESTS, SESSION
 from tests.fuzz.targets import SETTINGS
 from tests.replay.everyone import everyone
+from tests.replay.replay_world import ended, environment
 
 AGENTS = (
     "Generate",
@@ -90,3 +107,41 @@ async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path
             async with connect(replay, hello, bus=far.bus) as client:
                 assert isinstance(await client.call(LeasePlays(1, 0.0)), Plays)
         assert [process.restarts for process in supervisor.processes()] == [0, 0]
+
+
+async def test_requests_that_are_sent_again_by_whomever_take_effect_once(tmp_path: Path) -> None:
+    """A peer that has another's frames, bytes and numbers alike, can do no more with them than with its own."""
+    path = tmp_path / "config.toml"
+    path.write_text(dump(SETTINGS))
+    address = f"ipc://{tmp_path}/replay"
+    async with supervise(SETTINGS.supervise, tmp_path / "logs") as supervisor:
+        await supervisor.add(Launch("replay", "replay", str(path), str(tmp_path), address, address))
+        async with everyone(address, SETTINGS) as owner:
+            await owner.publish(0, "digest-0", "/weights/0", StepMetrics())
+            (job,) = await owner.lease_designs(1, 5.0)
+            await owner.submit_environment(environment(job, 1))
+            with zmq.Context() as context, context.socket(zmq.DEALER) as first, context.socket(zmq.DEALER) as second:
+                for peer, name in ((first, "agent-1"), (second, "agent-2")):
+                    peer.connect(address)
+                    greeting = Hello(PROTOCOL_VERSION, digest(SETTINGS), "agent", name, os.getpid())
+                    assert isinstance(await ask(peer, 1, greeting), Ready)
+                leased = await ask(first, 2, LeasePlays(1, 5.0))
+                assert await ask(first, 2, LeasePlays(1, 5.0)) == leased, "sent again it is given what it has"
+                others = await ask(second, 2, LeasePlays(1, 5.0))
+                assert isinstance(leased, Plays)
+                assert isinstance(others, Plays)
+                assert {play.id for play in leased.plays}.isdisjoint(play.id for play in others.plays)
+                (play,) = leased.plays
+                submit = SubmitPlays((ended(play, 1.0, 1),))
+                stolen = Refused(f"play {play.id}: its lease 1 is not of agent-2/{os.getpid()}")
+                assert await ask(second, 3, submit) == stolen
+                for peer, number in ((first, 3), (first, 3), (second, 3), (second, 4)):
+                    assert await ask(peer, number, submit) == Done()
+                assert (await owner.status()).plays == 1
+                assert (await owner.status()).late_plays == 3
+
+
+async def ask(peer: zmq.Socket[bytes], number: int, message: Request) -> object:
+    peer.send_multipart([number.to_bytes(8, "big"), encode(message)])
+    assert await trio.to_thread.run_sync(peer.poll, 60_000), "no answer"
+    return decode_response(peer.recv_multipart()[1])

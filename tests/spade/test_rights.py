@@ -3,6 +3,7 @@
 import itertools
 import os
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import get_args
 
@@ -177,6 +178,20 @@ def test_a_host_may_start_all_actors_and_nothing_that_leads_a_run(tmp_path: Path
     assert granted["far"].roles == {"designer", "agent", "env-runner", "engine", "endpoint", "supervisor"}
     assert keys.client_name(tmp_path / "keys/hosts/far") == "far"
     assert keys.client_name(tmp_path / "keys") == rights.LOCAL
+
+
+async def test_one_host_cannot_take_all_places(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spade.transport.server._EACH", 2)
+    home = under(folder / "hosts/far")
+    async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)) as server, AsyncExitStack() as stack:
+        for number in range(2):
+            greeting = hello("agent", f"agent-{number}@far")
+            await stack.enter_async_context(connect(server.address, greeting, bus=home))
+        answer = await get_in(server.address, hello("agent", "agent-2@far"), home)
+        assert answer.endswith("2 peers with the key of far are here already; start no more of them")
+        for number in range(3):
+            own = connect(server.address, hello("agent", f"agent-{number}"), bus=under(folder))
+            await stack.enter_async_context(own)
 
 
 async def test_peers_get_ids_that_cannot_be_foreseen(tmp_path: Path) -> None:
