@@ -7,6 +7,7 @@ doing another's work by mistake; with keys, which name their roles, it keeps a h
 from typing import NamedTuple, get_args
 
 from spade.protocol import (
+    Audited,
     Checkpointed,
     CloseEpisode,
     Evaluated,
@@ -17,6 +18,7 @@ from spade.protocol import (
     Goodbye,
     Heartbeat,
     Hello,
+    LeaseAudit,
     LeaseDesigns,
     LeasePlays,
     OpenEpisode,
@@ -47,7 +49,7 @@ _REQUESTS: dict[Role, tuple[type[Request], ...]] = {
     "learner": (TakeBatch, Publish, Checkpointed),
     "engine": (Serving, GetWeights),
     "endpoint": (),
-    "env-runner": (),
+    "env-runner": (LeaseAudit, Audited),
     "designer": (Generate, Validate, LeaseDesigns, RejectCandidate, SubmitEnvironment, ReleaseDesign),
     "agent": (Generate, OpenEpisode, StepEpisode, CloseEpisode, LeasePlays, GetProgram, SubmitPlays, ReleasePlay),
     "evaluator": (Generate, OpenEpisode, StepEpisode, CloseEpisode, Evaluated),

@@ -28,7 +28,9 @@ from spade.protocol import Heartbeat, Publish, Ready, Rehello, Role
 from tests.fuzz.frames import HELLO, message, seeds
 from tests.fuzz.targets import SETTINGS, Ground, Target, ground
 
-SENDERS: tuple[Role, ...] = ("agent", "designer", "learner", "evaluator", "engine", "supervisor", "observer")
+SENDERS: tuple[Role, ...] = (
+    "agent", "designer", "learner", "evaluator", "engine", "env-runner", "supervisor", "observer"
+)  # fmt: skip
 VOLLEY = 48  # messages between two looks at the answers; under the window of requests
 GROWTH_BYTES = 32 * 1024 * 1024  # what an allocator may keep
 WARM = 0.25  # share of the time before memory counts

@@ -94,7 +94,7 @@ async def ground(run: Path, settings: Config = SETTINGS) -> AsyncIterator[Ground
     async with supervise(settings.supervise, run / "logs") as supervisor:
         for role, socket in addresses.items():
             await supervisor.add(Launch(role, role, str(path), str(run), replay_address, f"ipc://{socket}"))
-        async with everyone(replay_address, settings, "engine", "supervisor") as replay:
+        async with everyone(replay_address, settings, "engine", "supervisor", "env-runner") as replay:
             await _fill(replay)
             yield Ground(run, [Target(name, at, supervisor) for name, at in addresses.items()], replay)
 
@@ -106,8 +106,8 @@ async def _fill(replay: Everyone) -> None:
     await replay.submit_environment(environment(job, 1))
     plays = await replay.lease_plays(4, 5.0)
     assert len(plays) == 4
-    for index, play in enumerate(plays):
-        await replay.submit_plays((ended(play, float(index % 2), 1),))
+    for play in plays:
+        await replay.submit_plays((ended(play, float(int(play.id[-3:]) % 2), 1),))
     assert isinstance(await replay.take_batch(1, 5.0), Batch)
     await replay.publish(1, "digest-1", "/weights/1", StepMetrics())
     await replay.checkpointed(1)

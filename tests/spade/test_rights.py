@@ -33,6 +33,7 @@ EXPECTED = {
     "Validate": {"designer"}, "LeaseDesigns": {"designer"}, "RejectCandidate": {"designer"},
     "SubmitEnvironment": {"designer"}, "ReleaseDesign": {"designer"},
     "LeasePlays": {"agent"}, "GetProgram": {"agent"}, "SubmitPlays": {"agent"}, "ReleasePlay": {"agent"},
+    "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},
     "TakeBatch": {"learner"}, "Publish": {"learner"}, "Checkpointed": {"learner"},
     "Evaluated": {"evaluator"},
     "ReportProcesses": {"supervisor"}, "Orders": {"observer"}, "GetStatus": {"observer", "supervisor"},
