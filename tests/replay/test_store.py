@@ -252,7 +252,7 @@ def test_lengths_of_the_statistics_may_change_at_a_resume(tmp_path):
 
 def test_a_damaged_store_is_a_clear_line(tmp_path):
     (tmp_path / "data.mdb").write_bytes(b"not a database" * 1_000)
-    with pytest.raises(RunError, match="data.mdb: its head 0 is damaged"):
+    with pytest.raises(RunError, match=r"data\.mdb: its head 0 is damaged"):
         open_store(tmp_path, "nosync").__enter__()
 
 
