@@ -10,7 +10,7 @@ from typing import Literal, TextIO, cast
 import lmdb
 import msgspec
 
-from replay.store.check import FORMAT, Format, check_all, check_heads, check_small
+from replay.store.check import FORMAT, Format, check_all, check_heads, check_quickly
 from replay.store.refusal import unreadable, unwritable
 from replay.store.seal import sealed
 from replay.store.store import NAMES, Commit, Store
@@ -38,7 +38,7 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
         try:
             if environment.info()["last_txnid"] == 0:
                 _make_tables(environment)
-            check_small(environment)
+            check_quickly(environment)
             yield Store(environment)
             environment.sync(True)
         except lmdb.Error as error:
@@ -51,8 +51,9 @@ def _make_tables(environment: lmdb.Environment) -> None:
     """Everything that a store begins with, in one commit: where a table is missing later on, it was lost."""
     with environment.begin(write=True) as transaction:
         tables = {name: environment.open_db(name.encode(), txn=transaction) for name in NAMES}
-        for key, record in ((b"format", Format(FORMAT)), (b"commit", Commit(transaction.id()))):
-            transaction.put(key, sealed("meta", key, msgspec.msgpack.encode(record)), db=tables["meta"])
+        first = {b"format": Format(FORMAT), b"commit": Commit(transaction.id())}
+        for key, record in sealed("meta", [(key, msgspec.msgpack.encode(one)) for key, one in first.items()]):
+            transaction.put(key, record, db=tables["meta"])
 
 
 @contextmanager

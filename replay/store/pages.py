@@ -6,108 +6,49 @@ by one table or by the list of free pages; there are as many as the tables say. 
 
 import mmap
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-_HEADER = struct.Struct("=QHHHH")  # number, pad, kind, lower, upper
+from replay.store.heads import HEADER_BYTES, PAGE, TREE, Meta, Tree, heads
+
+_RECORD = struct.Struct("=HHHH")  # size or page, its high half, kind or the page's highest part, size of the key
 _OVERFLOW_PAGES = struct.Struct("=I")
-_HEADER_BYTES = 16
-_NODE = struct.Struct("=HHHH")  # size or page, its high half, flags or the page's highest part, key size
-_TREE = struct.Struct("=IHHQQQQQ")
-_META = struct.Struct("=IIQQ48s48sQQ")
-_PLACE = struct.Struct("=Q")
-_BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 1, 2, 4, 8
-_BIG, _SUBTREE = 1, 2
+_NUMBER = struct.Struct("=Q")
+_BRANCH, _LEAF, _OVERFLOW = 1, 2, 4
+_PLAIN, _BIG, _TABLE = 0, 1, 2  # kinds of records
 _INTEGER_KEYS = 8
 _NOWHERE = 2**64 - 1
-_MAGIC, _VERSION = 0xBEEFC0DE, 1
 _DEEPEST = 32
-_SIZES = (4_096, 8_192, 16_384, 32_768)
-_LARGEST = _SIZES[-1]
-_TRIES = 5
-
-
-class Tree(NamedTuple):
-    """A table, as the file names it."""
-
-    pad: int
-    flags: int
-    depth: int
-    branches: int
-    leaves: int
-    overflow: int
-    entries: int
-    root: int
-
-
-class Meta(NamedTuple):
-    """One of the two heads of the file: the state after a commit. `size` is that of a page, `last` the last page."""
-
-    size: int
-    commit: int
-    last: int
-    free: Tree
-    main: Tree
 
 
 class _BadPageError(Exception):
     """A page that is not what it should be."""
 
 
-Named = Callable[[str], bool]
+class _Record(NamedTuple):
+    """A record of a page: of a branch, `number` is the page below; of a leaf, the size of its value."""
+
+    key: bytes
+    number: int
+    kind: int
+    data: memoryview
 
 
-def heads(data: Path) -> list[Meta]:
-    """Both heads of a file. Raises ValueError where one is damaged, OSError where it cannot be read."""
-    commits: list[int] = []
-    with data.open("rb") as file:
-        for _ in range(_TRIES):
-            file.seek(0)
-            both = file.read(2 * _LARGEST)
-            size = _page_size(both)
-            found = [_head(both[number * size : (number + 1) * size], number) for number in (0, 1)]
-            commits = [meta.commit for meta in found]
-            if commits == [0, 0] or (commits[0] % 2, commits[1] % 2, abs(commits[0] - commits[1])) == (0, 1, 1):
-                return found
-            # A writer may have written the one and then the other while they were read.
-    raise ValueError(f"its two heads are of the commits {commits[0]} and {commits[1]}, which do not follow one another")
-
-
-def _page_size(begin: bytes) -> int:
-    """The size of a page, as the first one says."""
-    if len(begin) < _HEADER_BYTES + _META.size:
-        raise ValueError(f"it has only {len(begin)} bytes")
-    size = int(_TREE.unpack(_META.unpack_from(begin, _HEADER_BYTES)[4])[0])
-    if size not in _SIZES:
-        raise ValueError("its head 0 is damaged")
-    if len(begin) < 2 * size:
-        raise ValueError(f"it has only {len(begin)} bytes")
-    return size
-
-
-def _head(page: bytes, number: int) -> Meta:
-    place, _, kind, _, _ = _HEADER.unpack_from(page)
-    magic, version, _, mapped, free, main, last, commit = _META.unpack_from(page, _HEADER_BYTES)
-    trees = Tree(*_TREE.unpack(free)), Tree(*_TREE.unpack(main))
-    sound = (place, kind, magic, version, trees[0].pad) == (number, _META_PAGE, _MAGIC, _VERSION, len(page))
-    if not sound or (last + 1) * len(page) > mapped:
-        raise ValueError(f"its head {number} is damaged")
-    return Meta(len(page), commit, last, *trees)
-
-
-def damaged_pages(data: Path, commit: int, tables: Sequence[str], whole: Named) -> list[str] | None:
+def damaged_pages(data: Path, commit: int, tables: Sequence[str], whole: Callable[[str], bool]) -> list[str] | None:
     """What is wrong with the file's state after a commit, which a transaction keeps; None where its head is gone.
 
-    `tables` are those that must be there. Of one that is not `whole` only the way to its leaves is looked at.
+    `tables` are those that must be there; the pages of one that is not `whole` are not looked at. Raises ValueError
+    where a head is damaged.
     """
     meta = next((meta for meta in heads(data) if meta.commit == commit), None)
     if meta is None:
         return None
     with _mapped(data) as view:
-        return list(_File(view, meta).problems(tables, whole))
+        return list(_problems(_File(view, meta), meta, tables, whole))
 
 
 @contextmanager
@@ -120,186 +61,174 @@ def _mapped(data: Path) -> Iterator[memoryview]:
         yield view
 
 
+def _problems(file: "_File", meta: Meta, tables: Sequence[str], whole: Callable[[str], bool]) -> Iterator[str]:
+    names = _Names("the list of tables", file, meta.main)
+    yield from names.problems()
+    for name in tables:
+        if name not in names.found:
+            yield f"{name}: the table is missing"
+        elif whole(name):
+            yield from _Table(name, file, names.found[name]).problems()
+    yield from _Free("the free pages", file, meta.free).problems()
+
+
 class _File:
-    """The pages of one state. `_used` marks those that have been seen."""
+    """The pages of one state. `_seen` marks those that are used or free."""
 
     def __init__(self, view: memoryview, meta: Meta) -> None:
         self._view = view
-        self._meta = meta
-        self._size = meta.size
-        self._pages = min(meta.last + 1, len(view) // meta.size)
-        self._used = bytearray(self._pages)
+        self._last = meta.last
+        self.size = meta.size
+        self._seen = bytearray(min(meta.last + 1, len(view) // meta.size))
 
-    def problems(self, tables: Sequence[str], whole: Named) -> Iterator[str]:
-        """A line for each thing that is wrong."""
-        found: dict[str, Tree] = {}
-        main = _Table(self, "the list of tables", self._meta.main, lambda key, value: found.update({key: value}))
-        yield from main.problems()
-        for name in tables:
-            if name not in found:
-                yield f"{name}: the table is missing"
-        for name in tables:
-            if name in found:
-                yield from _Table(self, name, found[name], None, leaves=whole(name)).problems()
-        yield from _Table(self, "the free pages", self._meta.free, None, free=True).problems()
-
-    def page(self, number: int) -> memoryview:
-        """A page that is used for the first time. Raises _BadPageError."""
-        self.take(number, 1)
-        return self._view[number * self._size : (number + 1) * self._size]
-
-    def take(self, first: int, count: int) -> None:
-        """Mark pages as used. Raises _BadPageError where one is not there, or is used already."""
-        if not 2 <= first <= first + count <= self._pages:
+    def take(self, first: int, count: int = 1) -> memoryview:
+        """Pages that are used for the first time. Raises _BadPageError."""
+        if not 2 <= first <= first + count <= len(self._seen):
             raise _BadPageError(f"is past the end of the file, which has {len(self._view)} bytes")
-        if self._used.find(1, first, first + count) >= 0:
+        if self._seen.find(1, first, first + count) >= 0:
             raise _BadPageError("is in use twice")
-        self._used[first : first + count] = b"\1" * count
+        self._seen[first : first + count] = b"\1" * count
+        return self._view[first * self.size : (first + count) * self.size]
 
     def free(self, number: int) -> None:
-        """Mark a page as free; one past the end of the file was never written."""
-        if not 2 <= number <= self._meta.last:
-            raise _BadPageError(f"names the page {number} of {self._meta.last + 1}")
-        if number < self._pages:
-            if self._used[number]:
+        """Mark a page as free; one past the end of the file was never written. Raises _BadPageError."""
+        if not 2 <= number <= self._last:
+            raise _BadPageError(f"names the page {number} of {self._last + 1}")
+        if number < len(self._seen):
+            if self._seen[number]:
                 raise _BadPageError(f"names the page {number}, which is in use")
-            self._used[number] = 1
-
-    @property
-    def size(self) -> int:
-        """Of a page, in bytes."""
-        return self._size
-
-    def bytes(self, first: int, count: int) -> memoryview:
-        """The bytes of pages."""
-        return self._view[first * self._size : (first + count) * self._size]
+            self._seen[number] = 1
 
 
 class _Table:
-    """One tree of pages. `names` is told the trees that its leaves name."""
+    """One tree of pages."""
 
-    def __init__(
-        self,
-        file: _File,
-        name: str,
-        tree: Tree,
-        names: Callable[[str, Tree], None] | None,
-        leaves: bool = True,
-        free: bool = False,
-    ) -> None:
-        self._file = file
+    flags = 0
+    kinds: tuple[int, ...] = (_PLAIN, _BIG)
+
+    def __init__(self, name: str, file: _File, tree: Tree) -> None:
         self._name = name
+        self._file = file
         self._tree = tree
-        self._names = names
-        self._leaves = leaves
-        self._free = free
-        self._counts = {"branches": 0, "leaves": 0, "overflow": 0, "entries": 0}
-        self._problems: list[str] = []
+        self._counts = Counter[str]()
+        self._found: list[str] = []
 
     def problems(self) -> list[str]:
-        """A line for each page that is wrong."""
+        """A line for each page that is wrong, or for a count that is."""
         tree = self._tree
-        if tree.flags != (_INTEGER_KEYS if self._free else 0) or tree.depth > _DEEPEST:
+        if tree.flags != self.flags or tree.depth > _DEEPEST:
             return [f"{self._name}: its root is damaged"]
         if tree.root != _NOWHERE:
             self._look(tree.root, tree.depth, None, None)
-        if not self._problems:
-            names = self._counts if self._leaves else ("branches", "leaves")
-            for name in names:
-                if self._counts[name] != getattr(tree, name):
-                    what = "records" if name == "entries" else f"pages ({name})"
-                    self._problems.append(f"{self._name}: has {self._counts[name]} {what}, not {getattr(tree, name)}")
-        return self._problems
+        if self._found:
+            return self._found
+        names = ("branches", "leaves", "overflow", "entries")
+        said = {name: getattr(tree, name) for name in names}
+        return [f"{self._name}: has {self._counts[n]} {n}, not {said[n]}" for n in names if self._counts[n] != said[n]]
+
+    def record(self, record: _Record, value: memoryview) -> None:
+        """Look at a record of a leaf. Raises _BadPageError."""
+
+    def in_order(self, keys: list[bytes], low: bytes | None, high: bytes | None) -> bool:
+        """Whether the keys of a page rise, from `low` to under `high`."""
+        rising = all(a < b for a, b in pairwise(keys))
+        return rising and (not keys or ((low is None or low <= keys[0]) and (high is None or keys[-1] < high)))
 
     def _look(self, number: int, depth: int, low: bytes | None, high: bytes | None) -> None:
         """A page and all under it; its keys are from `low` to under `high`."""
         try:
-            if depth == 1 and not self._leaves:
-                self._counts["leaves"] += 1
-                return self._file.take(number, 1)
-            self._page(number, depth, low, high)
+            page = self._file.take(number)
+            records = list(self._records(number, page, _LEAF if depth == 1 else _BRANCH))
+            # The first key of a branch says nothing.
+            if not self.in_order([one.key for one in (records if depth == 1 else records[1:])], low, high):
+                raise _BadPageError("has keys that are out of order")
+            if depth == 1:
+                self._leaf(records)
         except _BadPageError as bad:
-            begin = f", from {low.decode(errors='backslashreplace')} on," if low and not self._free else ""
-            self._problems.append(f"{self._name}: page {number}{begin} {bad}")
+            begin = f", from {low.decode(errors='backslashreplace')} on," if low and not self.flags else ""
+            self._found.append(f"{self._name}: page {number}{begin} {bad}")
+            return
+        if depth > 1:
+            self._counts["branches"] += 1
+            bounds = [low, *(one.key for one in records[1:]), high]
+            for one, (begins, ends) in zip(records, pairwise(bounds), strict=True):
+                self._look(one.number, depth - 1, begins, ends)
 
-    def _page(self, number: int, depth: int, low: bytes | None, high: bytes | None) -> None:
-        page = self._file.page(number)
-        place, _, kind, lower, upper = _HEADER.unpack_from(page)
-        if (place, kind) != (number, _LEAF if depth == 1 else _BRANCH) or depth < 1:
+    def _records(self, number: int, page: memoryview, kind: int) -> Iterator[_Record]:
+        """What a page of a kind holds; together they fill what its head says."""
+        found, _, found_kind, lower, upper = PAGE.unpack_from(page)
+        if (found, found_kind) != (number, kind):
             raise _BadPageError("is not the page that belongs here")
-        if not _HEADER_BYTES < lower <= upper <= len(page) or lower % 2:
+        if not HEADER_BYTES < lower <= upper <= len(page) or lower % 2:
             raise _BadPageError("has a damaged head")
-        places = struct.unpack_from(f"={(lower - _HEADER_BYTES) // 2}H", page, _HEADER_BYTES)
-        keys, taken = [], 0
-        below = []
-        for at in places:
-            if at % 2 or not upper <= at <= len(page) - _NODE.size:
+        taken = 0
+        for at in struct.unpack_from(f"={(lower - HEADER_BYTES) // 2}H", page, HEADER_BYTES):
+            if at % 2 or not upper <= at <= len(page) - _RECORD.size:
                 raise _BadPageError("names a record outside of it")
-            low_half, high_half, flags, length = _NODE.unpack_from(page, at)
-            begin = at + _NODE.size
-            value = low_half | high_half << 16
-            if depth > 1:
-                size = 0
-                below.append(value | flags << 32)
-            else:
-                if flags != (_BIG if flags & _BIG else 0 if self._names is None else _SUBTREE):
-                    raise _BadPageError("has a record of a damaged kind")
-                size = _PLACE.size if flags & _BIG else value
-            end = begin + length + size
+            low, high, flags, length = _RECORD.unpack_from(page, at)
+            size = low | high << 16
+            begin = at + _RECORD.size + length
+            end = begin + (0 if kind == _BRANCH else _NUMBER.size if flags & _BIG else size)
             if end > len(page):
                 raise _BadPageError("has a record that does not end in it")
-            taken += (end - at) + (end - at) % 2
-            key = bytes(page[begin : begin + length])
-            keys.append(key)
-            if depth == 1:
-                self._record(key, value, bool(flags), page[begin + length : end])
+            taken += end - at + (end - at) % 2
+            key = bytes(page[at + _RECORD.size : begin])
+            yield (
+                _Record(key, size | flags << 32, 0, page[:0])
+                if kind == _BRANCH
+                else _Record(key, size, flags, page[begin:end])
+            )
         if taken != len(page) - upper:
             raise _BadPageError("has records that overlap, or a gap between them")
-        self._check_order(keys, depth, low, high)
-        if depth == 1:
-            self._counts["leaves"] += 1
-            self._counts["entries"] += len(keys)
-            return
-        self._counts["branches"] += 1
-        for child, begin_key, end_key in zip(below, [low, *keys[1:]], [*keys[1:], high], strict=True):
-            self._look(child, depth - 1, begin_key, end_key)
 
-    def _check_order(self, keys: list[bytes], depth: int, low: bytes | None, high: bytes | None) -> None:
-        """The first key of a branch says nothing."""
-        said = keys if depth == 1 else keys[1:]
-        if self._free:
-            numbers = [_PLACE.unpack(key)[0] if len(key) == _PLACE.size else _NOWHERE for key in said]
-            sound = all(a < b for a, b in pairwise(numbers)) and _NOWHERE not in numbers
-        else:
-            ordered = [*([low] if low is not None else []), *said]
-            strict = all(a < b for a, b in pairwise(said))
-            sound = strict and ordered == sorted(ordered) and (high is None or not said or said[-1] < high)
-        if not sound:
-            raise _BadPageError("has keys that are out of order")
+    def _leaf(self, records: list[_Record]) -> None:
+        self._counts["leaves"] += 1
+        self._counts["entries"] += len(records)
+        for one in records:
+            if one.kind not in self.kinds:
+                raise _BadPageError("has a record of a damaged kind")
+            self.record(one, self._overflow(one) if one.kind == _BIG else one.data)
 
-    def _record(self, key: bytes, size: int, marked: bool, data: memoryview) -> None:
-        """What a record of a leaf leads to: overflow pages, a tree, free pages."""
-        if self._names is not None:
-            if len(data) != _TREE.size:
-                raise _BadPageError("has a table of a damaged kind")
-            self._names(key.decode(errors="backslashreplace"), Tree(*_TREE.unpack(data)))
-            return
-        if marked:
-            data = self._overflow(_PLACE.unpack(data)[0], size)
-        if self._free:
-            numbers = struct.unpack(f"={len(data) // 8}Q", data[: len(data) // 8 * 8])
-            if not numbers or len(numbers) - 1 < numbers[0]:
-                raise _BadPageError("has a damaged list of pages")
-            for number in numbers[1 : 1 + numbers[0]]:
-                self._file.free(number)
-
-    def _overflow(self, number: int, size: int) -> memoryview:
-        """The value of `size` bytes that begins at a page of its own."""
-        count = (_HEADER_BYTES + size - 1) // self._file.size + 1
-        self._file.take(number, count)
-        pages = self._file.bytes(number, count)
-        place, _, kind, _, _ = _HEADER.unpack_from(pages)
-        if (place, kind, _OVERFLOW_PAGES.unpack_from(pages, 12)[0]) != (number, _OVERFLOW, count):
+    def _overflow(self, record: _Record) -> memoryview:
+        """The value of a record that has pages of its own."""
+        (number,) = _NUMBER.unpack(record.data)
+        count = (HEADER_BYTES + record.number - 1) // self._file.size + 1
+        pages = self._file.take(number, count)
+        found, _, kind, _, _ = PAGE.unpack_from(pages)
+        if (found, kind, _OVERFLOW_PAGES.unpack_from(pages, 12)[0]) != (number, _OVERFLOW, count):
             raise _BadPageError(f"has a record in the damaged page {number}")
         self._counts["overflow"] += count
-        return pages[_HEADER_BYTES : _HEADER_BYTES + size]
+        return pages[HEADER_BYTES : HEADER_BYTES + record.number]
+
+
+class _Names(_Table):
+    """The table of tables; those `found` by name."""
+
+    kinds = (_TABLE,)
+
+    def __init__(self, name: str, file: _File, tree: Tree) -> None:
+        super().__init__(name, file, tree)
+        self.found: dict[str, Tree] = {}
+
+    def record(self, record: _Record, value: memoryview) -> None:
+        if len(value) != TREE.size:
+            raise _BadPageError("has a table of a damaged kind")
+        self.found[record.key.decode(errors="backslashreplace")] = Tree(*TREE.unpack(value))
+
+
+class _Free(_Table):
+    """The lists of free pages, by the commit that freed them."""
+
+    flags = _INTEGER_KEYS
+
+    def in_order(self, keys: list[bytes], low: bytes | None, high: bytes | None) -> bool:
+        if any(len(key) != _NUMBER.size for key in keys):
+            return False
+        return all(a < b for a, b in pairwise(_NUMBER.unpack(key)[0] for key in keys))
+
+    def record(self, record: _Record, value: memoryview) -> None:
+        numbers = struct.unpack_from(f"={len(value) // _NUMBER.size}Q", value)
+        if not numbers or numbers[0] >= len(numbers):
+            raise _BadPageError("has a damaged list of pages")
+        for number in numbers[1 : 1 + numbers[0]]:
+            self._file.free(number)

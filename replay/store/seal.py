@@ -1,12 +1,13 @@
 """The checksum of a record: CRC-32 over its table, its key and its bytes, so that one that moved is found too."""
 
-import struct
-import zlib
+from collections.abc import Iterable
+from zlib import crc32
 
 from spade.errors import RunError
 
-CRC = struct.Struct(">I")
 NOT_COMMITTED = "its bytes are not those that were committed (CRC-32)"
+CRC_BYTES = 4
+_WHOLE = crc32(crc32(b"").to_bytes(CRC_BYTES, "little"))  # the CRC-32 of anything that its own CRC-32 follows
 
 
 class DamagedError(RunError):
@@ -18,17 +19,17 @@ class DamagedError(RunError):
         self.what = what
 
 
-def checksum(table: str, key: bytes, body: bytes) -> int:
-    """The CRC-32 of a record."""
-    return zlib.crc32(body, zlib.crc32(b"%s\0%s\0" % (table.encode(), key)))
+def seed(table: str) -> int:
+    """Where the checksums of a table begin."""
+    return crc32(table.encode())
 
 
-def sealed(table: str, key: bytes, body: bytes) -> bytes:
-    """A record as it rests: its bytes and their checksum."""
-    return body + CRC.pack(checksum(table, key, body))
+def sealed(table: str, records: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Records as they rest: each with its checksum after it."""
+    begin = seed(table)
+    return [(key, body + crc32(body, crc32(key, begin)).to_bytes(CRC_BYTES, "little")) for key, body in records]
 
 
 def unsealed(table: str, key: bytes, value: bytes) -> bytes | None:
     """The bytes of a record that rested; None where they are not those that were sealed."""
-    body = value[: -CRC.size]
-    return body if value[-CRC.size :] == CRC.pack(checksum(table, key, body)) else None
+    return value[:-CRC_BYTES] if crc32(value, crc32(key, seed(table))) == _WHOLE else None

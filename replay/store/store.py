@@ -92,10 +92,7 @@ class Store:
     ) -> None:
         handle = self._tables[table]
         written = [(key, value) for key, value in records if value is not None]
-        if table == LOGGED:
-            written = self._log.append(transaction, written)
-        else:
-            written = [(key, sealed(table, key, value)) for key, value in written]
+        written = self._log.append(transaction, written) if table == LOGGED else sealed(table, written)
         with transaction.cursor(db=handle) as cursor:
             # In the order of the keys, so that neighbours come to their page one after the other.
             cursor.putmulti(sorted(written))
@@ -116,10 +113,14 @@ class Store:
         """Trajectories as they were encoded, in the order of `keys`. Raises RunError where one is not there."""
         encoded = [key.encode() for key in keys]
         found = self._read(LOGGED, lambda transaction: self._log.bodies(transaction, encoded))
-        whole = [body for body in found if body is not None]
-        if len(whole) < len(keys):
-            raise self._damaged(f"{LOGGED} {keys[found.index(None)]}: is missing or damaged")
-        return whole
+        return found if found is not None else [self._body_of(key) for key in keys]
+
+    def _body_of(self, key: str) -> bytes:
+        """A trajectory that must be there. Raises DamagedError."""
+        body = self._read(LOGGED, lambda transaction: self._value(transaction, LOGGED, key.encode()))
+        if body is None:
+            raise self._damaged(f"{LOGGED} {key}: is missing")
+        return body
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
         """One record, None where there is none; also for a key that no record can have."""

@@ -58,7 +58,8 @@ def swap(table, first, second):
 def recommit(environment, transaction):
     """The record of the commit, as the store itself writes it."""
     number = encode(Commit(transaction.id()))
-    transaction.put(b"commit", sealed("meta", b"commit", number), db=environment.open_db(b"meta", txn=transaction))
+    ((key, value),) = sealed("meta", [(b"commit", number)])
+    transaction.put(key, value, db=environment.open_db(b"meta", txn=transaction))
 
 
 def named(folder):
