@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replay.store.heads import HEADER_BYTES, PAGE, TREE, Meta, Tree, heads
+from replay.store.seal import text
 
 _RECORD = struct.Struct("=HHHH")  # size or page, its high half, kind or the page's highest part, size of the key
 _OVERFLOW_PAGES = struct.Struct("=I")
@@ -145,7 +146,7 @@ class _Table:
             if depth == 1:
                 self._leaf(records)
         except _BadPageError as bad:
-            begin = f", from {low.decode(errors='backslashreplace')} on," if low and not self.flags else ""
+            begin = f", from {text(low)} on," if low and not self.flags else ""
             self._found.append(f"{self._name}: page {number}{begin} {bad}")
             return
         if depth > 1:
@@ -213,7 +214,7 @@ class _Names(_Table):
     def record(self, record: _Record, value: memoryview) -> None:
         if len(value) != TREE.size:
             raise _BadPageError("has a table of a damaged kind")
-        self.found[record.key.decode(errors="backslashreplace")] = Tree(*TREE.unpack(value))
+        self.found[text(record.key)] = Tree(*TREE.unpack(value))
 
 
 class _Free(_Table):

@@ -33,3 +33,8 @@ def sealed(table: str, records: Iterable[tuple[bytes, bytes]]) -> list[tuple[byt
 def unsealed(table: str, key: bytes, value: bytes) -> bytes | None:
     """The bytes of a record that rested; None where they are not those that were sealed."""
     return value[:-CRC_BYTES] if crc32(value, crc32(key, seed(table))) == _WHOLE else None
+
+
+def text(key: bytes) -> str:
+    """A key as printable characters of one line, also one that is no text any more."""
+    return repr(key)[2:-1]

@@ -12,7 +12,7 @@ import msgspec
 from replay.state import Change, Table
 from replay.store.log import Log, pages
 from replay.store.refusal import unreadable, unwritable
-from replay.store.seal import NOT_COMMITTED, DamagedError, sealed, unsealed
+from replay.store.seal import NOT_COMMITTED, DamagedError, sealed, text, unsealed
 from spade.errors import RunError
 
 PAGE = 256  # records of one read while a table is walked
@@ -276,8 +276,3 @@ def begin(environment: lmdb.Environment) -> lmdb.Transaction:
                 environment.set_mapsize(0)
     except lmdb.Error as error:
         raise unreadable(environment.path(), error) from None
-
-
-def text(key: bytes) -> str:
-    """A key in words, also one that is no text any more."""
-    return key.decode(errors="backslashreplace")

@@ -55,6 +55,15 @@ def swap(table, first, second):
     return change
 
 
+def rename(table, old, new):
+    def change(environment, transaction):
+        handle = environment.open_db(table.encode(), txn=transaction)
+        transaction.put(new, transaction.pop(old, db=handle), db=handle)
+        recommit(environment, transaction)
+
+    return change
+
+
 def recommit(environment, transaction):
     """The record of the commit, as the store itself writes it."""
     number = encode(Commit(transaction.id()))
@@ -72,6 +81,12 @@ def test_records_that_changed_places_are_named(tmp_path, table):
     keep_world(tmp_path, 4, 20.0)
     raw(tmp_path, swap(table, "j000000", "j000001"))
     assert named(tmp_path) == [f"{table} {key}: {NOT_COMMITTED}" for key in ("j000000", "j000001")]
+
+
+def test_a_key_that_is_no_text_any_more_is_named_in_one_line(tmp_path):
+    keep_world(tmp_path, 4, 20.0)
+    raw(tmp_path, rename("jobs", b"j000000", b"j\n\xff000"))
+    assert named(tmp_path) == [f"jobs j\\n\\xff000: {NOT_COMMITTED}"]
 
 
 def test_the_service_starts_on_no_damaged_record_and_sends_no_damaged_batch(tmp_path):
