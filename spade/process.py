@@ -20,7 +20,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from spade import config
+from spade import config, logs
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, Server, connect, serve
@@ -66,8 +66,7 @@ def main(body: Body) -> NoReturn:
     launch = msgspec.json.decode(sys.argv[1], type=Launch)
     pipe = socket.socket(fileno=int(sys.argv[2]))
     pipe.set_inheritable(False)  # our own children must not keep it open
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=line_format(launch.name))
-    logging.captureWarnings(True)
+    logs.begin(launch.name)
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
     except Exception as error:
@@ -91,11 +90,6 @@ async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tupl
         hello = Hello(PROTOCOL_VERSION, digest, launch.role, launch.name, os.getpid(), server.address)
         async with connect(launch.replay, hello, bus=settings.bus) as replay:
             yield server, replay
-
-
-def line_format(name: str) -> str:
-    """How the lines of a process's log look."""
-    return f"%(asctime)s {name} %(levelname)s %(name)s: %(message)s"
 
 
 async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socket.socket) -> None:

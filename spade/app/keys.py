@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from spade.app.printing import say
 from spade.errors import ConfigError, reason
 from spade.transport import keys
 
@@ -15,15 +16,15 @@ def new_keys(folder: Path, hosts: Sequence[str]) -> None:
         raise ConfigError(f"{folder}: keys cannot be written there ({reason(error)})") from None
     for path in made:
         if path == folder:
-            print(f"{path}: keys of the services and of this machine; use them with --set bus.keys={path}")
+            say(f"{path}: keys of the services and of this machine; use them with --set bus.keys={path}")
         else:
-            print(f"{path}: move this folder to {path.name} and delete it here; --set bus.keys= names it there")
+            say(f"{path}: move this folder to {path.name} and delete it here; --set bus.keys= names it there")
     if not made:
-        print(f"{folder}: has its keys already; name hosts to make keys for them")
+        say(f"{folder}: has its keys already; name hosts to make keys for them")
 
 
 def list_keys(folder: Path) -> None:
     """`spade keys ls`."""
     keys.server_public(folder)  # what is no key folder is said to be none
     for public, name in keys.allowed(folder).items():
-        print(f"{public.decode()}  {name}")
+        say(f"{public.decode()}  {name}")

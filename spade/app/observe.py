@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import trio
-from rich.console import Console
 from rich.live import Live
 
 from spade.app.rundir import RunDir
+from spade.app.screen import Screen
 from spade.app.view import render
 from spade.config import Bus, digest
 from spade.errors import BusError, RunError
@@ -57,9 +57,9 @@ async def read_status(run: RunDir) -> Status:
     return msgspec.structs.replace(left, processes=stopped)
 
 
-async def follow(client: Client, note: str, console: Console | None = None) -> None:
+async def follow(client: Client, note: str, console: Screen | None = None) -> None:
     """Show the live screen until cancelled. Draws on the terminal's alternate screen, so nothing scrolls."""
-    console = console or Console()
+    console = console or Screen()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         status = Status()
         while True:

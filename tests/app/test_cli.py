@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from spade import config
-from spade.app.environments import visible
 from spade.app.options import seconds
 from spade.errors import ConfigError
+from spade.text import visible
 from tests.actors.odd_programs import SEARCH
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from spade.app.options import Json, Recipe, RunArgument, Set
+from spade.app.printing import say, show
 
 env = typer.Typer(help="Look at environments, check them, play them.", no_args_is_help=True)
 config = typer.Typer(help="Recipes and settings.", no_args_is_help=True)
@@ -20,7 +21,7 @@ def config_ls() -> None:
 
     for name, path in recipes().items():
         first = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
-        typer.echo(f"{name:<12} {first}")
+        say(f"{name:<12} {first}")
 
 
 @config.command("show")
@@ -31,7 +32,7 @@ def config_show(
     """Print the resolved config."""
     from spade.config import dump, load
 
-    typer.echo(dump(load(config, tuple(set_ or ()))), nl=False)
+    show(dump(load(config, tuple(set_ or ()))).removesuffix("\n"))
 
 
 @config.command("check")
@@ -42,7 +43,7 @@ def config_check(config: Annotated[str, typer.Argument(help="A recipe or a TOML 
 
     loaded = load(config, tuple(set_ or ()))
     gpus = placement(loaded)
-    typer.echo(f"{config}: fine, meaning {digest(loaded)[:12]}{gpus and f'; GPUs: {gpus}'}")
+    say(f"{config}: fine, meaning {digest(loaded)[:12]}{gpus and f'; GPUs: {gpus}'}")
 
 
 @env.command("ls")
