@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from replay.status import metrics_row
+from spade.disk import replace
 from spade.protocol import Evaluation, Status
 
 
@@ -34,9 +35,7 @@ class Journal:
 
     def status(self, status: Status) -> None:
         """The status as `spade status` shows it of a run that is down; replaced whole or not at all."""
-        part = self._status.with_suffix(".json.part")
-        part.write_bytes(msgspec.json.encode(status))
-        part.replace(self._status)
+        replace(self._status, msgspec.json.encode(status))
 
     def _row(self, row: dict[str, object]) -> None:
         self._append(msgspec.json.encode({"time": time.time(), **row}))

@@ -1,10 +1,8 @@
 """The small commands: status, stop, top, export, report."""
 
-import os
 import shutil
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import trio
@@ -90,8 +88,7 @@ def stop_run(path: Path) -> None:
     # Learner and actors may be held apart from the replay service; each drains its own children.
     patience = time.monotonic() + 6 * run.config().supervise.drain_s
     for pid in holders:
-        with suppress(ProcessLookupError):  # it has just left
-            os.kill(pid, signal.SIGTERM)
+        run.tell(pid, signal.SIGTERM)
     while left := run.holders():
         if time.monotonic() > patience:
             raise RunError(f"{run.path}: still draining (pid {', '.join(map(str, left))}); its logs are in {run.logs}")

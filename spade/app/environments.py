@@ -1,15 +1,18 @@
 """`spade env`: list, show, check and play environments."""
 
+import os
 from pathlib import Path
 
 import trio
 from rich.syntax import Syntax
 
+from spade.app.options import an_id
 from spade.app.printing import print_json, say
 from spade.app.rundir import RunDir
 from spade.app.screen import Screen
 from spade.codec import named
 from spade.config import Config, load
+from spade.disk import read
 from spade.errors import RunError, reason
 from spade.protocol import Faulted, Observed, Stage, Verdict
 from spade.seeds import derive, new_secret
@@ -118,12 +121,12 @@ def play(
 def _find(name: str, run: Path | None) -> tuple[str, str]:
     """Source and hint of an environment in a file or a run."""
     if run is None:
-        if not Path(name).exists():
+        if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
         return _read(Path(name)), ""
     from replay.reader import read_environment
 
-    env = read_environment(RunDir(run).require().store, name)
+    env = read_environment(RunDir(run).require().store, an_id(name))
     if env is None:
         raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
     return env.source, env.hint
@@ -131,7 +134,7 @@ def _find(name: str, run: Path | None) -> tuple[str, str]:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read(file).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
 

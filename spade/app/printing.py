@@ -20,9 +20,9 @@ def open_streams() -> None:
             os.fstat(number)
         except OSError:  # else the next file to be opened would be taken for the stream
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    sys.stdin = sys.stdin or open(0)
-    sys.stdout = sys.stdout or open(1, "w")
-    sys.stderr = sys.stderr or open(2, "w")
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 

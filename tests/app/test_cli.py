@@ -42,7 +42,7 @@ def test_light_commands_load_nothing_heavy(words):
         (["config", "check", "."], ".: Is a directory"),
         (["config", "check", "no_text"], "is no UTF-8 text"),
         (["up", "--for", "soon"], "soon"),
-        (["up", "--run", "no_text", "--headless"], "no_text: File exists"),
+        (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
         (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
         (["status", "nothing"], "no run here"),
         (["status", "no_text"], "is a file; give a run directory"),
