@@ -93,11 +93,11 @@ async def _check(files: list[tuple[Path, str | Verdict]], config: Config) -> lis
     secret = new_secret()
     async with open_sandbox(config.sandbox) as sandbox:
         verdicts = []
-        for file, source in files:
+        for number, (file, source) in enumerate(files):
             if isinstance(source, Verdict):
                 verdicts.append((file, source))
                 continue
-            seed = derive(secret, "admission", str(file))
+            seed = derive(secret, "admission", number)
             verdicts.append((file, await validate(sandbox, source, seed, config.sandbox, config.play)))
         return verdicts
 

@@ -1,5 +1,6 @@
 """All that commands print: every line, value and message to a person goes through here (or `spade.app.screen`)."""
 
+import io
 import os
 import re
 import sys
@@ -13,6 +14,14 @@ from spade.text import line, visible
 _NOT_ASCII = re.compile(r"[^\n -~]")
 
 
+class _Errors(io.TextIOWrapper):
+    """Standard error: whoever writes there, what is said of an option or a warning too, steers no terminal."""
+
+    def write(self, text: str) -> int:
+        """As ever, but visible."""
+        return super().write(visible(text))
+
+
 def open_streams() -> None:
     """Have all standard streams: one that was closed is /dev/null; what one cannot encode or decode, it escapes."""
     for number in range(3):
@@ -22,8 +31,9 @@ def open_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
-    sys.stderr = sys.stderr or os.fdopen(2, "w")
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
+    encoding = sys.stderr.encoding if sys.stderr else None
+    sys.stderr = _Errors(os.fdopen(2, "wb", closefd=False), encoding, "backslashreplace", line_buffering=True)
+    for stream in (sys.stdin, sys.stdout):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
