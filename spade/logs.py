@@ -1,6 +1,7 @@
 """How the lines of every process's log look, and what becomes of one that cannot be written."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -46,6 +47,15 @@ class File(logging.FileHandler):
             self._told = True
             with suppress(OSError):
                 sys.stderr.write(line(f"{self.baseFilename}: lines are lost ({reason(error)})") + "\n")
+
+
+def forget_unwritten() -> None:
+    """Drop what the standard streams cannot take: the interpreter would try again as it ends, and change its code."""
+    for number, stream in (1, sys.stdout), (2, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def warn_plainly() -> None:

@@ -72,7 +72,8 @@ def main(body: Body) -> NoReturn:
     except Exception as error:
         code, line, bug = _verdict(error)
         log.critical("%s", line, exc_info=bug)
-        _say(pipe, f"{line}\n".encode())
+        _say(pipe, f"{line}\n".encode(errors="backslashreplace"))
+        logs.forget_unwritten()  # else a full disk, which no restart mends, would end in another code
         sys.exit(code)
     log.info("left in order")
     sys.exit(0)

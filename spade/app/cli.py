@@ -13,7 +13,7 @@ from spade.app.groups.actors import actors, learner
 from spade.app.groups.replay import keys, replay
 from spade.app.groups.things import config, env, model, nano
 from spade.app.options import Agents, Config, For, Headless, Json, Run, RunArgument, Set, seconds
-from spade.app.printing import complain, drop_output, open_streams
+from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
 
 app = typer.Typer(
@@ -105,12 +105,12 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, where what cannot be written is an error as any other
     except* BrokenPipeError:  # whoever read us has seen enough
-        drop_output()
+        logs.forget_unwritten()
         sys.exit(1)
     except* (SpadeError, OSError) as errors:
         for line in dict.fromkeys(_lines(errors)):
             complain(line)
-        drop_output()
+        logs.forget_unwritten()
         sys.exit(1)
     except* KeyboardInterrupt:
         sys.exit(130)

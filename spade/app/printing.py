@@ -37,11 +37,6 @@ def open_streams() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
-def drop_output() -> None:
-    """Forget what standard output could not take, so that the interpreter does not try again as it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
 def say(text: str = "") -> None:
     """Print one line, whatever `text` holds; whoever reads our output through a pipe sees it now."""
     print(line(text), flush=True)

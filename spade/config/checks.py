@@ -44,11 +44,11 @@ def _check_positive(name: str, section: Section) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
         path = f"{name}.{field}"
-        if not math.isfinite(value):
-            raise ConfigError(f"{path}: must be a finite number, is {value}")
         most = next((bound for end, bound in MOST.items() if field.endswith(end)), MOST_NUMBER)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{path}: must be a finite number, is {value}")
         if abs(value) > most:
-            raise ConfigError(f"{path}: must be at most {most:g}, is {value:g}")
+            raise ConfigError(f"{path}: is beyond all sense; must be at most {most:g}")
         if value < 0 or (value == 0 and path not in _MAY_BE_ZERO):
             raise ConfigError(f"{path}: must be {'at least' if path in _MAY_BE_ZERO else 'more than'} 0, is {value}")
 

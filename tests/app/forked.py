@@ -9,7 +9,6 @@ import os
 import sys
 from pathlib import Path
 
-import spade.app.batch
 import spade.app.commands
 import spade.app.environments
 import spade.app.scaling

@@ -20,6 +20,7 @@ from spade import config
 from spade.app.cli import app
 from spade.app.rundir import RunDir
 from spade.protocol import PROTOCOL_VERSION, Hello, Process, Status, Wait
+from spade.text import visible
 from spade.transport import connect
 from tests.replay.kept_world import keep_world
 from tests.replay.replay_world import Pace
@@ -33,7 +34,7 @@ PRINTS_NOTHING_OF_THEIRS = {("doctor",), ("config", "ls"), ("nano", "build")}
 DOWN = [
     ["status", "RUN"], ["status", "RUN", "--json"], ["status", "BAD"], ["why", "RUN"], ["stop", "RUN"], ["top", "RUN"],
     ["top", "RUN", "--svg", "DIR/view.svg"], ["top", "RUN", "--svg", f"DIR/{NAMED}.svg"],
-    ["up", "--run", "BAD"], ["up", "--run", f"DIR/{NAMED}"], ["up", "DIR/evil.toml"],
+    ["up", "--run", "BAD"], ["up", "--run", f"DIR/{NAMED}", "--headless", "--for", "1s"], ["up", "DIR/evil.toml"],
     ["replay", "up", "--run", "BAD"], ["learner", "up", "BAD"],
     ["actors", "up", "DIR/evil.toml", "--connect", EVIL, "--agents", "1"], ["actors", "ls", "RUN"],
     ["actors", "scale", "RUN", EVIL], ["actors", "drain", "RUN", EVIL],
@@ -187,9 +188,8 @@ def test_no_command_prints_what_steers_a_terminal(folder):
     assert "[red]b[/red]" in said["env show RUN e000000"][1]
     assert json.loads(said["status RUN --json"][1])["newest_skill"] == EVIL
     for picture in folder.glob("*.svg"):
-        assert not re.search(
-            r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", picture.read_text()
-        )
+        drawn = picture.read_text().replace("\xa0", " ")
+        assert visible(drawn) == drawn
 
 
 async def test_nor_beside_a_run_that_is_up(folder):
@@ -212,9 +212,7 @@ async def test_nor_beside_a_run_that_is_up(folder):
         check([([log.name], 0, log.read_bytes().decode("latin-1"), "")])
 
 
-PRINTS = re.compile(
-    r"(print|(rich\.\w+\.)?Console|(typer|click)\.s?echo|sys\.std(out|err)\.write|logging\.basicConfig)"
-)
+PRINTS = re.compile(r"print|(rich\.\w+\.)?Console|typer\.s?echo|sys\.std(out|err)\.write|logging\.basicConfig")
 
 
 def test_only_printing_prints():
