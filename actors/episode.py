@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import trio
 
@@ -9,7 +10,7 @@ from actors.actions import answer, boxed
 from actors.pool import Service
 from actors.rollout import TrajectoryBuilder, episode_return
 from actors.session import Session
-from spade.codec import unpack_ids
+from spade.codec import answer_digest, unpack_ids
 from spade.errors import BusError
 from spade.protocol import (
     CloseEpisode,
@@ -21,9 +22,11 @@ from spade.protocol import (
     Outcome,
     PlayLease,
     Program,
+    Recording,
     StepEpisode,
 )
 from spade.seeds import derive
+from spade.tokens import LONG_TEXT
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +54,17 @@ class Episode:
         self._program = program
         self._opening = trio.current_time()
         self._rewards: list[float] = []
+        self._actions: list[str] = []
+        self._answers = b""
         self._builder = TrajectoryBuilder(session.config.play.temperature)
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
         self._name = f"{lease.id}#{lease.lease}"
+        self._max_turns = session.config.play.max_turns
 
     async def play(self) -> EndedPlay:
         """Play to the end. Raises BusError where our own services failed, so that the play proves nothing."""
-        play, sandbox = self._session.config.play, self._session.config.sandbox
-        opening = OpenEpisode(self._name, self._program.source, self._lease.seed, play.max_turns)
+        sandbox = self._session.config.sandbox
+        opening = OpenEpisode(self._name, self._program.source, self._lease.seed, self._max_turns)
         try:
             # Constructing and resetting may take a step's time after the load.
             seen = await self._ask(opening, sandbox.load_s + sandbox.step_s)
@@ -69,10 +75,10 @@ class Episode:
 
     async def _converse(self, observation: str) -> Outcome | Faulted:
         """Turn after turn until the environment, its fault or the context ends it."""
-        tokenizer, profile, play = self._session.tokenizer, self._session.profile, self._session.config.play
+        tokenizer, profile = self._session.tokenizer, self._session.profile
         opening = profile.play(observation, self._program.hint if self._lease.hinted else None)
-        unread = tokenizer.prompt_ids(opening)
-        while self._builder.room(len(unread) + play.max_turn_tokens, play.context_tokens):
+        unread = await self._tokens(observation, partial(tokenizer.prompt_ids, opening))
+        while len(unread) <= self._room:
             self._builder.read(unread)
             generated = await self._sample()
             seen = await self._step(generated)
@@ -81,11 +87,23 @@ class Episode:
             self._rewards.append(seen.reward)
             if seen.terminated or seen.truncated:
                 return "terminated" if seen.terminated else "truncated"
-            # What a template puts between two turns does not depend on the turns before.
-            unread = tokenizer.turn_ids(opening, unpack_ids(generated.ids).tolist(), profile.turn(seen.observation))
+            sampled, turn = unpack_ids(generated.ids).tolist(), profile.turn(seen.observation)
+            unread = await self._tokens(seen.observation, partial(tokenizer.turn_ids, sampled, turn))
         if not self._rewards:
-            return Faulted("protocol", f"a first prompt of {len(unread)} tokens leaves no room in play.context_tokens")
+            return Faulted("protocol", f"a first prompt of over {self._room} tokens does not fit play.context_tokens")
         return "truncated"
+
+    @property
+    def _room(self) -> int:
+        """Tokens that may be read before the next turn."""
+        play = self._session.config.play
+        return self._builder.room(play.max_turn_tokens, play.context_tokens)
+
+    async def _tokens(self, observation: str, encode: Callable[[int], list[int]]) -> list[int]:
+        """What `encode` makes for the room there is. A long observation takes its time beside the event loop."""
+        if len(observation) <= LONG_TEXT:
+            return encode(self._room)
+        return await trio.to_thread.run_sync(encode, self._room)
 
     async def _sample(self) -> Generated:
         play, turn = self._session.config.play, len(self._rewards) + 1
@@ -97,7 +115,8 @@ class Episode:
 
     async def _step(self, generated: Generated) -> Observed | Faulted:
         said = self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
-        step = StepEpisode(self._name, len(self._rewards) + 1, boxed(answer(said)))
+        self._actions.append(boxed(answer(said)))
+        step = StepEpisode(self._name, len(self._actions), self._actions[-1])
         seen = await self._ask(step, self._session.config.sandbox.step_s)
         self._session.gauges["turns"] += 1
         return seen
@@ -108,7 +127,10 @@ class Episode:
         match reply:
             case Faulted() if not reply.environment_fault:
                 raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")
-            case Observed() | Faulted():
+            case Observed():
+                self._answers += answer_digest(reply)
+                return reply
+            case Faulted():
                 return reply
         raise BusError(f"{self._runner.peer.name} answered {type(request).__name__} with {type(reply).__name__}")
 
@@ -132,4 +154,5 @@ class Episode:
             seconds=trio.current_time() - self._opening,
             trajectory=None if fault else self._builder.trajectory(),
             fault=fault,
+            recording=None if fault else Recording(tuple(self._actions), self._answers, self._max_turns),
         )

@@ -58,6 +58,8 @@ def show_environment(path: Path, environment: str) -> None:
         ("designer reward", env.reward),
     ):
         console.tell((f"{name:<18}", "dim"), f" {'not scored yet' if value is None else f'{value:.3f}'}")
+    if env.audit:
+        console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
 
 
 def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides: tuple[str, ...]) -> bool:
