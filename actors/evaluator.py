@@ -18,6 +18,7 @@ from actors.episode import attempt
 from actors.nano.world import unseen
 from actors.session import Session, attend
 from spade.config import Config
+from spade.disk import read
 from spade.errors import ConfigError, reason
 from spade.estimates import mean_and_error
 from spade.process import Launch, main
@@ -43,7 +44,7 @@ def read_programs(config: Config) -> list[str]:
             f"evaluation.programs: {folder} has no environment program (*.py); give a folder or 'builtin'"
         )
     try:
-        return [file.read_text(encoding="utf-8") for file in files]
+        return [read(file).decode() for file in files]
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"evaluation.programs: {folder} cannot be read ({reason(error)})") from None
 

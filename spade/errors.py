@@ -20,6 +20,8 @@ def reason(error: BaseException) -> str:
     match error:
         case OSError(strerror=str(words)):
             return words
+        case OSError(args=[[(_, _, str(words)), *_]]):  # shutil's, of several files
+            return words
         case UnicodeDecodeError():
             return "is no UTF-8 text"
     return str(error)

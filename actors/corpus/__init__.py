@@ -5,9 +5,11 @@ from pathlib import Path
 import msgspec
 
 from actors.prompts import Document
-from spade.errors import ConfigError
+from spade.disk import read
+from spade.errors import ConfigError, reason
 
 BUILTIN = Path(__file__).parent / "documents.jsonl"
+CORPUS_BYTES = 1 << 32
 _TITLE_CHARACTERS = 60
 
 
@@ -28,9 +30,9 @@ def load(path: str) -> tuple[Document, ...]:
     """
     file = BUILTIN if path == "builtin" else Path(path)
     try:
-        lines = file.read_bytes().splitlines()
+        lines = read(file, CORPUS_BYTES).splitlines()
     except OSError as error:
-        raise ConfigError(f"design.corpus: {file}: {error.strerror}; give a JSONL file or 'builtin'") from None
+        raise ConfigError(f"design.corpus: {file}: {reason(error)}; give a JSONL file or 'builtin'") from None
     decoder = msgspec.json.Decoder(_Line)
     documents = tuple(_document(file, number, line, decoder) for number, line in enumerate(lines, 1) if line.strip())
     if not documents:

@@ -23,12 +23,15 @@ from actors.engines.requests import unfit
 from spade import checkpoints
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
+from spade.disk import read
 from spade.errors import BusError, ConfigError
 from spade.process import Launch, main, serving
 from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import Tokenizer
 
 log = logging.getLogger(__name__)
+
+KEY_BYTES = 4_096
 
 T = TypeVar("T")
 
@@ -143,7 +146,7 @@ def _read_key(path: str) -> str:
     if not path:
         return ""
     try:
-        key = Path(path).expanduser().read_bytes().strip().decode("latin-1")
+        key = read(Path(path).expanduser(), KEY_BYTES).strip().decode("latin-1")
     except OSError as error:
         raise ConfigError(f"endpoint.key: {path}: {error.strerror}") from None
     if not (key.isascii() and key.isprintable()):

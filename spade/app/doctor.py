@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from spade import extras
+from spade.app.screen import Screen
 from spade.config import load
 from spade.errors import SpadeError
 from spade.protocol import Faulted
+from spade.text import line
 
 if TYPE_CHECKING:
     from actors.sandbox import Sandbox
@@ -38,8 +40,9 @@ def examine() -> None:
     """Print one line a check."""
     table = Table.grid(padding=(0, 2))
     for name, good, detail in [*_machine(), *_accelerator(), *_packages(), *_sandbox()]:
-        table.add_row({True: "[green]ok[/]", False: "[red]no[/]", None: "[dim]–[/]"}[good], name, detail)
-    Console().print(table)
+        mark = {True: Text("ok", "green"), False: Text("no", "red"), None: Text("–", "dim")}[good]
+        table.add_row(mark, Text(name), Text(line(detail)))
+    Screen().print(table)
 
 
 Check = tuple[str, bool | None, str]

@@ -7,18 +7,20 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import trio
-from rich.console import Console
 from rich.live import Live
 
 from spade.app.rundir import RunDir
+from spade.app.screen import Screen
 from spade.app.view import render
 from spade.config import Bus, digest
+from spade.disk import read
 from spade.errors import BusError, RunError
 from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, Status
 from spade.transport import Client, connect
 from spade.waits import ends, picture
 
 REFRESH_S = 0.5
+STATUS_BYTES = 1 << 26  # of a status that was left
 ANSWER_S = 5.0  # a service that takes longer is shown as one that does not answer
 
 
@@ -48,18 +50,18 @@ async def read_status(run: RunDir) -> Status:
         async with observer(run) as client:
             return await ask_status(client)
     try:
-        left = msgspec.json.decode(run.status_path.read_bytes(), type=Status)
+        left = msgspec.json.decode(read(run.status_path, STATUS_BYTES), type=Status)
     except FileNotFoundError:
         raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
     stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
     return msgspec.structs.replace(left, processes=stopped)
 
 
-async def follow(client: Client, note: str, console: Console | None = None) -> None:
+async def follow(client: Client, note: str, console: Screen | None = None) -> None:
     """Show the live screen until cancelled. Draws on the terminal's alternate screen, so nothing scrolls."""
-    console = console or Console()
+    console = console or Screen()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         status = Status()
         while True:

@@ -11,10 +11,12 @@ import tomli_w
 
 from spade.config.checks import check
 from spade.config.sections import Config
-from spade.errors import ConfigError, reason
+from spade.disk import read
+from spade.errors import ConfigError, RunError, reason
 
 # Changing these changes what a run means, so a resume or a peer with others is refused.
 MEANING = ("run", "model", "reward")
+_NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits, or of brackets
 
 
 def recipes() -> dict[str, Path]:
@@ -31,13 +33,15 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     """
     path = recipes().get(name, Path(name))
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(read(path).decode())
     except FileNotFoundError:
         raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is no TOML: {error}") from None
+    except RunError as error:
+        raise ConfigError(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {reason(error)}") from None
+    except _NO_TOML as error:
+        raise ConfigError(f"{path}: is no TOML: {error}") from None
     for override in overrides:
         _override(tree, override)
     try:
@@ -69,7 +73,7 @@ def _override(tree: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override!r}: write section.key=value, for example learner.lr=1e-5")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except _NO_TOML:
         value = text.strip()
     table = tree.setdefault(section, {})
     if not isinstance(table, dict):
