@@ -10,13 +10,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+import msgspec
 import tokenizers
 from jinja2 import Template, TemplateError, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError
+
+_objects: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 
 
 class Message(Protocol):
@@ -137,12 +141,9 @@ def end_ids(folder: Path) -> frozenset[int]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return decoded(_objects.decode, path.read_bytes())
+    except (OSError, UnreadableError) as error:
         raise RunError(f"{path}: {error}; a checkpoint folder needs this file") from None
-    if not isinstance(tree, dict):
-        raise RunError(f"{path}: a JSON object is expected")
-    return tree
 
 
 def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:

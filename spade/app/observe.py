@@ -13,6 +13,7 @@ from rich.live import Live
 from spade.app.rundir import RunDir
 from spade.app.view import render
 from spade.config import Bus, digest
+from spade.decoding import UnreadableError, decoded
 from spade.errors import BusError, RunError
 from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, Status
 from spade.transport import Client, connect
@@ -20,6 +21,8 @@ from spade.waits import ends, picture
 
 REFRESH_S = 0.5
 ANSWER_S = 5.0  # a service that takes longer is shown as one that does not answer
+
+_statuses: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
 
 
 @asynccontextmanager
@@ -48,10 +51,10 @@ async def read_status(run: RunDir) -> Status:
         async with observer(run) as client:
             return await ask_status(client)
     try:
-        left = msgspec.json.decode(run.status_path.read_bytes(), type=Status)
+        left = decoded(_statuses.decode, run.status_path.read_bytes())
     except FileNotFoundError:
         raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
-    except msgspec.DecodeError as error:
+    except UnreadableError as error:
         raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
     stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
     return msgspec.structs.replace(left, processes=stopped)

@@ -17,6 +17,7 @@ import msgspec
 
 import spade
 from spade.config import Config, digest, dump, load
+from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError
 
 # A socket's path holds 107 bytes on Linux; the longest name we append stays under this.
@@ -37,6 +38,9 @@ class RunRecord(msgspec.Struct, frozen=True):
     packages: dict[str, str]
     digest: str
     replay: str
+
+
+_records: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(RunRecord)
 
 
 class RunDir:
@@ -83,8 +87,8 @@ class RunDir:
         record = _record(config, self)
         if self.record_path.exists():  # what it was started with stays; where it listens may have changed
             try:
-                started = msgspec.json.decode(self.record_path.read_bytes(), type=RunRecord)
-            except msgspec.DecodeError as error:
+                started = decoded(_records.decode, self.record_path.read_bytes())
+            except UnreadableError as error:
                 raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
             record = msgspec.structs.replace(started, replay=record.replay)
         _write(self.record_path, msgspec.json.format(msgspec.json.encode(record)).decode())
@@ -110,7 +114,7 @@ class RunDir:
         with os.fdopen(os.open(self.path / f"{part}.lock", os.O_RDWR | os.O_CREAT, 0o644), "r+") as file:
             if not _acquire(file):
                 raise RunError(
-                    f"{self.path}: its {part} is already up (pid {file.read().strip()}); "
+                    f"{self.path}: its {part} is already up (pid {_pid(file)}); "
                     f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
                 )
             # In one write of one length, so that whoever looks sees the number before or this one, never a part.
@@ -125,9 +129,23 @@ class RunDir:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    # Empty for the moment between a first lock and its number.
-                    held.update(int(number) for number in file.read().split())
-        return sorted(held)
+                    held.add(_pid(file))
+        return sorted(held - {0})
+
+
+def _pid(file: TextIO) -> int:
+    """Whose lock a file is; 0 for the moment between a first lock and its number. Raises RunError where it is none."""
+    try:
+        return decoded(_number, os.pread(file.fileno(), _PID_WIDTH + 1, 0))
+    except UnreadableError:
+        raise RunError(f"{file.name}: holds no number of a process; stop whoever locks it, then delete it") from None
+
+
+def _number(data: bytes) -> int:
+    text = data.decode("ascii").strip()
+    if len(data) > _PID_WIDTH or not (text.isdecimal() or not text):
+        raise ValueError("it is no number")
+    return int(text or "0")
 
 
 def _acquire(file: TextIO) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import trio
 import zmq
 
 from spade.codec import decode_response, encode
 from spade.config import Bus
+from spade.decoding import UnreadableError
 from spade.errors import BusError, RefusedError
 from spade.protocol import Goodbye, Heartbeat, Hello, Pulse, Ready, Refused, Rehello, Request, Response
 from spade.transport.calls import Calls
@@ -180,7 +180,7 @@ class Client:
                 return
         try:
             response = decode_response(payload)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except UnreadableError as error:
             self._nonsense(str(error))
             response = Refused(f"the reply makes no sense ({error}); do both sides run the same version of spade?")
         if number == PUSH:

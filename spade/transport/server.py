@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
-import msgspec
 import trio
 import zmq
 
 from spade.codec import decode_request, encode
 from spade.config import Bus
+from spade.decoding import UnreadableError
 from spade.protocol import (
     PROTOCOL_VERSION,
     Done,
@@ -130,7 +130,7 @@ class Server:
     def _on_payload(self, peer: bytes, number: bytes, payload: bytes) -> None:
         try:
             message = decode_request(payload)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except UnreadableError as error:
             self._nonsense(peer, str(error))
             reason = f"cannot read this message ({error}); do both sides run the same version of spade?"
             self._pump.send([peer, number, encode(Refused(reason))])
