@@ -14,6 +14,7 @@ from actors.sandbox import Sandbox, open_sandbox
 from actors.validation import validate
 from spade.config import Config
 from spade.errors import RunError
+from spade.faults import RequestFaults
 from spade.process import Launch, main, serving
 from spade.protocol import (
     CloseEpisode,
@@ -43,7 +44,7 @@ class Tenant:
 
 
 class Runner:
-    """The service. Its gauges are those of the sandbox, and since the start `validations` and `admitted`."""
+    """The service. Its gauges: the sandbox's, and since the start `validations`, `admitted` and `request_faults`."""
 
     def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
         self._server = server
@@ -52,6 +53,7 @@ class Runner:
         self._config = config
         self._tenants: dict[str, Tenant] = {}
         self._validating = self._validations = self._admitted = 0
+        self._faults = RequestFaults()
         # A request holds a place from its arrival to its reply; more wait in the peers' own windows.
         self._places = trio.Semaphore(2 * config.sandbox.episodes)
 
@@ -66,9 +68,18 @@ class Runner:
 
     async def _serve(self, incoming: Incoming) -> None:
         try:
-            await self._server.reply(incoming, await self._answer(incoming))
+            await self._server.reply(incoming, await self._answer_surely(incoming))
         finally:
             self._places.release()
+
+    async def _answer_surely(self, incoming: Incoming) -> Response:
+        """The one place where an error that nobody foresaw stops: it is the fault of its request."""
+        try:
+            return await self._answer(incoming)
+        except Exception as error:
+            if isinstance(incoming.message, OpenEpisode | StepEpisode):
+                self._evict(incoming.message.episode)  # nobody knows how far it came
+            return self._faults.refusal(incoming.message, error)
 
     async def _answer(self, incoming: Incoming) -> Response:
         match incoming.message:
@@ -155,6 +166,7 @@ class Runner:
                 self._evict(episode)
             self._replay.gauges.update(self._sandbox.gauges())
             self._replay.gauges.update(validations=self._validations, admitted=self._admitted)
+            self._replay.gauges.update(request_faults=self._faults.total)
             await trio.sleep(self._config.bus.heartbeat_s)
 
 

@@ -23,11 +23,11 @@ def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
     try:
         return decode(data)
     except Exception as error:
-        raise UnreadableError(_line(reason(error) or type(error).__name__)) from None
+        raise UnreadableError(printable(error)) from None
 
 
-def _line(text: str) -> str:
-    """Words of a decoder, which may quote its bytes, as a terminal can show them."""
-    words = " ".join(text[:LONGEST].split())
+def printable(error: Exception) -> str:
+    """An error that may quote what others wrote, in one line of at most LONGEST characters that a terminal can show."""
+    words = " ".join((reason(error) or type(error).__name__)[:LONGEST].split())
     shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in words)
     return shown[:LONGEST]

@@ -264,9 +264,13 @@ class Ready(Wire, frozen=True):
 
 
 class Refused(Wire, frozen=True):
-    """The request cannot be served; the text says why and what to do. Final: the sender does not try again."""
+    """The request cannot be served; the text says why and what to do. Final: the sender does not try again.
+
+    `unforeseen`: serving it ended in an error that nobody foresaw, so that the request itself is under suspicion.
+    """
 
     reason: str
+    unforeseen: bool = False
 
 
 class Rehello(Wire, frozen=True):

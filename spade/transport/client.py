@@ -12,7 +12,7 @@ import zmq
 from spade.codec import decode_response, encode
 from spade.config import Bus
 from spade.decoding import UnreadableError
-from spade.errors import BusError, RefusedError
+from spade.errors import BusError, RefusedError, SuspectError
 from spade.protocol import Goodbye, Heartbeat, Hello, Pulse, Ready, Refused, Rehello, Request, Response
 from spade.transport.calls import Calls
 from spade.transport.curve import Failure, Watch, has_keys, secure_client
@@ -66,7 +66,7 @@ class Client:
         """Send a request and wait for its reply, through restarts of the server (which may so see it more than once).
 
         `deadline_s` (default bus.call_deadline_s) bounds all of it, the wait for a place in the window included.
-        Raises RefusedError on Refused, BusError on the deadline.
+        Raises RefusedError on Refused, SuspectError where that is `unforeseen`, BusError on the deadline.
         """
         name = type(request).__name__
         payload = encode(request)
@@ -77,7 +77,8 @@ class Client:
         with trio.move_on_after(limit):
             response = await self._calls.reply(payload)
             if isinstance(response, Refused):
-                raise RefusedError(f"{self.address}: {name} refused: {response.reason}")
+                kind = SuspectError if response.unforeseen else RefusedError
+                raise kind(f"{self.address}: {name} refused: {response.reason}")
             return response
         state = "the service is slow" if self._live else "the service cannot be reached"
         raise BusError(f"{self.address}: no answer to {name} within {limit:g} s; {state}")

@@ -28,7 +28,13 @@ from tests.actors.odd_programs import DOOR, children_of
 from tests.hostile import calls, frames, lies, reach, time_and_memory
 from tests.hostile.hostile import ANSWERED, BREACH, Hostile
 
-PROGRAMS: Sequence[Hostile] = [*time_and_memory.PROGRAMS, *reach.PROGRAMS, *calls.PROGRAMS, *lies.PROGRAMS, *frames.PROGRAMS]
+PROGRAMS: Sequence[Hostile] = [
+    *time_and_memory.PROGRAMS,
+    *reach.PROGRAMS,
+    *calls.PROGRAMS,
+    *lies.PROGRAMS,
+    *frames.PROGRAMS,
+]
 HASTY = Limits(load_s=6.0, step_s=3.0)
 """For programs that may not answer at all."""
 
