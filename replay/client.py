@@ -85,9 +85,9 @@ class ReplayClient:
         """Hand in episodes that ended. Raises RefusedError where one makes no sense; the others are taken."""
         await self._call(SubmitPlays(plays), Done)
 
-    async def release_play(self, play: PlayLease) -> None:
-        """Give a play back: it is leased again, on the same seed."""
-        await self._call(ReleasePlay(play.id, play.lease), Done)
+    async def release_play(self, play: PlayLease, *, suspect: bool = False) -> None:
+        """Give a play back: it is leased again, on the same seed, unless it was `suspect` before."""
+        await self._call(ReleasePlay(play.id, play.lease, suspect), Done)
 
     async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
         """The batch of learner step `step`; what is waited for where there is none within `wait_s`."""

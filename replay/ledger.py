@@ -76,8 +76,8 @@ class Ledger:
                     designs.reject(state, request, now)
                 elif request.last:
                     self._release_design(request.job, request.lease)
-            case ReleasePlay(id=id, lease=lease):
-                self._release_play(id, lease)
+            case ReleasePlay(id=id, lease=lease, suspect=suspect):
+                self._release_play(id, lease, holder if suspect else None, now)
             case ReleaseDesign(job=id, lease=lease):
                 self._release_design(id, lease)
             case Publish():
@@ -142,7 +142,7 @@ class Ledger:
             if why := _nonsense(play):
                 wrong.append(f"play {play.id}: {why}")
             elif self._quarantined(play, holder, now):
-                self._release_play(play.id, play.lease)
+                self._release_play(play.id, play.lease, None, now)
             elif self._unleased(play):
                 wrong.append(f"play {play.id}: its lease {play.lease} was never given")
             elif not windows.finish(self.state, play, holder, now):
@@ -178,11 +178,15 @@ class Ledger:
             return f"versions {evaluation.oldest} to {evaluation.newest} were never published"
         return "" if math.isfinite(evaluation.seconds) else "its seconds must be finite"
 
-    def _release_play(self, id: str, lease: int) -> None:
+    def _release_play(self, id: str, lease: int, suspecting: str | None, now: float) -> None:
+        """`suspecting`: who gives the play back because a service ended over it; None: its fault is nowhere near."""
         play = self.state.plays.get(id)
         if play is not None and play.state == "leased" and play.lease == lease:
             self.state.counters.released_leases += 1
-            windows.release(self.state, play)
+            if suspecting is None:
+                windows.release(self.state, play)
+            else:
+                windows.suspect(self.state, play, suspecting, now)
 
     def _release_design(self, id: str, lease: int) -> None:
         job = self.state.jobs.get(id)

@@ -4,7 +4,9 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
+from secrets import token_hex
 
+import msgspec
 import trio
 import zmq
 
@@ -61,6 +63,7 @@ class Server:
         self.strangers = 0
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
+        self._life = token_hex(8)
         self._bus = bus
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
@@ -77,12 +80,27 @@ class Server:
             if folder:
                 secure_server(self._pump.socket, folder)
             self.address = self._pump.bind(address)
-            async with background(self._pump.run, self._reap, self._watch.run):
+            async with background(self._pump.run, self._reap, self._watch.run), self._leaving_in_order():
                 yield
         finally:
             self._watch.close()
             self._pump.close()
             self._departed.close()
+
+    @asynccontextmanager
+    async def _leaving_in_order(self) -> AsyncIterator[None]:
+        """Tell the peers where the block ends, or is cancelled; who crashes says nothing."""
+        try:
+            yield
+        except BaseException as error:
+            if _cancelled(error):
+                self._part()
+            raise
+        self._part()
+
+    def _part(self) -> None:
+        for peer in self.peers:
+            self._pump.send([peer, PUSH, encode(Rehello(leaving=True))])
 
     async def receive(self) -> Incoming:
         """The next request, in the order of arrival."""
@@ -172,6 +190,7 @@ class Server:
             self.peers[peer] = hello
             self._heard[peer] = trio.current_time()
             self._inbox.forget(peer)  # it sends again what it still wants
+            answer = msgspec.structs.replace(answer, life=self._life)
         else:
             log.warning("refused: %s", answer.reason)
         self._pump.send([peer, number, encode(answer)])
@@ -214,6 +233,13 @@ class Server:
             for peer, heard in list(self._heard.items()):
                 if self._drained_at - heard > self._bus.silence_s:
                     self._give_up(peer, f"silent for {self._drained_at - heard:.1f} s")
+
+
+def _cancelled(error: BaseException) -> bool:
+    """Whether it is a cancellation, and nothing else beside it."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_cancelled, error.exceptions))
+    return isinstance(error, trio.Cancelled)
 
 
 @asynccontextmanager
