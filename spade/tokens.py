@@ -7,20 +7,21 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-import msgspec
 import tokenizers
 from jinja2 import Template, TemplateError, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import printable
 from spade.errors import RunError
+from spade.foreign import GenerationFile, TokenizerFile, from_template, read_json, read_text
 
-_objects: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+_Settings = dict[str, Any]
 
 
 class Message(Protocol):
@@ -53,11 +54,11 @@ class Tokenizer:
 
         `thinking` is the template's `enable_thinking`. Raises RunError where a file is missing or does not parse.
         """
-        settings = _read_json(folder / "tokenizer_config.json")
+        settings = read_json(folder / "tokenizer_config.json", _Settings)
         try:
             bpe = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the Rust side raises bare Exception
-            raise RunError(f"{folder / 'tokenizer.json'}: {error}") from None
+            raise RunError(f"{folder / 'tokenizer.json'}: {printable(error)}") from None
         variables = {**_special_tokens(settings), "enable_thinking": thinking}
         return cls(bpe, _compile(_template_text(folder, settings)), variables, end_ids(folder))
 
@@ -78,10 +79,13 @@ class Tokenizer:
         and go on in the agent's name.
         """
         chat = [{"role": message.role, "content": self._plain(message.content)} for message in messages]
-        try:
-            return self._template.render(messages=chat, add_generation_prompt=add_generation_prompt, **self._variables)
-        except TemplateError as error:
-            raise RunError(f"the model's chat template refuses the conversation: {error}") from None
+
+        def rendered() -> str:
+            text = self._template.render(messages=chat, add_generation_prompt=add_generation_prompt, **self._variables)
+            text.encode()  # no tokenizer takes half of a surrogate pair
+            return text
+
+        return from_template("refuses the conversation", rendered)
 
     def _plain(self, content: str) -> str:
         # Again and again: taking one out may put the halves of another together.
@@ -129,21 +133,14 @@ def end_ids(folder: Path) -> frozenset[int]:
     found: set[int] = set()
     generation = folder / "generation_config.json"
     if generation.is_file():
-        listed = _read_json(generation).get("eos_token_id")
+        listed = read_json(generation, GenerationFile).eos_token_id
         found.update([listed] if isinstance(listed, int) else listed or [])
-    eos = _special_tokens(_read_json(folder / "tokenizer_config.json")).get("eos_token")
-    entries = _read_json(folder / "tokenizer.json").get("added_tokens", [])
-    found.update(entry["id"] for entry in entries if entry["content"] == eos)
+    eos = _special_tokens(read_json(folder / "tokenizer_config.json", _Settings)).get("eos_token")
+    entries = read_json(folder / "tokenizer.json", TokenizerFile).added_tokens
+    found.update(entry.id for entry in entries if entry.content == eos)
     if not found:
         raise RunError(f"{folder}: neither generation_config.json nor tokenizer_config.json names an end-of-turn token")
     return frozenset(found)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return decoded(_objects.decode, path.read_bytes())
-    except (OSError, UnreadableError) as error:
-        raise RunError(f"{path}: {error}; a checkpoint folder needs this file") from None
 
 
 def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -160,10 +157,11 @@ def _special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
 def _template_text(folder: Path, settings: Mapping[str, Any]) -> str:
     file = folder / "chat_template.jinja"
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        return read_text(file)
     template = settings.get("chat_template")
     if isinstance(template, list):
-        template = {entry["name"]: entry["template"] for entry in template}.get("default")
+        named = [entry for entry in template if isinstance(entry, dict) and entry.get("name") == "default"]
+        template = named[-1].get("template") if named else None
     if not isinstance(template, str):
         raise RunError(
             f"{folder}: no chat template (chat_template.jinja or tokenizer_config.json); use an instruct checkpoint"
@@ -189,10 +187,7 @@ def _compile(text: str) -> Template:
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
-    try:
-        return environment.from_string(text)
-    except TemplateError as error:
-        raise RunError(f"the model's chat template does not parse: {error}") from None
+    return from_template("does not parse", partial(environment.from_string, text))
 
 
 def _raise_exception(message: str) -> NoReturn:

@@ -19,7 +19,7 @@ PICTURE = (100, 30)  # columns and lines of a drawn view
 
 def print_status(path: Path, as_json: bool) -> None:
     """`spade status`."""
-    from spade.app.observe import evaluated, read_status, sentence
+    from spade.app.observe import evaluated, read_status, sentence, unforeseen
     from spade.app.printing import print_json
 
     status = trio.run(read_status, RunDir(path))
@@ -33,6 +33,8 @@ def print_status(path: Path, as_json: bool) -> None:
     width = max((len(process.name) for process in status.processes), default=0)
     for process in status.processes:
         print(f"  {process.name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}")
+    for line in unforeseen(status):
+        print(line)
 
 
 def show_top(path: Path) -> None:

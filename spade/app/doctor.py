@@ -34,10 +34,11 @@ _GIB = 2**30
 _DISK_GIB = 5
 
 
-def examine() -> None:
-    """Print one line a check."""
+def examine(run: Path | None = None) -> None:
+    """Print one line a check; with `run`, also of the errors that the services of that run met."""
     table = Table.grid(padding=(0, 2))
-    for name, good, detail in [*_machine(), *_accelerator(), *_packages(), *_sandbox()]:
+    checks = [*_machine(), *_accelerator(), *_packages(), *_sandbox()] + (_requests(run) if run else [])
+    for name, good, detail in checks:
         table.add_row({True: "[green]ok[/]", False: "[red]no[/]", None: "[dim]–[/]"}[good], name, detail)
     Console().print(table)
 
@@ -54,6 +55,14 @@ def _machine() -> Iterator[Check]:
     yield "memory", memory >= 4, f"{memory:.0f} GiB"
     free = shutil.disk_usage(Path.cwd()).free / _GIB
     yield "disk", free >= _DISK_GIB, f"{free:.0f} GiB free here"
+
+
+def _requests(run: Path) -> list[Check]:
+    from spade.app.observe import read_status, unforeseen
+    from spade.app.rundir import RunDir
+
+    met = unforeseen(trio.run(read_status, RunDir(run)))
+    return [("requests", not met, "; ".join(met) or "no service met an error in one that nobody foresaw")]
 
 
 def _accelerator() -> Iterator[Check]:

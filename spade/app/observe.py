@@ -106,7 +106,24 @@ def explain(status: Status) -> list[str]:
         if process.state in ("silent", "restarting", "starting", "failed")
     ]
     last = [f"it ends at {', '.join(wait.holder for wait in ends(status.waits)) or 'a circle'}"] if status.waits else []
-    return [*stalled, status.waiting_for, *apart, *ill, *picture(status.waits, status.processes), *last]
+    return [
+        *stalled,
+        status.waiting_for,
+        *apart,
+        *ill,
+        *unforeseen(status),
+        *picture(status.waits, status.processes),
+        *last,
+    ]
+
+
+def unforeseen(status: Status) -> list[str]:
+    """A line for each service that met errors nobody foresaw while it served a request."""
+    return [
+        f"{process.name} met {count:.0f} errors that nobody foresaw, each in one request; its log has their tracebacks"
+        for process in status.processes
+        if (count := process.gauges.get("request_faults", 0))
+    ]
 
 
 def sentence(status: Status) -> str:

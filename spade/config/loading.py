@@ -11,6 +11,7 @@ import tomli_w
 
 from spade.config.checks import check
 from spade.config.sections import Config
+from spade.decoding import UnreadableError, decoded
 from spade.errors import ConfigError, reason
 
 # Changing these changes what a run means, so a resume or a peer with others is refused.
@@ -31,12 +32,12 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     """
     path = recipes().get(name, Path(name))
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = decoded(_toml, path.read_bytes())
     except FileNotFoundError:
         raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
-    except tomllib.TOMLDecodeError as error:
+    except UnreadableError as error:
         raise ConfigError(f"{path}: is no TOML: {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ConfigError(f"{path}: {reason(error)}") from None
     for override in overrides:
         _override(tree, override)
@@ -49,6 +50,10 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
     check(config)
     return config
+
+
+def _toml(data: bytes) -> dict[str, Any]:
+    return tomllib.loads(data.decode())
 
 
 def _told(error: str) -> str:
@@ -69,7 +74,7 @@ def _override(tree: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override!r}: write section.key=value, for example learner.lr=1e-5")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text.strip()
     table = tree.setdefault(section, {})
     if not isinstance(table, dict):

@@ -72,7 +72,7 @@ async def test_a_kill_between_two_steps_of_a_play_is_not_held_against_it(tmp_pat
             assert isinstance(await runner.call(OpenEpisode("e", DOOR, 1, 3), 60), Observed)
             await kill(supervisor, replay, 1)
             with trio.fail_after(60):
-                while runner.answers:  # until we see that it is gone
+                while runner.answers:  # noqa: ASYNC110 - until we see that it is gone
                     await trio.sleep(0.01)
             lost = await runner.call(StepEpisode("e", 1, "red"), 60)
             assert (lost.kind, lost.environment_fault) == ("lost", False)
