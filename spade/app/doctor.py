@@ -18,7 +18,7 @@ from rich.table import Table
 from spade import extras
 from spade.config import load
 from spade.errors import SpadeError
-from spade.protocol import Faulted
+from spade.protocol import Faulted, Status
 
 if TYPE_CHECKING:
     from actors.sandbox import Sandbox
@@ -32,12 +32,13 @@ _TIERS = {
 }
 _GIB = 2**30
 _DISK_GIB = 5
+NONE_MET = "no service met an error that nobody foresaw"
 
 
 def examine(run: Path | None = None) -> None:
     """Print one line a check; with `run`, also of the errors that the services of that run met."""
     table = Table.grid(padding=(0, 2))
-    checks = [*_machine(), *_accelerator(), *_packages(), *_sandbox()] + (_requests(run) if run else [])
+    checks = [*_machine(), *_accelerator(), *_packages(), *_sandbox()] + (_run(run) if run else [])
     for name, good, detail in checks:
         table.add_row({True: "[green]ok[/]", False: "[red]no[/]", None: "[dim]–[/]"}[good], name, detail)
     Console().print(table)
@@ -57,12 +58,19 @@ def _machine() -> Iterator[Check]:
     yield "disk", free >= _DISK_GIB, f"{free:.0f} GiB free here"
 
 
-def _requests(run: Path) -> list[Check]:
-    from spade.app.observe import read_status, unforeseen
+def of_requests(status: Status) -> Check:
+    """Whether a service of a run met an error that nobody foresaw."""
+    from spade.app.observe import unforeseen
+
+    met = unforeseen(status)
+    return "requests", not met, "; ".join(met) or NONE_MET
+
+
+def _run(path: Path) -> list[Check]:
+    from spade.app.observe import read_status
     from spade.app.rundir import RunDir
 
-    met = unforeseen(trio.run(read_status, RunDir(run)))
-    return [("requests", not met, "; ".join(met) or "no service met an error in one that nobody foresaw")]
+    return [of_requests(trio.run(read_status, RunDir(path)))]
 
 
 def _accelerator() -> Iterator[Check]:

@@ -10,11 +10,13 @@ import argparse
 import fcntl
 import json
 import os
+import socket
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -27,8 +29,9 @@ from actors import corpus
 from actors.engines.completions import Completion, Models
 from actors.engines.endpoint import EndpointEngine, _answered
 from actors.sandbox.host import checked
+from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.process import Process
-from actors.sandbox.wire import Blamed, unpack
+from actors.sandbox.wire import Blamed, Reset, unpack
 from learner import checkpoint
 from spade import manifest
 from spade.app.observe import read_status
@@ -38,8 +41,8 @@ from spade.config import Sandbox, dump, load
 from spade.decoding import UnreadableError
 from spade.errors import BusError, ConfigError, RunError, SpadeError, WeightsError
 from spade.policy import canary
+from spade.protocol import Faulted, Status
 from spade.protocol import Process as Told
-from spade.protocol import Status
 from spade.tokens import Tokenizer
 from tests.conftest import TEMPLATE, write_tokenizer
 from tests.fuzz.foreign import broken_json, damaged
@@ -118,34 +121,24 @@ def _wires(folder: Path) -> list[Decoder]:
 
 def _exchanged(data: bytes) -> object:
     """What the host makes of a child that answers its first request with one frame of these bytes."""
-    import socket
-
-    from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
-    from actors.sandbox.wire import Reset
-
     ours, theirs = socket.socketpair()
+
+    async def answer(stream: trio.SocketStream) -> None:
+        nonce = json.loads((await stream.receive_some())[LENGTH.size :])["nonce"].encode()
+        body = data.replace(b'"0"', b'"' + nonce + b'"')[:FRAME_BYTES]
+        with suppress(trio.BrokenResourceError):  # the host has heard enough
+            await stream.send_all(LENGTH.pack(len(body)) + body)
 
     async def ask() -> object:
         process = Process(ours)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(answer)
-            return await process.request(Reset(1), 60.0)
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
+        async with stream, trio.open_nursery() as nursery:
+            nursery.start_soon(answer, stream)
+            found = await process.request(Reset(1), 60.0)
+        process.kill()
+        return found
 
-    async def answer() -> None:
-        await trio.lowlevel.wait_readable(theirs)
-        nonce = json.loads(theirs.recv(1 << 16)[LENGTH.size :])["nonce"].encode()
-        body = data.replace(b'"0"', b'"' + nonce + b'"')[:FRAME_BYTES]
-        frame = memoryview(LENGTH.pack(len(body)) + body)
-        theirs.setblocking(False)
-        while frame:
-            await trio.lowlevel.wait_writable(theirs)
-            try:
-                frame = frame[theirs.send(frame) :]
-            except (BlockingIOError, BrokenPipeError):
-                frame = frame if theirs.fileno() >= 0 and not ours._closed else frame[len(frame) :]
-
-    with theirs, ours:
-        return trio.run(ask)
+    return trio.run(ask)
 
 
 def _weights(folder: Path) -> list[Decoder]:
@@ -259,7 +252,7 @@ def fuzz(decoder: Decoder, seconds: float, seed: int, most: int = sys.maxsize) -
         data = decoder.draw(random)
         found["given"] += 1
         try:
-            decoder.read(data)
+            result = decoder.read(data)
         except decoder.errors as error:
             if isinstance(error, SpadeError) and not (str(error).isprintable() and len(str(error)) < LINE):
                 raise AssertionError(f"{decoder.name}: no line: {error!r:.300} of {data[:300]!r}") from error
@@ -267,7 +260,7 @@ def fuzz(decoder: Decoder, seconds: float, seed: int, most: int = sys.maxsize) -
         except BaseException as error:
             raise AssertionError(f"{decoder.name}: {error!r:.300} of {len(data)} bytes: {data[:2_000]!r}") from error
         else:
-            found["read"] += 1
+            found["faulted" if isinstance(result, Faulted) else "read"] += 1
     return found
 
 
