@@ -1,4 +1,4 @@
-"""The env-runner process: serves the episodes of generated programs, and their admission.
+"""The env-runner process: serves the episodes of generated programs, and their admission, and audits windows.
 
 Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. What
 nobody wants any more is freed: the episodes of a peer that is gone, and those without a step for as long as a play is
@@ -10,13 +10,17 @@ from collections.abc import Callable
 
 import trio
 
+from actors.audit import audit
+from actors.leasing import keep_busy
 from actors.sandbox import Sandbox, open_sandbox
 from actors.validation import validate
+from replay.client import ReplayClient
 from spade.config import Config
-from spade.errors import RunError
+from spade.errors import BusError, RefusedError, RunError
 from spade.faults import RequestFaults
 from spade.process import Launch, main, serving
 from spade.protocol import (
+    AuditJob,
     CloseEpisode,
     Done,
     Faulted,
@@ -29,6 +33,10 @@ from spade.protocol import (
     Validate,
 )
 from spade.transport import Client, Incoming, Server
+
+AUDITS = 4
+"""Audits at once; their episodes are beside those of sandbox.episodes."""
+AUDIT_WAIT_S = 30.0
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +52,16 @@ class Tenant:
 
 
 class Runner:
-    """The service. Its gauges: the sandbox's, and since the start `validations`, `admitted` and `request_faults`."""
+    """The service. Gauges: the sandbox's, and since the start `validations`, `admitted`, `audits`, `request_faults`."""
 
     def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
         self._server = server
         self._replay = replay
+        self._ledger = ReplayClient(replay, config.play.lease_s)
         self._sandbox = sandbox
         self._config = config
         self._tenants: dict[str, Tenant] = {}
-        self._validating = self._validations = self._admitted = 0
+        self._validating = self._validations = self._admitted = self._audits = 0
         self._faults = RequestFaults()
         # A request holds a place from its arrival to its reply; more wait in the peers' own windows.
         self._places = trio.Semaphore(2 * config.sandbox.episodes)
@@ -62,6 +71,7 @@ class Runner:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._evict_gone)
             nursery.start_soon(self._beat)
+            nursery.start_soon(keep_busy, AUDITS, 1, self._lease_audit, self._audit, trio.Event())
             while True:
                 await self._places.acquire()
                 nursery.start_soon(self._serve, await self._server.receive())
@@ -132,6 +142,31 @@ class Runner:
         self._admitted += verdict.passed
         return verdict
 
+    # ------------------------------------------------------------ audits
+
+    async def _lease_audit(self, _: int) -> tuple[AuditJob, ...]:
+        try:
+            return await self._ledger.lease_audit(AUDIT_WAIT_S)
+        except RefusedError as error:
+            raise RunError(f"no audit is leased: {error}") from None
+        except BusError as error:
+            log.warning("no audit: %s", error)
+            return ()
+
+    async def _audit(self, job: AuditJob) -> None:
+        try:
+            outcome = await audit(self._sandbox, job)
+        except Exception as error:  # of this audit alone, whose lease ends; after a few of them it is left out
+            self._faults.note(job, error)
+            return
+        if outcome.finding:
+            log.info("environment %s: %s", job.environment, outcome.finding)
+        try:
+            await self._ledger.audited(outcome)
+        except BusError as error:
+            log.warning("the audit of %s is not handed in: %s", job.environment, error)
+        self._audits += 1
+
     def _full(self) -> bool:
         return len(self._tenants) + self._validating >= self._config.sandbox.episodes
 
@@ -165,7 +200,7 @@ class Runner:
                 log.info("episode %s freed: no step for %g s", episode, patience_s)
                 self._evict(episode)
             self._replay.gauges.update(self._sandbox.gauges())
-            self._replay.gauges.update(validations=self._validations, admitted=self._admitted)
+            self._replay.gauges.update(validations=self._validations, admitted=self._admitted, audits=self._audits)
             self._replay.gauges.update(request_faults=self._faults.total)
             await trio.sleep(self._config.bus.heartbeat_s)
 

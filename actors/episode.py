@@ -10,7 +10,7 @@ from actors.actions import answer, boxed
 from actors.pool import LostError, Service
 from actors.rollout import TrajectoryBuilder, episode_return
 from actors.session import Session
-from spade.codec import unpack_ids
+from spade.codec import answer_digest, unpack_ids
 from spade.errors import BusError, SuspectError
 from spade.protocol import (
     CloseEpisode,
@@ -22,6 +22,7 @@ from spade.protocol import (
     Outcome,
     PlayLease,
     Program,
+    Recording,
     StepEpisode,
 )
 from spade.seeds import derive
@@ -64,14 +65,17 @@ class Episode:
         self._program = program
         self._opening = trio.current_time()
         self._rewards: list[float] = []
+        self._actions: list[str] = []
+        self._answers = b""
         self._builder = TrajectoryBuilder(session.config.play.temperature)
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
         self._name = f"{lease.id}#{lease.lease}"
+        self._max_turns = session.config.play.max_turns
 
     async def play(self) -> EndedPlay:
         """Play to the end. Raises BusError where our own services failed, so that the play proves nothing."""
-        play, sandbox = self._session.config.play, self._session.config.sandbox
-        opening = OpenEpisode(self._name, self._program.source, self._lease.seed, play.max_turns)
+        sandbox = self._session.config.sandbox
+        opening = OpenEpisode(self._name, self._program.source, self._lease.seed, self._max_turns)
         try:
             # Constructing and resetting may take a step's time after the load.
             seen = await self._ask(opening, sandbox.load_s + sandbox.step_s)
@@ -110,7 +114,8 @@ class Episode:
 
     async def _step(self, generated: Generated) -> Observed | Faulted:
         said = self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
-        step = StepEpisode(self._name, len(self._rewards) + 1, boxed(answer(said)))
+        self._actions.append(boxed(answer(said)))
+        step = StepEpisode(self._name, len(self._actions), self._actions[-1])
         seen = await self._ask(step, self._session.config.sandbox.step_s)
         self._session.gauges["turns"] += 1
         return seen
@@ -121,7 +126,10 @@ class Episode:
         match reply:
             case Faulted() if not reply.environment_fault:
                 raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")
-            case Observed() | Faulted():
+            case Observed():
+                self._answers += answer_digest(reply)
+                return reply
+            case Faulted():
                 return reply
         raise BusError(f"{self._runner.peer.name} answered {type(request).__name__} with {type(reply).__name__}")
 
@@ -145,4 +153,5 @@ class Episode:
             seconds=trio.current_time() - self._opening,
             trajectory=None if fault else self._builder.trajectory(),
             fault=fault,
+            recording=None if fault else Recording(tuple(self._actions), self._answers, self._max_turns),
         )

@@ -6,6 +6,9 @@ import trio
 
 from spade.errors import BusError
 from spade.protocol import (
+    Audited,
+    AuditJob,
+    Audits,
     Batch,
     Checkpointed,
     DesignJob,
@@ -16,6 +19,7 @@ from spade.protocol import (
     Evaluation,
     GetProgram,
     GetStatus,
+    LeaseAudit,
     LeaseDesigns,
     LeasePlays,
     NotYet,
@@ -88,6 +92,14 @@ class ReplayClient:
     async def release_play(self, play: PlayLease, *, suspect: bool = False) -> None:
         """Give a play back: it is leased again, on the same seed, unless it was `suspect` before."""
         await self._call(ReleasePlay(play.id, play.lease, suspect), Done)
+
+    async def lease_audit(self, wait_s: float) -> tuple[AuditJob, ...]:
+        """An audit; none where there is none within `wait_s`."""
+        return (await self._call(LeaseAudit(wait_s), Audits, wait_s)).jobs
+
+    async def audited(self, outcome: Audited) -> None:
+        """Hand in an audit that is over."""
+        await self._call(outcome, Done)
 
     async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
         """The batch of learner step `step`; what is waited for where there is none within `wait_s`."""

@@ -27,7 +27,7 @@ from replay.records import (
 from replay.state import Table
 from replay.statistics import History, Statistics
 from replay.store import Format, Store
-from spade.protocol import Trajectory
+from spade.protocol import Recording, Trajectory
 
 META: dict[str, type[msgspec.Struct]] = {
     "format": Format,
@@ -74,6 +74,7 @@ class Contents:
     memory: dict[str, Remembered] = field(default_factory=dict)
     publications: dict[str, Publication] = field(default_factory=dict)
     quarantine: dict[str, str] = field(default_factory=dict)
+    recordings: dict[str, Recording] = field(default_factory=dict)
     undecodable: list[str] = field(default_factory=list)
 
     @cached_property
@@ -127,6 +128,7 @@ def read_contents(store: Store) -> Contents:
             flaw = receipts.flaw(published, trajectory)
             oldest = min(versions, default=0) if flaw else receipts.oldest(steps, trajectory)
             found.trajectories[key] = Tokens(trajectory.sampled, versions, oldest, flaw)
+        found.recordings = dict(_table(store, "recordings", Recording, bad))
         for key, kept in _table(store, "quarantine", Quarantined, bad):
             found.quarantine[key] = receipts.flaw(published, kept.trajectory)
     return found

@@ -21,7 +21,7 @@ from replay.records import (
 from replay.state import Table
 from replay.store import Store
 from spade.codec import named, unpack_floats, unpack_ids, unpack_mask
-from spade.protocol import DIGEST_BYTES, Trajectory
+from spade.protocol import DIGEST_BYTES, Recording, Trajectory
 
 
 class TrajectoryRow(msgspec.Struct):
@@ -47,6 +47,14 @@ class QuarantinedRow(msgspec.Struct):
     trajectory: TrajectoryRow
 
 
+class RecordingRow(msgspec.Struct):
+    """Fields as in `Recording`, its digests in hex."""
+
+    actions: tuple[str, ...]
+    answers: list[str]
+    max_turns: int
+
+
 # Not "meta": it holds the run's secret, from which the instances of its programs can be told beforehand.
 TABLES: dict[Table, type[msgspec.Struct]] = {
     "jobs": Job,
@@ -61,13 +69,14 @@ TABLES: dict[Table, type[msgspec.Struct]] = {
     "memory": Remembered,
     "publications": Publication,
     "quarantine": QuarantinedRow,
+    "recordings": RecordingRow,
 }
 
 
 def rows(store: Store, table: Table) -> Iterator[dict[str, Any]]:
     """The records of a table by field name, nested ones too, in the order of their keys; `key` is the record's own."""
     kind = TABLES[table]
-    stored = {TrajectoryRow: Trajectory, QuarantinedRow: Quarantined}.get(kind, kind)
+    stored = {TrajectoryRow: Trajectory, QuarantinedRow: Quarantined, RecordingRow: Recording}.get(kind, kind)
     decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(stored)
     for key, data in store.each(table):
         yield {"key": key, **named(_row(decoder.decode(data)))}
@@ -79,16 +88,21 @@ def _row(record: msgspec.Struct) -> msgspec.Struct:
             return _numbers(record)
         case Quarantined():
             return QuarantinedRow(record.holder, record.why, record.at, _numbers(record.trajectory))
+        case Recording():
+            return RecordingRow(record.actions, _digests(record.answers), record.max_turns)
     return record
 
 
 def _numbers(trajectory: Trajectory) -> TrajectoryRow:
-    digests = trajectory.digests.hex()
     return TrajectoryRow(
         ids=unpack_ids(trajectory.ids).tolist(),
         mask=unpack_mask(trajectory).tolist(),
         logprobs=unpack_floats(trajectory.logprobs).tolist(),
         versions=trajectory.versions,
         temperature=trajectory.temperature,
-        digests=[digests[at : at + 2 * DIGEST_BYTES] for at in range(0, len(digests), 2 * DIGEST_BYTES)],
+        digests=_digests(trajectory.digests),
     )
+
+
+def _digests(packed: bytes) -> list[str]:
+    return [packed[at : at + DIGEST_BYTES].hex() for at in range(0, len(packed), DIGEST_BYTES)]

@@ -4,6 +4,7 @@ Derived from environments and plays, rebuilt when a run is loaded, never stored.
 with `drop` before and puts it back with `add` after; so every count is of what the plays now are.
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TypeVar
 
@@ -47,14 +48,15 @@ class Flight:
     windows    by environment
     resting    environments whose newest chunk is scored
     unscored   chunks that are not scored
-    leases     of plays: those of the chunks begun, unhinted before hinted, the oldest chunk first
+    leases     of plays: those of the chunks begun, the oldest chunk first, both arms in one drawn order
     sequences  unhinted plays of the chunks in flight (begun, not scored), by the earliest learner step whose weights
                a play of their chunk was leased at or sampled by; None: no play of it is leased or finished
     """
 
-    def __init__(self, steps: dict[int, int]) -> None:
-        """`steps`: the learner step that each version was published after."""
+    def __init__(self, steps: dict[int, int], place: Callable[[Play], int]) -> None:
+        """`steps`: the learner step that each version was published after; `place`: of a play within its chunk."""
         self._steps = steps
+        self._place = place
         self.windows: dict[str, Window] = {}
         self.resting: dict[str, Environment] = {}
         self.unscored = 0
@@ -153,7 +155,8 @@ class Flight:
     def _offer(self, play: Play, tally: Tally) -> None:
         """A play of a chunk that has not begun waits for it."""
         if tally.chunk.begun:
-            self.leases.add(play, play.hinted, tally.chunk.opened_at, play.environment, play.chunk, play.index)
+            order = tally.chunk.opened_at, play.environment, play.chunk, self._place(play)
+            self.leases.add(play, *order)
 
     def next_chunk(self) -> tuple[Environment, Chunk] | None:
         """The oldest chunk that has not begun. Asked for once."""

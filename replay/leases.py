@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from replay.records import Job, Play
+from replay.records import Audit, Job, Play
 
-Work = TypeVar("Work", Job, Play)
+Work = TypeVar("Work", Job, Play, Audit)
 
 
 class Leases(Generic[Work]):

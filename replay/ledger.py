@@ -6,19 +6,22 @@ brings the passing of time. Deadlines are compared with the `now` the caller giv
 
 import math
 
-from replay import designs, receipts, training, windows
+from replay import audits, designs, receipts, training, windows
 from replay.admission import Admitted, Load, admit
 from replay.records import BatchRecord, Job, Play
 from replay.state import State
 from replay.training import RefusalError
 from spade.config import LONGEST_WAIT_S
 from spade.protocol import (
+    Audited,
+    Audits,
     Checkpointed,
     Designs,
     Done,
     EndedPlay,
     Evaluated,
     Evaluation,
+    LeaseAudit,
     LeaseDesigns,
     LeasePlays,
     Plays,
@@ -51,7 +54,7 @@ class Ledger:
         Raises RefusalError for what can never be served.
         """
         state = self.state
-        if isinstance(request, LeasePlays | LeaseDesigns | TakeBatch):
+        if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
             _check_wait(request)
         match request:
             case LeasePlays(count=count):
@@ -60,6 +63,9 @@ class Ledger:
             case LeaseDesigns(count=count):
                 jobs = designs.lease(state, count, holder, number, now)
                 return Designs(jobs) if jobs else None
+            case LeaseAudit():
+                job = audits.lease(state, holder, number, now)
+                return None if job is None else Audits((job,))
             case TakeBatch(step=step):
                 return training.take(state, step, now)
             case SubmitPlays(plays=ended):
@@ -80,6 +86,10 @@ class Ledger:
                 self._release_play(id, lease, holder if suspect else None, now)
             case ReleaseDesign(job=id, lease=lease):
                 self._release_design(id, lease)
+            case Audited():
+                if not math.isfinite(request.seconds):
+                    raise RefusalError(f"the audit of {request.environment}: its seconds must be finite")
+                windows.audited(state, request, now)
             case Publish():
                 return Published(training.publish(state, request))
             case Evaluated(evaluation=evaluation):
@@ -129,11 +139,11 @@ class Ledger:
         )
 
     def _starving(self) -> bool:
-        """Whether nothing under way can bring newer weights: no batch training or in sight, no play, no design job."""
+        """Whether nothing under way can bring newer weights: no batch in sight, no play, audit or design job."""
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
         enough = training.waiting(state) >= state.config.learner.batch_sequences
-        return not (training_now or enough or state.flight.unscored or state.jobs)
+        return not (training_now or enough or state.flight.unscored or state.audits or state.jobs)
 
     def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
         """Take the plays in. Raises RefusalError with those that make no sense; the others are taken."""
@@ -195,10 +205,10 @@ class Ledger:
             designs.release(self.state, job)
 
 
-def _check_wait(request: LeasePlays | LeaseDesigns | TakeBatch) -> None:
+def _check_wait(request: LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch) -> None:
     if not 0 <= request.wait_s <= LONGEST_WAIT_S:
         raise RefusalError(f"wait_s must be 0 to {LONGEST_WAIT_S:g} s, is {request.wait_s}")
-    if not isinstance(request, TakeBatch) and request.count < 1:
+    if isinstance(request, LeasePlays | LeaseDesigns) and request.count < 1:
         raise RefusalError(f"count must be at least 1, is {request.count}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from replay import receipts
+from replay import audits, receipts
 from replay.memory import Memory
 from replay.records import (
     BatchRecord,
@@ -27,6 +27,7 @@ from replay.store import Store
 from replay.training import batch_key
 from spade.config import MEANING, Config, digest, dump
 from spade.errors import RunError
+from spade.protocol import Recording
 from spade.seeds import derive, new_secret
 
 
@@ -112,6 +113,11 @@ def _load_environment(state: State, store: Store, environment: Environment) -> N
     plays = store.scan("plays", Play, prefix=f"{environment.id}-")
     for play in sorted(plays, key=lambda play: (play.chunk, play.hinted, play.index)):
         state.add_play(play)
+    for play in plays:
+        if (recording := store.get("recordings", play.id, Recording)) is not None:
+            state.recordings.setdefault(environment.id, {})[play.id] = recording
+    if environment.audit is not None:
+        audits.take_up(state, environment)
 
 
 def _changes(before: str, now: str) -> dict[str, tuple[str, str]]:

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import msgspec
 
-from replay.records import Counters, Environment, Reject, Source
+from replay.records import Audit, Counters, Environment, Reject, Source
 from replay.store import open_reader
 from spade.protocol import Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
-    """An environment of a run. Figures are None until its window has closed."""
+    """An environment of a run. Figures are None until its window has closed.
+
+    `audit` is the state of its audit, with the finding if there is one; "" before it began or where there was none.
+    """
 
     id: str
     name: str
@@ -23,6 +26,7 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
     regret: float | None
     regret_error: float | None
     reward: float | None
+    audit: str
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
@@ -79,4 +83,9 @@ def _summary(environment: Environment) -> EnvironmentSummary:
         regret=None if score is None else score.regret,
         regret_error=None if score is None else score.regret_error,
         reward=None if score is None else score.reward,
+        audit="" if environment.audit is None else _audit(environment.audit),
     )
+
+
+def _audit(audit: Audit) -> str:
+    return f"{audit.state}: {audit.finding}" if audit.finding else audit.state

@@ -14,6 +14,7 @@ from spade.protocol import StepMetrics, Trajectory, Weights
 JobState = Literal["open", "leased", "admitted", "failed"]
 PlayState = Literal["open", "leased", "finished", "void", "cancelled"]
 EnvironmentState = Literal["active", "closed", "quarantined"]
+AuditState = Literal["open", "leased", "passed", "failed", "left out"]
 
 
 class Record(msgspec.Struct, array_like=True):
@@ -96,6 +97,26 @@ class Score(Record):
     voids: int
 
 
+class Audit(Record):
+    """The audit of an environment whose window is over. `finding` is why it failed, or why it was left out.
+
+    `replays` are recorded plays to run again, `indices` the instances to play with random actions.
+    """
+
+    id: str
+    began_at: float
+    replays: tuple[str, ...]
+    indices: tuple[int, ...]
+    state: AuditState = "open"
+    lease: int = 0
+    holder: str = ""
+    deadline: float = 0.0
+    request: int = 0
+    finding: str = ""
+    steps: int = 0
+    seconds: float = 0.0
+
+
 class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
@@ -119,6 +140,7 @@ class Environment(Record):
     closed_at: float | None = None
     score: Score | None = None
     parents: tuple[str, ...] = ()
+    audit: Audit | None = None
 
 
 class Play(Record):
@@ -281,3 +303,9 @@ class Counters(Record):
     quarantined: int = 0
     newest_quarantined: str = ""
     round_shape: tuple[int, int] | None = None
+    audits: int = 0
+    audit_findings: int = 0
+    audits_left_out: int = 0
+    audit_steps: int = 0
+    audit_s: float = 0.0
+    newest_finding: str = ""

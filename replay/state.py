@@ -1,8 +1,9 @@
 """The run in memory: what is still alive of it, and what of it must be written next.
 
-Only the living is held: open jobs, active environments with their plays, unformed designer groups, the queue, batches
-not yet retired, the env memory and the statistics; of published weights the digests and steps, of the quarantine the
-keys. Everything else rests in the store. Trajectories are never held: they are staged and leave with the next commit.
+Only the living is held: open jobs, active environments with their plays and the recordings that an audit would run
+again, unformed designer groups, the queue, batches not yet retired, the env memory and the statistics; of published
+weights the digests and steps, of the quarantine the keys. Everything else rests in the store. Trajectories are never
+held: they are staged and leave with the next commit.
 """
 
 from typing import Literal
@@ -13,6 +14,7 @@ from replay.flight import Flight
 from replay.leases import Leases
 from replay.memory import Memory
 from replay.records import (
+    Audit,
     BatchRecord,
     Counters,
     DesignGroup,
@@ -24,7 +26,8 @@ from replay.records import (
 )
 from replay.statistics import History, Statistics
 from spade.config import Config
-from spade.seeds import derive
+from spade.protocol import Recording
+from spade.seeds import INSTANCE_MASK, derive
 
 Table = Literal[
     "meta",
@@ -40,6 +43,7 @@ Table = Literal[
     "memory",
     "publications",
     "quarantine",
+    "recordings",
 ]
 
 Change = tuple[Table, str, msgspec.Struct | None]
@@ -65,7 +69,10 @@ class State:
         self.batches: dict[int, BatchRecord] = {}
         self.published: dict[int, str] = {}  # version: digest
         self.steps: dict[int, int] = {}  # version: learner step
-        self.flight = Flight(self.steps)
+        self.flight = Flight(self.steps, self._place)
+        self.recordings: dict[str, dict[str, Recording]] = {}  # of each active environment, by play
+        self.audits: dict[str, Audit] = {}  # that are not over, by environment
+        self.audit_leases: Leases[Audit] = Leases()
         self.quarantine: set[str] = set()
         self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
 
@@ -108,9 +115,11 @@ class State:
         self.flight.enter(play)
 
     def forget_environment(self, environment: Environment) -> None:
-        """A closed environment leaves the memory with its plays; the store keeps them."""
+        """A closed environment leaves the memory with its plays; the store keeps them, but not the recordings."""
         for play in self.flight.forget(environment):
             del self.plays[play.id]
+        for play_id in self.recordings.pop(environment.id, {}):
+            self.delete("recordings", play_id)
         del self.environments[environment.id]
         del self.sources[environment.id]
 
@@ -140,6 +149,14 @@ class State:
         """
         every = self.config.learner.publish_every
         return (trained - 1) // every - step // every
+
+    def _place(self, play: Play) -> int:
+        """Where a play is leased among those of its chunk: drawn, so that the order tells neither arm nor index."""
+        return self.seed("place", play.id)
+
+    def instance(self, environment: str, index: int) -> int:
+        """The seed of instance `index` of an environment, the same in both arms."""
+        return self.seed("instance", environment, index) & INSTANCE_MASK
 
     def seed(self, purpose: str, *parts: str | int) -> int:
         """A seed of the run."""

@@ -81,6 +81,12 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         regret_history=tuple(state.history.regret),
         win_rate_history=tuple(state.history.win_rates),
         evaluations=tuple(state.history.evaluations),
+        audits=counters.audits,
+        audit_findings=counters.audit_findings,
+        audits_left_out=counters.audits_left_out,
+        audit_steps=counters.audit_steps,
+        audit_s=counters.audit_s,
+        newest_finding=counters.newest_finding,
     )
 
 

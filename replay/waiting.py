@@ -5,7 +5,19 @@ from collections import Counter
 from collections.abc import Callable, Container
 
 from replay.records import BatchRecord
-from spade.protocol import Designs, LeaseDesigns, LeasePlays, NotYet, Plays, Refused, Request, Response, TakeBatch
+from spade.protocol import (
+    Audits,
+    Designs,
+    LeaseAudit,
+    LeaseDesigns,
+    LeasePlays,
+    NotYet,
+    Plays,
+    Refused,
+    Request,
+    Response,
+    TakeBatch,
+)
 from spade.transport import Incoming
 
 PATIENCE = 2  # requests of one peer that may wait, in windows: those it waits for, and those it has given up meanwhile
@@ -29,7 +41,9 @@ class Waiting:
     def keep(self, incoming: Incoming, now: float) -> Refused | None:
         """Keep a request, or refuse it. One that is sent again takes the place of the first."""
         request, key = incoming.message, (incoming.peer, incoming.id)
-        assert isinstance(request, LeasePlays | LeaseDesigns | TakeBatch), f"{type(request).__name__} cannot wait"
+        assert isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch), (
+            f"{type(request).__name__} cannot wait"
+        )
         if self._count[incoming.peer] >= self._most:
             return Refused(f"{self._most} of your requests wait already (bus.window)")
         self._count[incoming.peer] += key not in self._kept
@@ -74,5 +88,7 @@ def _nothing(request: Request, why: Callable[[], str]) -> Response:
             return Plays()
         case LeaseDesigns():
             return Designs()
+        case LeaseAudit():
+            return Audits()
         case _:
             return NotYet(why())

@@ -1,14 +1,16 @@
-"""Windows of active environments: chunks open, plays are leased and end, chunks are scored, the window closes."""
+"""Windows of active environments: chunks open, plays are leased and end, chunks are scored, the window closes.
 
-from replay import receipts
+Between its last play and its end a window is audited.
+"""
+
+from replay import audits, receipts
 from replay.designs import close_member
 from replay.records import Chunk, Environment, Member, Play, Remembered, Score
 from replay.reward import has_variance, score_of
 from replay.state import State
 from replay.statistics import PlayFigures, SlotFigures
 from replay.training import enqueue
-from spade.protocol import EndedPlay, PlayLease
-from spade.seeds import INSTANCE_MASK
+from spade.protocol import Audited, EndedPlay, PlayLease
 
 LEVELS = 256
 SUSPECTED = 2  # leases under which a service ended over a play, before that is the fault of its program
@@ -38,7 +40,7 @@ def open_chunks(state: State, now: float, starving: bool) -> None:
     play = state.config.play
     for environment in list(state.flight.resting.values()):
         last = environment.chunks[-1]
-        if len(environment.chunks) >= play.window_chunks:
+        if len(environment.chunks) >= play.window_chunks or environment.audit is not None:
             continue
         assert last.scored_at is not None
         newer = state.version > last.version
@@ -47,7 +49,7 @@ def open_chunks(state: State, now: float, starving: bool) -> None:
 
 
 def lease(state: State, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
-    """Up to `count` plays: first of chunks begun (unhinted before hinted), then of at most `chunks` new ones."""
+    """Up to `count` plays: first of chunks begun, then of at most `chunks` new ones."""
     if request and (held := state.flight.leases.held(holder, request)):
         return tuple(_as_leased(state, play) for play in held)
     leased: list[PlayLease] = []
@@ -84,7 +86,7 @@ def _as_leased(state: State, play: Play) -> PlayLease:
         lease=play.lease,
         environment=play.environment,
         hinted=play.hinted,
-        seed=state.seed("instance", play.environment, play.index) & INSTANCE_MASK,
+        seed=state.instance(play.environment, play.index),
         sampler=state.seed("play", play.id, play.lease),
     )
 
@@ -126,6 +128,8 @@ def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
         if ended.trajectory.versions:
             play.version = receipts.oldest(state.steps, ended.trajectory)
         state.touch("trajectories", play.id, ended.trajectory)
+        if ended.recording is not None:
+            audits.record(state, play, ended.recording)
         won = play.episode_return >= state.config.play.win_return
         state.counters.plays += 1
         state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
@@ -155,7 +159,7 @@ def _settle(state: State, environment: Environment, now: float) -> None:
     if chunk.scored_at is None and not state.flight.tally(environment, chunk).pending:
         _score_chunk(state, environment, chunk, now)
     if _over(state, environment):
-        close(state, environment, now)
+        end(state, environment, now)
 
 
 def _over(state: State, environment: Environment) -> bool:
@@ -181,10 +185,23 @@ def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: floa
         enqueue(state, f"{environment.id}-{chunk.index}", "agent", members, now)
 
 
-def close(state: State, environment: Environment, now: float, quarantined: bool = False) -> None:
-    """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot."""
-    plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
-    for play in plays:
+def end(state: State, environment: Environment, now: float) -> None:
+    """No play of the window is to come: it closes when it has been audited."""
+    _cancel_rest(state, environment, now)
+    if not audits.begin(state, environment, now):
+        close(state, environment, now)
+
+
+def audited(state: State, outcome: Audited, now: float) -> None:
+    """Take the outcome of an audit, and close the window by it."""
+    environment = audits.finish(state, outcome)
+    if environment is not None:
+        close(state, environment, now, quarantined=bool(outcome.finding))
+
+
+def _cancel_rest(state: State, environment: Environment, now: float) -> None:
+    """Cancel the plays that have not ended, and score the chunk that they were of."""
+    for play in _plays(state, environment):
         if play.state in ("open", "leased"):
             state.flight.drop(play)
             play.state = "cancelled"
@@ -193,6 +210,16 @@ def close(state: State, environment: Environment, now: float, quarantined: bool 
     last = environment.chunks[-1]
     if last.scored_at is None:
         _score_chunk(state, environment, last, now)
+
+
+def _plays(state: State, environment: Environment) -> list[Play]:
+    return [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
+
+
+def close(state: State, environment: Environment, now: float, quarantined: bool = False) -> None:
+    """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot."""
+    _cancel_rest(state, environment, now)
+    plays = _plays(state, environment)
     score = score_of(plays, quarantined, state.config)
     environment.score, environment.closed_at = score, now
     environment.state = "quarantined" if quarantined else "closed"
@@ -232,12 +259,14 @@ def memory_key(record: Remembered) -> str:
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:
-    """Close the windows past their deadline, open lost leases again. `live`: holders still here (None: unknown)."""
+    """End the windows past their deadline, open lost leases again. `live`: holders still here (None: unknown)."""
+    for environment in audits.expire(state, now, live):
+        close(state, environment, now)
     # In an order of its own: that of a dict is not the same after a restart.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
         # Over, and not closed at its last play: a resume has made windows shorter.
-        if now >= environment.deadline or _over(state, environment):
-            close(state, environment, now)
+        if environment.audit is None and (now >= environment.deadline or _over(state, environment)):
+            end(state, environment, now)
     for play in list(state.flight.leases):
         if now >= play.deadline or (live is not None and play.holder not in live):
             state.counters.expired_leases += 1

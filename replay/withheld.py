@@ -14,7 +14,13 @@ NAME = "replay"  # what processes call the service when they say whom they wait 
 
 def explained(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
     """The waits with the reasons of those for this service that ask for work."""
-    reasons = {"TakeBatch": why_no_batch(ledger), "LeasePlays": why_no_play(ledger), "LeaseDesigns": why_no_job(ledger)}
+    audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window is to be audited"
+    reasons = {
+        "LeaseAudit": audits,
+        "TakeBatch": why_no_batch(ledger),
+        "LeasePlays": why_no_play(ledger),
+        "LeaseDesigns": why_no_job(ledger),
+    }
     return tuple(
         msgspec.structs.replace(wait, why=reasons.get(wait.what, "")) if wait.holder == NAME else wait for wait in waits
     )
@@ -46,18 +52,21 @@ def why_no_job(ledger: Ledger) -> str:
     if missing := _unpublished(state):
         return missing
     slots = state.config.design.active_environments
-    return f"{len(state.environments)} of {slots} slots have an environment, {len(state.jobs)} a job that is leased"
+    audited = f" ({len(state.audits)} of them is audited)" if state.audits else ""
+    have = f"{len(state.environments)} of {slots} slots have an environment{audited}"
+    return f"{have}, {len(state.jobs)} a job that is leased"
 
 
 def own(state: State, now: float) -> tuple[Wait, ...]:
-    """Whom the loop waits for: who holds leases of plays and of design jobs, and the learner while it trains."""
+    """Whom the loop waits for: who holds leases of plays, design jobs and audits, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
     plays = [(play.holder, now - play.deadline + play_s) for play in state.flight.leases]
     jobs = [(job.holder, now - job.deadline + design_s) for job in state.job_leases]
     step = state.counters.taken_step
     training_since = state.batches[step].at if step in state.batches and step > state.published_step else None
     learner = () if training_since is None else (Wait("learner", f"step {step}", 1, now - training_since, NAME),)
-    return (*learner, *_held("plays", plays), *_held("design jobs", jobs))
+    audits = [(audit.holder, now - audit.deadline + play_s) for audit in state.audit_leases]
+    return (*learner, *_held("plays", plays), *_held("design jobs", jobs), *_held("audits", audits))
 
 
 def _held(what: str, leases: Sequence[tuple[str, float]]) -> tuple[Wait, ...]:

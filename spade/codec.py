@@ -1,5 +1,6 @@
 """Token arrays as raw little-endian bytes, and messages as msgpack: the one place that fixes both layouts."""
 
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spade.decoding import decoded
-from spade.protocol import Request, Response, Trajectory
+from spade.protocol import DIGEST_BYTES, Observed, Request, Response, Trajectory
 
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
@@ -27,6 +28,11 @@ def decode_request(data: bytes) -> Request:
 def decode_response(data: bytes) -> Response:
     """Raises UnreadableError on nonsense."""
     return decoded(_responses.decode, data)
+
+
+def answer_digest(answer: Observed) -> bytes:
+    """16 bytes that another answer does not have: BLAKE2b of its encoding."""
+    return blake2b(encode(answer), digest_size=DIGEST_BYTES).digest()
 
 
 def pack_ids(ids: list[int]) -> bytes:

@@ -5,7 +5,7 @@ import traceback
 from collections import Counter
 
 from spade.decoding import printable
-from spade.protocol import Refused, Request
+from spade.protocol import AuditJob, Refused, Request
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +24,19 @@ class RequestFaults:
     def refusal(self, request: Request, error: Exception) -> Refused:
         """Count the error and make it the answer to its request.
 
-        The log has the traceback of the 1st, 2nd, 4th, 8th … of a kind: what a model writes must not fill the disk.
         An error of the system (no descriptor, no memory, no space) says nothing of the request.
         """
-        kind = f"{type(request).__name__} ended in {type(error).__name__}"
+        return Refused(self.note(request, error), unforeseen=not isinstance(error, OSError))
+
+    def note(self, asked: Request | AuditJob, error: Exception) -> str:
+        """Count the error; what happened, in a line.
+
+        The log has the traceback of the 1st, 2nd, 4th, 8th … of a kind: what a model writes must not fill the disk.
+        """
+        kind = f"{type(asked).__name__} ended in {type(error).__name__}"
         self._kinds[kind] += 1
         count, words = self._kinds[kind], printable(error)
         if count & (count - 1) == 0:
             where = "".join(traceback.format_tb(error.__traceback__))
             log.error("%s, which nobody foresaw, %d times so far; the last: %s\n%s", kind, count, words, where)
-        return Refused(f"{kind}, which nobody foresaw: {words}", unforeseen=not isinstance(error, OSError))
+        return f"{kind}, which nobody foresaw: {words}"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 Role = Literal[
     "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "evaluator", "observer", "supervisor"
@@ -89,6 +89,23 @@ def _check_digests(digests: bytes, versions: tuple[tuple[int, int], ...]) -> Non
         raise ValueError(f"{len(digests)} bytes of digests do not fit {len(versions)} version runs")
 
 
+class Recording(Wire, frozen=True):
+    """The course of a play, from which an audit runs it again.
+
+    actions    the actions that the program was sent, in order
+    answers    digests (`codec.answer_digest`) of its answers, 16 bytes each: to the reset, then to each action
+    max_turns  turns that the program was granted
+    """
+
+    actions: Many[str]
+    answers: bytes
+    max_turns: Count
+
+    def __post_init__(self) -> None:
+        if len(self.answers) != DIGEST_BYTES * (len(self.actions) + 1):
+            raise ValueError(f"recording: {len(self.answers)} bytes of digests do not fit {len(self.actions)} actions")
+
+
 class MemorySeed(Wire, frozen=True):
     """An environment of the memory as the designer is shown it; `reason` says what an example to avoid teaches."""
 
@@ -124,6 +141,37 @@ class PlayLease(Wire, frozen=True):
     hinted: bool
     seed: int
     sampler: int
+
+
+class RecordedPlay(Wire, frozen=True):
+    """A recorded play to run again on its instance `seed`."""
+
+    play: str
+    seed: int
+    recording: Recording
+
+
+class AuditJob(Wire, frozen=True):
+    """An environment to audit before its designer is paid.
+
+    replays     recorded plays that must come out as they did
+    seeds       instances to play with random actions, each of them once
+    wins        so many won ones of these are a finding
+    max_turns   turns of a random play
+    draw        seeds the order of the replays and the random actions
+    within_s    what is not over by then is left out
+    """
+
+    environment: str
+    lease: int
+    source: str
+    replays: Many[RecordedPlay]
+    seeds: Many[int]
+    wins: int
+    win_return: float
+    max_turns: int
+    draw: int
+    within_s: float
 
 
 class Group(Wire, frozen=True):
@@ -548,6 +596,7 @@ class EndedPlay(Wire, frozen=True):
     seconds: float
     trajectory: Trajectory | None = None
     fault: str = ""
+    recording: Recording | None = None
 
 
 class SubmitPlays(Wire, frozen=True):
@@ -568,6 +617,41 @@ class ReleasePlay(Wire, frozen=True):
     id: str
     lease: int
     suspect: bool = False
+
+
+# ---------------------------------------------------------------- replay: env-runners
+
+
+class LeaseAudit(Wire, frozen=True):
+    """Ask for an audit, waiting up to `wait_s` for one. Reply: Audits (empty: none now)."""
+
+    wait_s: float
+
+
+class Audits(Wire, frozen=True):
+    """At most one audit, leased."""
+
+    jobs: tuple[AuditJob, ...] = ()
+
+
+class Audited(Wire, frozen=True):
+    """An audit is over. Idempotent by environment. Reply: Done, or Refused.
+
+    finding   why the environment is quarantined; "" where nothing was found
+    replays   recorded plays that were run again to a result, `left_out` those that came to none
+    plays     random plays that were run, `wins` those that were won
+    steps     of the environment, in all of them
+    """
+
+    environment: str
+    lease: int
+    finding: str
+    replays: Count
+    left_out: Count
+    plays: Count
+    wins: Count
+    steps: Count
+    seconds: float
 
 
 # ---------------------------------------------------------------- replay: learner
@@ -706,6 +790,12 @@ class Status(Wire, frozen=True):
     newest_quarantined: str = ""
     broadcast_s: float | None = None
     evaluations: tuple[Evaluation, ...] = ()
+    audits: int = 0
+    audit_findings: int = 0
+    audits_left_out: int = 0
+    audit_steps: int = 0
+    audit_s: float = 0.0
+    newest_finding: str = ""
 
 
 Request = (
@@ -714,6 +804,7 @@ Request = (
     | OpenEpisode | StepEpisode | CloseEpisode | Validate
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
     | LeasePlays | GetProgram | SubmitPlays | ReleasePlay
+    | LeaseAudit | Audited
     | TakeBatch | Publish | Checkpointed
     | Evaluated
     | ReportProcesses | Orders | GetStatus
@@ -723,7 +814,7 @@ Response = (
     Ready | Refused | Rehello | Pulse | Done
     | Generated | Overdue | WeightsPart
     | Observed | Faulted | Verdict
-    | Designs | Plays | Program
+    | Designs | Plays | Program | Audits
     | Batch | NotYet | Published | Weights
     | Orders | Status
 )  # fmt: skip

@@ -13,7 +13,7 @@ OPEN = ("open", "leased")
 
 def work_problems(found: Contents) -> Iterator[str]:
     """A line for each thing that is broken."""
-    for check in (_jobs, _rejects, _environments, _plays, _trajectories):
+    for check in (_jobs, _rejects, _environments, _audits, _plays, _trajectories):
         yield from check(found)
 
 
@@ -77,6 +77,33 @@ def _environments(found: Contents) -> Iterator[str]:
         # A colon: a program of the memory of another run.
         if key not in found.environments and ":" not in key:
             yield f"sources {key}: belongs to no environment"
+
+
+def _audits(found: Contents) -> Iterator[str]:
+    """An audit is under way in an active environment, and over in a closed one; recordings wait for it."""
+    outcomes: Counter[str] = Counter()
+    for key, environment in found.environments.items():
+        audit = environment.audit
+        if audit is None:
+            continue
+        over = audit.state not in OPEN
+        outcomes[audit.state] += 1
+        if over != (environment.state != "active"):
+            yield f"environments {key}: is {environment.state}, its audit {audit.state}"
+        if over and (audit.state == "failed") != (environment.state == "quarantined"):
+            yield f"environments {key}: is {environment.state} after an audit that {audit.state}"
+    over_in_all = outcomes["passed"] + outcomes["failed"] + outcomes["left out"]
+    counted = found.counters.audits, found.counters.audit_findings, found.counters.audits_left_out
+    if counted != (over_in_all, outcomes["failed"], outcomes["left out"]):
+        yield (
+            f"environments: {over_in_all} audits are over, {outcomes['failed']} of them failed and "
+            f"{outcomes['left out']} left out, {counted} were counted"
+        )
+    for key in found.recordings:
+        play = found.plays.get(key)
+        owner = None if play is None else found.environments.get(play.environment)
+        if play is None or play.state != "finished" or owner is None or owner.state != "active":
+            yield f"recordings {key}: belongs to no finished play of an active environment"
 
 
 def _plays(found: Contents) -> Iterator[str]:

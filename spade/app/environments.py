@@ -53,6 +53,8 @@ def show_environment(path: Path, environment: str) -> None:
         ("designer reward", env.reward),
     ):
         console.print(f"[dim]{name:<18}[/] {'not scored yet' if value is None else f'{value:.3f}'}")
+    if env.audit:
+        console.print(f"[dim]{'audit':<18}[/] {escape(visible(env.audit))}")
 
 
 def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides: tuple[str, ...]) -> bool:

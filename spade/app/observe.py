@@ -100,6 +100,8 @@ def explain(status: Status) -> list[str]:
         if status.quarantined
         else []
     )
+    if status.audit_findings:
+        apart.append(f"{status.audit_findings} environments failed their audit, the last {status.newest_finding}")
     ill = [
         f"{process.name} is {process.state}{f': {process.detail}' if process.detail else ''}"
         for process in status.processes

@@ -165,6 +165,8 @@ def _footer(status: Status, note: str) -> Text:
     if status.quarantined:
         line.append(f" {status.quarantined} quarantined ", "bold red")
         line.append(status.newest_quarantined + " ")
+    if status.audit_findings:
+        line.append(f" {status.audit_findings} failed their audit ", "yellow")
     if status.stalled_s:
         line.append(f" stalled for {status.stalled_s:.0f} s ", "bold red")
         # Where the chain ends is what to look at; a circle has no end.

@@ -9,6 +9,7 @@ from spade.config.loading import MEANING, digest, dump, load, recipes
 from spade.config.sections import (
     SKILLS,
     Actors,
+    Audit,
     Bus,
     Config,
     Design,
@@ -29,7 +30,7 @@ from spade.config.sections import (
 
 __all__ = [
     "LONGEST_WAIT_S", "MEANING", "SKILLS",
-    "Actors", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Loss", "Model", "Play",
-    "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
+    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Loss", "Model",
+    "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
     "digest", "dump", "is_local", "load", "recipes",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ _MAY_BE_ZERO = {
     "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
     "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
     "learner.warmup_steps", "learner.lr_min", "learner.zero_stage", "learner.lora_rank", "loss.kl",
+    "audit.replays", "audit.random_plays",
     "run.seed", "replay.commit_delay_ms", "replay.retain_s", "replay.retain_bytes",
 }  # fmt: skip
 
@@ -79,6 +80,11 @@ def _check_ranges(config: Config) -> None:
         )
     if config.actors.agents_min > config.actors.agents_max:
         raise ConfigError("actors.agents_min: must be at most actors.agents_max")
+    audit = config.audit
+    if audit.random_plays and audit.random_wins > audit.random_plays:
+        raise ConfigError(
+            f"audit.random_wins: {audit.random_wins} of audit.random_plays = {audit.random_plays} can never be won"
+        )
     if play.group_size < 2:
         raise ConfigError("play.group_size: a group of fewer than 2 plays has no baseline; use 2 or more")
 

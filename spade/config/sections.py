@@ -235,6 +235,18 @@ class Sandbox(Section, frozen=True):
     random_win_share: float = 0.25
 
 
+class Audit(Section, frozen=True):
+    """How a window is audited before its designer is paid; all 0: not at all.
+
+    `replays` recorded plays of each arm are run again. Of the instances that were won, `random_plays` are played with
+    random actions; `random_wins` won ones are a finding.
+    """
+
+    replays: int = 2
+    random_plays: int = 16
+    random_wins: int = 13
+
+
 class Replay(Section, frozen=True):
     """`sync` fsyncs every commit; `nosync` survives the death of the process, not of the machine.
 
@@ -296,6 +308,7 @@ class Config(Section, frozen=True):
     engine: Engine = Engine()
     endpoint: Endpoint = Endpoint()
     sandbox: Sandbox = Sandbox()
+    audit: Audit = Audit()
     replay: Replay = Replay()
     bus: Bus = Bus()
     supervise: Supervise = Supervise()

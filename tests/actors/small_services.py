@@ -15,6 +15,9 @@ from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.process import Launch
 from spade.protocol import (
     PROTOCOL_VERSION,
+    Audited,
+    AuditJob,
+    Audits,
     DesignJob,
     Designs,
     Done,
@@ -25,6 +28,7 @@ from spade.protocol import (
     Generated,
     GetProgram,
     Hello,
+    LeaseAudit,
     LeaseDesigns,
     LeasePlays,
     Peer,
@@ -87,6 +91,7 @@ class SmallReplay:
         self, plays: Sequence[PlayLease] = (), jobs: Sequence[DesignJob] = (), programs: Sequence[Program] = ()
     ) -> None:
         self.work: list[PlayLease | DesignJob] = [*plays, *jobs]
+        self.audits: list[AuditJob] = []
         self.done: list[Request | EndedPlay | Evaluation] = []
         self.together: list[int] = []
         self.fetched: list[str] = []
@@ -127,6 +132,16 @@ class SmallReplay:
                 return Plays(await self._lease(PlayLease, count, wait_s))
             case LeaseDesigns(count=count, wait_s=wait_s):
                 return Designs(await self._lease(DesignJob, count, wait_s))
+            case LeaseAudit(wait_s=wait_s):
+                with trio.move_on_after(wait_s):
+                    while not self.audits:
+                        await self._changed.wait()
+                leased, self.audits = self.audits[:1], self.audits[1:]
+                return Audits(tuple(leased))
+            case Audited():
+                self.done.append(request)
+                self.change()
+                return Done()
             case Serving():
                 return Done()
             case GetProgram(environment=environment):

@@ -6,7 +6,9 @@ from typing import get_args
 
 from spade.codec import encode, pack_floats, pack_ids
 from spade.protocol import (
+    DIGEST_BYTES,
     PROTOCOL_VERSION,
+    Audited,
     Checkpointed,
     CloseEpisode,
     EndedPlay,
@@ -19,12 +21,14 @@ from spade.protocol import (
     Goodbye,
     Heartbeat,
     Hello,
+    LeaseAudit,
     LeaseDesigns,
     LeasePlays,
     OpenEpisode,
     Orders,
     Process,
     Publish,
+    Recording,
     RejectCandidate,
     ReleaseDesign,
     ReleasePlay,
@@ -41,6 +45,7 @@ from spade.protocol import (
 )
 
 _TRAJECTORY = Trajectory(pack_ids([1, 2, 3]), (1, 2), pack_floats([-1.0, -2.0]), ((1, 2),), 1.0)
+_RECORDING = Recording(("left", "right"), bytes(3 * DIGEST_BYTES), 8)
 _PROGRAM = (
     "class Env:\n    def reset(self, seed): return 'go', {}\n    def step(self, action): return 'on', 0.0, True\n"
 )
@@ -56,8 +61,9 @@ REQUESTS: tuple[Request, ...] = (
     RejectCandidate("no job", 1, 1, "tides", "class", "parse", "no class", _TRAJECTORY, last=True),
     SubmitEnvironment("no job", 1, 1, "tides", "Env", _PROGRAM, "left", True, "go", _TRAJECTORY),
     ReleaseDesign("no job", 1),
-    SubmitPlays((EndedPlay("no play", 1, "terminated", 1.0, (0.0, 1.0), 0.5, _TRAJECTORY),)),
+    SubmitPlays((EndedPlay("no play", 1, "terminated", 1.0, (0.0, 1.0), 0.5, _TRAJECTORY, "", _RECORDING),)),
     ReleasePlay("no play", 1),
+    LeaseAudit(0.0), Audited("no environment", 1, "found", 4, 0, 13, 13, 50, 1.0),
     TakeBatch(99, 0.0), Publish(99, "digest", "/weights", StepMetrics()), Checkpointed(99),
     Evaluated(Evaluation(99, 98, 99, 8, 0, 0.5, 0.2, 1.0)),
     ReportProcesses("fuzz", (Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),

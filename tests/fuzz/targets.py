@@ -109,8 +109,8 @@ async def _fill(replay: ReplayClient) -> None:
     await replay.submit_environment(environment(job, 1))
     plays = await replay.lease_plays(4, 5.0)
     assert len(plays) == 4
-    for index, play in enumerate(plays):
-        await replay.submit_plays((ended(play, float(index % 2), 1),))
+    for play in plays:
+        await replay.submit_plays((ended(play, float(int(play.id[-3:]) % 2), 1),))
     assert isinstance(await replay.take_batch(1, 5.0), Batch)
     await replay.publish(1, "digest-1", "/weights/1", StepMetrics())
     await replay.checkpointed(1)

@@ -17,6 +17,7 @@ from spade.config import Config, digest
 from spade.errors import BusError, RefusedError
 from spade.process import Launch
 from spade.protocol import (
+    DIGEST_BYTES,
     PROTOCOL_VERSION,
     Generate,
     GetStatus,
@@ -28,6 +29,7 @@ from spade.protocol import (
     Process,
     Publish,
     Pulse,
+    Recording,
     Request,
     StepEpisode,
     Trajectory,
@@ -47,18 +49,23 @@ TRAJECTORY = st.builds(
     ),
     st.integers(0, 9), WHOLE, st.sampled_from([1e-300, 1.0, float("inf")]),
 )  # fmt: skip
+RECORDING = st.builds(
+    lambda actions, turns: Recording(tuple(actions), bytes(DIGEST_BYTES * (len(actions) + 1)), turns),
+    st.lists(TEXT, max_size=3), st.integers(0, 2**63),
+)  # fmt: skip
 GAUGES = st.dictionaries(TEXT, st.floats(), max_size=3)
 PROCESS = st.builds(Process, TEXT, st.just("agent"), WHOLE, st.just("ready"), WHOLE, TEXT, GAUGES)
 COUNTS = st.dictionaries(st.sampled_from(["agent", "engine"]), WHOLE, max_size=2)
 ORDERS = st.builds(Orders, TEXT, COUNTS, st.lists(TEXT, max_size=3).map(tuple))
 for kind, strategy in (
-    (int, WHOLE), (str, TEXT), (Trajectory, TRAJECTORY), (Process, PROCESS), (Orders, ORDERS)
+    (int, WHOLE), (str, TEXT), (Trajectory, TRAJECTORY), (Recording, RECORDING), (Process, PROCESS), (Orders, ORDERS)
 ):  # fmt: skip
     st.register_type_strategy(kind, strategy)
 
 
-def senseless(*kinds: type) -> st.SearchStrategy[list[Request]]:
-    return st.lists(st.one_of([st.from_type(kind) for kind in kinds]), min_size=10, max_size=20)
+@st.composite
+def senseless(draw: st.DrawFn, *kinds: type) -> list[Request]:
+    return draw(st.lists(st.one_of([st.from_type(kind) for kind in kinds]), min_size=10, max_size=20))
 
 
 AT_REPLAY = senseless(*(kind for kind in get_args(Request) if kind not in (Hello, Heartbeat, Goodbye, Publish)))

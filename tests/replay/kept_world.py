@@ -7,8 +7,10 @@ from replay.store import open_store
 from spade.config import Config, digest, dump
 from tests.replay.replay_world import SECRET, Pace, World, config
 
-ACCIDENTS = Pace(lost=0.05, faults=0.05, released=0.05, failed_designs=0.2, step_s=2.0, play_s=2.0)
-SETTINGS = config("learner.batch_sequences=24", "play.lease_s=10", "design.lease_s=20", "design.memory_records=5")
+ACCIDENTS = Pace(lost=0.05, faults=0.05, released=0.05, failed_designs=0.2, findings=0.1, step_s=2.0, play_s=2.0)
+SETTINGS = config(
+    "learner.batch_sequences=24", "play.lease_s=10", "design.lease_s=20", "design.memory_records=5", "audit.replays=1"
+)
 
 
 def keep_world(

@@ -32,18 +32,15 @@ def in_flight(ledger: Ledger) -> tuple[int, int]:
 
 
 def lease_order(ledger: Ledger) -> list[str]:
-    """Ids of the plays that may be leased now, in order: of chunks begun, unhinted first, then of those admitted."""
+    """Ids of the plays that may be leased now, in order: of chunks begun, then of those admitted; drawn within each."""
     found = chunks(ledger.state)
-    order = [
-        play
-        for hinted in (False, True)
-        for _, chunk, plays in found
-        for play in plays
-        if chunk.begun and play.hinted == hinted
-    ]
+    begun = [plays for _, chunk, plays in found if chunk.begun]
     fresh = [plays for _, chunk, plays in found if not chunk.begun][: ledger.admitted().chunks]
-    order += [play for plays in fresh for play in plays]
-    return [play.id for play in order if play.state == "open"]
+
+    def place(play) -> int:
+        return ledger.state.seed("place", play.id)
+
+    return [play.id for plays in begun + fresh for play in sorted(plays, key=place) if play.state == "open"]
 
 
 def windows(state: State) -> dict[str, tuple[int, int, int]]:

@@ -14,15 +14,21 @@ from replay.state import State
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config, load
 from spade.protocol import (
+    DIGEST_BYTES,
+    Audited,
+    AuditJob,
+    Audits,
     Checkpointed,
     DesignJob,
     Designs,
     EndedPlay,
+    LeaseAudit,
     LeaseDesigns,
     LeasePlays,
     PlayLease,
     Plays,
     Publish,
+    Recording,
     RejectCandidate,
     ReleasePlay,
     StepMetrics,
@@ -36,8 +42,8 @@ SECRET = b"a secret of the tests"
 
 
 def config(*overrides: str) -> Config:
-    """The nano recipe with overrides."""
-    return load("nano", overrides)
+    """The nano recipe without audits, with overrides."""
+    return load("nano", ("audit.replays=0", "audit.random_plays=0", *overrides))
 
 
 def trajectory(version: int, read: int = 3, sampled: int = 2) -> Trajectory:
@@ -73,8 +79,11 @@ def rejected(job: DesignJob, version: int, attempt: int = 1, last: bool = False)
 
 
 def ended(play: PlayLease, value: float, version: int) -> EndedPlay:
-    """A finished play with return `value`."""
-    return EndedPlay(play.id, play.lease, "terminated", value, (0.0, value), 0.5, trajectory(version))
+    """A finished play of two turns with return `value`."""
+    recording = Recording((play.id, "pull"), bytes(3 * DIGEST_BYTES), 8)
+    return EndedPlay(
+        play.id, play.lease, "terminated", value, (0.0, value), 0.5, trajectory(version), recording=recording
+    )
 
 
 def played(play: PlayLease, value: float, version: int) -> SubmitPlays:
@@ -85,6 +94,11 @@ def played(play: PlayLease, value: float, version: int) -> SubmitPlays:
 def void(play: PlayLease) -> SubmitPlays:
     """A message of one play that the environment's fault ended."""
     return SubmitPlays((EndedPlay(play.id, play.lease, "fault", 0.0, (), 0.5, None, "exception: boom"),))
+
+
+def audited(job: AuditJob, finding: str = "") -> Audited:
+    """The outcome of an audit in which everything came to a result."""
+    return Audited(job.environment, job.lease, finding, len(job.replays), 0, len(job.seeds), 0, 30, 0.25)
 
 
 def weights(step: int, digest: str | None = None) -> Publish:
@@ -102,6 +116,8 @@ def snapshot(state):
         state.design_groups,
         state.queue,
         state.batches,
+        state.audits,
+        {id: sorted(kept.items()) for id, kept in state.recordings.items()},
     )
     return msgspec.msgpack.encode(
         [sorted(table.items()) for table in tables]
@@ -116,12 +132,14 @@ class Pace(msgspec.Struct, frozen=True):
     spread: float = 1.0
     design_s: float = 6.0
     step_s: float = 3.0
+    audit_s: float = 0.5
     episodes: int = 48
     designs: int = 4
     lost: float = 0.0
     faults: float = 0.0
     released: float = 0.0
     failed_designs: float = 0.05
+    findings: float = 0.0
 
 
 class World:
@@ -191,6 +209,9 @@ class World:
                 self._hold(play)
                 version = ledger.state.version
                 self._after(self._lasts(self.pace.play_s), lambda play=play, version=version: self._play(play, version))
+        audits = ledger.apply(LeaseAudit(0.0), "env-runner/1", now)
+        for job in audits.jobs if isinstance(audits, Audits) else ():
+            self._after(self._lasts(self.pace.audit_s), lambda job=job: self._audit(job))
         if not self._learning:
             batch = ledger.apply(TakeBatch(ledger.state.counters.taken_step + 1, 0.0), "learner/1", now)
             if isinstance(batch, BatchRecord):
@@ -230,6 +251,11 @@ class World:
         skill = Random(play.environment).random()
         won = self._chance(min(skill + 0.2 * play.hinted, 1.0))
         self.ledger.apply(played(play, float(won), version), "agent/1", self.now)
+
+    def _audit(self, job: AuditJob) -> None:
+        if not self._chance(self.pace.lost):
+            finding = "the same actions came out otherwise" if self._chance(self.pace.findings) else ""
+            self.ledger.apply(audited(job, finding), "env-runner/1", self.now)
 
     def _learn(self, batch: BatchRecord) -> None:
         if batch.step % self.ledger.state.config.learner.publish_every == 0:

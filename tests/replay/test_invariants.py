@@ -18,13 +18,18 @@ ACCIDENTS = st.builds(
     faults=st.sampled_from([0.0, 0.1]),
     released=st.sampled_from([0.0, 0.05]),
     failed_designs=st.sampled_from([0.0, 0.3]),
+    findings=st.sampled_from([0.0, 0.3]),
+    audit_s=st.sampled_from([0.1, 5.0]),
 )
 SETTINGS = st.builds(
-    lambda batch, lag, chunks, designer: config(
+    lambda batch, lag, chunks, designer, replays: config(
+        f"audit.replays={replays}",
+        f"audit.random_plays={8 * replays}",
         f"learner.batch_sequences={batch}",
         f"learner.agent_lag={lag}",
         f"play.window_chunks={chunks}",
         f"learner.designer_lag={designer}",
+        "audit.random_wins=8",
         "play.lease_s=20",
         "play.window_deadline_s=60",
         "design.round_deadline_s=60",
@@ -34,6 +39,7 @@ SETTINGS = st.builds(
     st.integers(0, 4),
     st.integers(1, 3),
     st.integers(3, 10),
+    st.integers(0, 2),
 )
 
 

@@ -50,8 +50,9 @@ def lease_design(ledger):
 
 
 def lease_plays(ledger):
+    """The plays that are leased, unhinted first."""
     answer = ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0)
-    return answer.plays if answer else ()
+    return tuple(sorted(answer.plays, key=lambda play: (play.hinted, play.id))) if answer else ()
 
 
 def design(ledger):
@@ -83,7 +84,7 @@ def test_a_play_of_unpublished_weights_is_kept_apart_and_played_again(made, why)
     ledger.apply(SubmitPlays(tuple(plays)), "agent/1", 0.0)
     assert state.counters.plays == 4
     batch = ledger.apply(TakeBatch(1, 0.0), "learner", 0.0)
-    assert sorted(member.trajectory for group in batch.groups for member in group.members)[0] == play.id
+    assert play.id in [member.trajectory for group in batch.groups for member in group.members]
     assert state.counters.quarantined == 1
 
 

@@ -22,8 +22,10 @@ from replay.state import State
 from replay.store import open_store
 from replay.training import waiting
 from spade.protocol import (
+    AuditJob,
     Checkpointed,
     DesignJob,
+    LeaseAudit,
     LeaseDesigns,
     LeasePlays,
     PlayLease,
@@ -36,6 +38,7 @@ from spade.protocol import (
 from tests.replay import plain
 from tests.replay.replay_world import (
     SECRET,
+    audited,
     config,
     environment,
     played,
@@ -46,12 +49,18 @@ from tests.replay.replay_world import (
     weights,
 )
 
+
+def work_of(answer):
+    return answer.plays if isinstance(answer, Plays) else answer.jobs
+
+
 # Small enough that everything happens within a few dozen requests, deadlines included.
 SETTINGS = config(
     "design.active_environments=4", "design.round_jobs=4", "design.active_skills=2", "design.lease_s=6",
     "design.round_deadline_s=12", "design.memory_records=2", "play.group_size=2", "play.window_chunks=2",
     "play.lease_s=4", "play.window_deadline_s=10", "play.chunk_wait_s=3", "learner.batch_sequences=4",
-    "learner.agent_lag=2", "learner.designer_lag=3", "learner.group_deadline_s=20",
+    "learner.agent_lag=2", "learner.designer_lag=3", "learner.group_deadline_s=20", "audit.replays=1",
+    "audit.random_plays=2", "audit.random_wins=2",
 )  # fmt: skip
 HOLDERS = st.sampled_from(["a/1", "a/2", "b/1"])
 COUNTS = st.integers(1, 12)
@@ -72,6 +81,7 @@ class Resume(RuleBasedStateMachine):
         self.requests = 0
         self.plays: list[PlayLease] = []
         self.jobs: list[DesignJob] = []
+        self.audits: list[AuditJob] = []
         self.acknowledged: dict[str, Trajectory] = {}
 
     def teardown(self) -> None:
@@ -107,13 +117,13 @@ class Resume(RuleBasedStateMachine):
     def lease(self, request, holder, crash, lost):
         """What is leased. `lost`: committed, but the service dies before it answers; asked again, it says the same."""
         answer = self.ask(request, holder, crash)
-        leased = () if answer is None else answer.plays if isinstance(answer, Plays) else answer.jobs
+        leased = () if answer is None else work_of(answer)
         if lost and leased:
             self.restart()
             self.requests -= 1
             again = self.ask(request, holder)
-            assert {each.id for each in (again.plays if isinstance(again, Plays) else again.jobs)} == {
-                each.id for each in leased
+            assert {each[0] for each in map(msgspec.structs.astuple, work_of(again))} == {
+                each[0] for each in map(msgspec.structs.astuple, leased)
             }
         return leased
 
@@ -127,6 +137,15 @@ class Resume(RuleBasedStateMachine):
     @rule(count=COUNTS, holder=HOLDERS, crash=CRASHES, lost=CRASHES)
     def lease_designs(self, count, holder, crash, lost) -> None:
         self.jobs += self.lease(LeaseDesigns(count, 0.0), holder, crash, lost)
+
+    @rule(holder=HOLDERS, crash=CRASHES, lost=CRASHES)
+    def lease_audit(self, holder, crash, lost) -> None:
+        self.audits += self.lease(LeaseAudit(0.0), holder, crash, lost)
+
+    @precondition(lambda self: self.audits)
+    @rule(first=st.booleans(), finding=st.sampled_from(["", "", "it came out otherwise"]), crash=CRASHES)
+    def end_audit(self, first, finding, crash) -> None:
+        self.ask(audited(self.audits.pop(0 if first else -1), finding), crash=crash)
 
     @precondition(lambda self: self.jobs)
     @rule(
@@ -218,7 +237,11 @@ class Resume(RuleBasedStateMachine):
         random = Random(seed)
         for _ in range(12):
             crash, lost = random.random() < 0.1, random.random() < 0.1
-            match random.choice(["designs", "plays", "plays", "plays", "learn", "time"]):
+            match random.choice(["designs", "plays", "plays", "plays", "audit", "learn", "time"]):
+                case "audit":
+                    self.lease_audit("a/2", crash, lost)
+                    while self.audits:
+                        self.end_audit(True, random.choice(["", "it came out otherwise"]), crash)
                 case "designs":
                     self.lease_designs(4, "a/1", crash, lost)
                     self.end_designs(True, random.choices(["admit", "fail"], [4, 1], k=4), crash)
@@ -247,6 +270,10 @@ class Resume(RuleBasedStateMachine):
             assert sorted(play.id for play in flight.leases) == sorted(leased)
             leased = [job.id for job in state.jobs.values() if job.state == "leased"]
             assert sorted(job.id for job in state.job_leases) == sorted(leased)
+            under_way = {each.id for each in state.environments.values() if each.audit is not None}
+            assert under_way == set(state.audits)
+            leased = [audit.id for audit in state.audits.values() if audit.state == "leased"]
+            assert sorted(audit.id for audit in state.audit_leases) == sorted(leased)
 
     @invariant()
     def both_are_the_same(self) -> None:

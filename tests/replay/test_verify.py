@@ -92,6 +92,11 @@ def misplace_a_job(store):
     put(("jobs", "j000000", store.get("jobs", "j000001", Job)))(store)
 
 
+def newest_but_one(store):
+    newest = max(record.number for record in store.scan("memory", Remembered))
+    return lambda record: record.number == newest - 1
+
+
 def miscount(store):
     counters = store.get("meta", "counters", Counters)
     counters.wasted = 10_000
@@ -113,7 +118,7 @@ DAMAGE = {
     "a trajectory trained twice": (train_twice, "is in 2 trainable groups"),
     "a group of the queue is gone": (lambda s: drop(s, "queue", Group), "became trainable"),
     "a version is gone": (lambda s: drop(s, "publications", Publication), "publications: "),
-    "a gap in the memory": (lambda s: drop(s, "memory", Remembered, lambda r: r.number % 5 == 2), "memory: "),
+    "a gap in the memory": (lambda s: drop(s, "memory", Remembered, newest_but_one(s)), "memory: "),
     "a program is gone": (lose_a_program, "program is missing"),
     "a record under another's name": (misplace_a_job, "holds the record of j000001"),
     "another count": (miscount, "10000 wasted"),

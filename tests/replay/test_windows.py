@@ -23,7 +23,11 @@ ONE = (
 
 def begin(*overrides):
     """A ledger with one environment, e000000, at time 0."""
-    ledger = Ledger(State(config(*ONE, *overrides), SECRET))
+    return begun(State(config(*ONE, *overrides), SECRET))
+
+
+def begun(state):
+    ledger = Ledger(state)
     ledger.apply(weights(0), "learner", 0.0)
     ledger.advance(0.0)
     (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
@@ -33,8 +37,9 @@ def begin(*overrides):
 
 
 def lease(ledger, count=100, now=0.0, holder="agent/1"):
+    """The plays that are leased, unhinted first, by index."""
     answer = ledger.apply(LeasePlays(count, 0.0), holder, now)
-    return answer.plays if answer else ()
+    return tuple(sorted(answer.plays, key=lambda play: (play.hinted, play.id))) if answer else ()
 
 
 def finish(ledger, plays, values, now=0.0, version=1):
@@ -273,7 +278,8 @@ def test_who_asks_again_under_the_same_number_is_given_what_it_has():
     ledger = begin()
 
     def ask(holder, number):
-        return ledger.apply(LeasePlays(3, 0.0), holder, 0.0, number).plays
+        plays = ledger.apply(LeasePlays(3, 0.0), holder, 0.0, number).plays
+        return sorted(plays, key=lambda play: play.id)
 
     first = ask("agent/1", 7)
     assert len(first) == 3
@@ -318,12 +324,26 @@ def test_a_repeated_submit_changes_nothing():
     assert (ledger.state.counters.plays, ledger.state.counters.late_plays) == (1, 1)
 
 
-def test_chunks_begun_come_before_new_ones_and_unhinted_before_hinted():
+def test_the_order_of_leases_tells_neither_the_arm_nor_the_index():
+    """A program that counts its siblings would else know what it is played for."""
+    orders = set()
+    for secret in (b"a", b"b", b"c"):
+        state = State(config(*ONE, "play.group_size=16", "learner.batch_sequences=16"), secret)
+        ledger = begun(state)
+        order = [play.id for play in ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays]
+        assert order == sorted(order, key=lambda id: derive(secret, "place", id))
+        assert any("h" in id[7:] for id in order[:8])
+        assert any("u" in id[7:] for id in order[-8:])
+        orders.add(tuple(order))
+    assert len(orders) == 3
+
+
+def test_chunks_begun_come_before_new_ones():
     ledger = begin("design.active_environments=2", "design.round_jobs=2")
     (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 1.0).jobs
     ledger.apply(environment(job, 1), "designer/1", 1.0)
-    assert [play.id for play in lease(ledger, 2)] == ["e000000-0u000", "e000000-0u001"]
-    rest = [play.id[:9] for play in lease(ledger)]
+    assert [play.id[:9] for play in lease(ledger, 2)] == ["e000000-0"] * 2
+    rest = [play.id[:9] for play in ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays]
     assert rest == ["e000000-0"] * 6 + ["e000001-0"] * 8
 
 

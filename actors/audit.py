@@ -1,0 +1,161 @@
+"""An audit, run: recorded plays again, then random actions on instances that were won.
+
+It finds programs that answer otherwise than they did, given the same seed and actions, and programs that are won
+whatever is done. A try that a deadline or a fault of ours ended proves nothing: it is made again, twice at most.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from actors.probes import choose
+from actors.rollout import episode_return
+from actors.sandbox import Sandbox
+from spade.codec import answer_digest
+from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
+
+TRIES = 3
+
+Policy = Callable[[Observed], str | None]
+"""The action after an answer; None ends the play."""
+
+Result = TypeVar("Result")
+
+
+async def audit(sandbox: Sandbox, job: AuditJob) -> Audited:
+    """Run an audit; what is not over within its `within_s` is left out."""
+    auditor = Auditor(sandbox, job)
+    began = trio.current_time()
+    with trio.move_on_after(job.within_s):
+        await auditor.run()
+    return Audited(
+        environment=job.environment,
+        lease=job.lease,
+        finding=auditor.findings[0] if auditor.findings else "",
+        replays=auditor.replays,
+        left_out=len(job.replays) - auditor.replays,
+        plays=auditor.plays,
+        wins=auditor.wins,
+        steps=auditor.steps,
+        seconds=trio.current_time() - began,
+    )
+
+
+class UndecidedError(Exception):
+    """A try that proves nothing; `ours` where the program is not to blame."""
+
+    def __init__(self, ours: bool) -> None:
+        self.ours = ours
+
+
+class Auditor:
+    """One audit under way, and what has come of it so far."""
+
+    def __init__(self, sandbox: Sandbox, job: AuditJob) -> None:
+        self.findings: list[str] = []
+        self.replays = self.plays = self.wins = self.steps = 0
+        self._sandbox = sandbox
+        self._job = job
+        self._rng = random.Random(job.draw)
+        self._opened = 0
+
+    async def run(self) -> None:
+        """The recorded plays, both arms mixed, half of them alone and half at once; then the random ones."""
+        replays = list(self._job.replays)
+        self._rng.shuffle(replays)
+        timed_out = [await self._replay(replay) for replay in replays[::2]]
+
+        async def beside(replay: RecordedPlay) -> None:
+            timed_out.append(await self._replay(replay))
+
+        async with trio.open_nursery() as nursery:
+            for replay in replays[1::2]:
+                nursery.start_soon(beside, replay)
+        if replays and all(timed_out):
+            self.findings.append(f"each of its {len(replays)} recorded plays times out when it is run again")
+        if not self.findings:
+            await self._play_at_random()
+
+    async def _replay(self, replay: RecordedPlay) -> bool:
+        """Run a recorded play again; True where the program timed out in every try."""
+        try:
+            finding = await decided(partial(self._compare, replay))
+        except UndecidedError as undecided:
+            return not undecided.ours
+        self.replays += 1
+        if finding:
+            self.findings.append(f"play {replay.play} was run again and {finding}")
+        return False
+
+    async def _compare(self, replay: RecordedPlay) -> str:
+        """The difference to the record, "" if there is none."""
+        recording = replay.recording
+        expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
+        actions = iter(recording.actions)
+        answers = await self._play(replay.seed, recording.max_turns, lambda _: next(actions, None))
+        last = answers[-1]
+        if isinstance(last, Faulted):
+            return f"failed at turn {len(answers) - 1} with {last.kind}: {last.detail}"
+        for turn, (answer, digest) in enumerate(zip(answers, expected, strict=False)):
+            if isinstance(answer, Observed) and answer_digest(answer) != digest:
+                return f"answered turn {turn} otherwise than recorded"
+        return "" if len(answers) == len(expected) else f"ended at turn {len(answers) - 1}"
+
+    async def _play_at_random(self) -> None:
+        """Random actions, until enough plays are won or too few are left."""
+        job = self._job
+        for left, seed in zip(range(len(job.seeds), 0, -1), job.seeds, strict=True):
+            if not self.wins < job.wins <= self.wins + left:
+                break
+            try:
+                won = await decided(partial(self._win_at_random, seed))
+            except UndecidedError:
+                continue
+            self.plays += 1
+            self.wins += won
+        if self.wins >= job.wins:
+            self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
+
+    async def _win_at_random(self, seed: int) -> bool:
+        answers = await self._play(seed, self._job.max_turns, lambda seen: choose(seen.observation, self._rng))
+        last = answers[-1]
+        if isinstance(last, Faulted):
+            return False
+        return episode_return([last.reward], last.terminated) >= self._job.win_return
+
+    async def _play(self, seed: int, max_turns: int, policy: Policy) -> Sequence[Observed | Faulted]:
+        """A play's answers, to its end or its first fault. Raises UndecidedError where it proves nothing."""
+        self._opened += 1
+        name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
+        answers: list[Observed | Faulted] = []
+        try:
+            answers.append(await self._sandbox.open(name, self._job.source, seed, max_turns))
+            while (action := _next(answers[-1], policy)) is not None:
+                answers.append(await self._sandbox.step(name, len(answers), action))
+                self.steps += 1
+        finally:
+            self._sandbox.close(name)
+        last = answers[-1]
+        if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
+            raise UndecidedError(ours=last.kind != "timeout")
+        return answers
+
+
+def _next(answer: Observed | Faulted, policy: Policy) -> str | None:
+    if isinstance(answer, Faulted) or answer.terminated or answer.truncated:
+        return None
+    return policy(answer)
+
+
+async def decided(attempt: Callable[[], Awaitable[Result]]) -> Result:
+    """The result of the first try that has one. Raises UndecidedError where none has; `ours` if one was."""
+    ours = False
+    for _ in range(TRIES):
+        try:
+            return await attempt()
+        except UndecidedError as undecided:
+            ours = ours or undecided.ours
+    raise UndecidedError(ours)
