@@ -202,6 +202,7 @@ class Client:
                 # Those of one server come in order: after a Ready, a Rehello means that it has given us up since.
                 if leaving:
                     self.life = ""
+                    self._send(next(self._numbers), encode(Goodbye()))  # it waits for that
                 if self._live:
                     self._lose("it leaves" if leaving else "it does not know us")
             case Refused() if number in self._greeting:

@@ -31,6 +31,7 @@ from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Context, Pump, backgr
 
 _PEERS = 4_096
 _GONE = 1_024  # departures kept for a service that does not look
+_PARTING_S = 0.25  # for the goodbyes of all peers together
 _WAITING = 2  # requests one peer may have waiting, in windows: those it waits for, and those it has given up
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class Server:
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
         self._life = token_hex(8)
+        self._left = False  # in order; from then on nobody is heard, so that none is greeted anew
         self._bus = bus
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
@@ -80,27 +82,28 @@ class Server:
             if folder:
                 secure_server(self._pump.socket, folder)
             self.address = self._pump.bind(address)
-            async with background(self._pump.run, self._reap, self._watch.run), self._leaving_in_order():
-                yield
+            try:
+                async with background(self._pump.run, self._reap, self._watch.run):
+                    yield
+            except BaseException as error:
+                if _cancelled(error):
+                    await self._part()
+                raise  # who crashes says nothing
+            await self._part()
         finally:
             self._watch.close()
             self._pump.close()
             self._departed.close()
 
-    @asynccontextmanager
-    async def _leaving_in_order(self) -> AsyncIterator[None]:
-        """Tell the peers where the block ends, or is cancelled; who crashes says nothing."""
-        try:
-            yield
-        except BaseException as error:
-            if _cancelled(error):
-                self._part()
-            raise
-        self._part()
-
-    def _part(self) -> None:
-        for peer in self.peers:
-            self._pump.send([peer, PUSH, encode(Rehello(leaving=True))])
+    async def _part(self) -> None:
+        """Tell the peers that we leave in order, and hear their goodbyes: what a closing socket sends may be lost."""
+        self._left = True
+        with trio.move_on_after(_PARTING_S, shield=True):
+            async with background(self._pump.run):
+                for peer in list(self.peers):
+                    self._pump.send([peer, PUSH, encode(Rehello(leaving=True))])
+                while self.peers:
+                    await self.gone.receive()
 
     async def receive(self) -> Incoming:
         """The next request, in the order of arrival."""
@@ -155,6 +158,8 @@ class Server:
             return
         if peer in self.peers:
             self._heard[peer] = trio.current_time()
+        if self._left and not isinstance(message, Goodbye):
+            return
         match message:
             case Hello():
                 self._on_hello(peer, number, message)
