@@ -132,7 +132,9 @@ class Designer:
     async def _write(self, job: DesignJob, number: int, document: Document) -> Draft:
         design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
         room = self._config.engine.context_tokens - design.max_tokens
-        builder.read(fit_prompt(self._session.profile, self._session.tokenizer, job, document, room))
+        # Documents and programs of the memory may be long: they take their time beside the event loop.
+        fit = partial(fit_prompt, self._session.profile, self._session.tokenizer, job, document, room)
+        builder.read(await trio.to_thread.run_sync(fit))
         seed = derive(b"", "design", job.sampler, number)
         generated = await self._session.generate(builder.ids, design.max_tokens, design.temperature, seed)
         builder.sampled(generated)
@@ -176,8 +178,9 @@ class Designer:
     async def _hint(self, source: str, seed: int) -> str:
         """The hint of a program, "" if there is none. It is not trained on, so it needs no trajectory."""
         design = self._config.design
-        prompt = self._session.tokenizer.prompt_ids(self._session.profile.hint(source))
-        if len(prompt) + design.hint_max_tokens > self._config.engine.context_tokens:
+        room = self._config.engine.context_tokens - design.hint_max_tokens
+        prompt = self._session.tokenizer.prompt_ids(self._session.profile.hint(source), room)
+        if len(prompt) > room:
             return ""
         generated = await self._session.generate(pack_ids(prompt), design.hint_max_tokens, design.temperature, seed)
         return self._session.profile.hint_text(self._text(generated))
@@ -193,14 +196,14 @@ def fit_prompt(profile: Profile, tokenizer: Tokenizer, job: DesignJob, document:
     """
 
     def ids(seeds: Sequence[MemorySeed], avoid: MemorySeed | None) -> list[int]:
-        return tokenizer.prompt_ids(profile.design(job.skill, document, seeds, avoid))
+        return tokenizer.prompt_ids(profile.design(job.skill, document, seeds, avoid), room)
 
     prompt = ids((), None)
     while len(prompt) > room:
         if not document.text:
             raise ConfigError(
-                f"engine.context_tokens: {len(prompt)} tokens of a design prompt do not fit the {room} that "
-                "design.max_tokens leaves; raise the one or lower the other"
+                f"engine.context_tokens: a design prompt does not fit the {room} tokens that design.max_tokens leaves; "
+                "raise the one or lower the other"
             )
         document = msgspec.structs.replace(document, text=document.text[: len(document.text) // 2])
         prompt = ids((), None)

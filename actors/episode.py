@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -26,6 +27,7 @@ from spade.protocol import (
     StepEpisode,
 )
 from spade.seeds import derive
+from spade.tokens import LONG_TEXT
 
 log = logging.getLogger(__name__)
 
@@ -86,10 +88,10 @@ class Episode:
 
     async def _converse(self, observation: str) -> Outcome | Faulted:
         """Turn after turn until the environment, its fault or the context ends it."""
-        tokenizer, profile, play = self._session.tokenizer, self._session.profile, self._session.config.play
+        tokenizer, profile = self._session.tokenizer, self._session.profile
         opening = profile.play(observation, self._program.hint if self._lease.hinted else None)
-        unread = tokenizer.prompt_ids(opening)
-        while self._builder.room(len(unread) + play.max_turn_tokens, play.context_tokens):
+        unread = await self._tokens(observation, partial(tokenizer.prompt_ids, opening))
+        while len(unread) <= self._room:
             self._builder.read(unread)
             generated = await self._sample()
             seen = await self._step(generated)
@@ -98,11 +100,23 @@ class Episode:
             self._rewards.append(seen.reward)
             if seen.terminated or seen.truncated:
                 return "terminated" if seen.terminated else "truncated"
-            # What a template puts between two turns does not depend on the turns before.
-            unread = tokenizer.turn_ids(opening, unpack_ids(generated.ids).tolist(), profile.turn(seen.observation))
+            sampled, turn = unpack_ids(generated.ids).tolist(), profile.turn(seen.observation)
+            unread = await self._tokens(seen.observation, partial(tokenizer.turn_ids, sampled, turn))
         if not self._rewards:
-            return Faulted("protocol", f"a first prompt of {len(unread)} tokens leaves no room in play.context_tokens")
+            return Faulted("protocol", f"a first prompt of over {self._room} tokens does not fit play.context_tokens")
         return "truncated"
+
+    @property
+    def _room(self) -> int:
+        """Tokens that may be read before the next turn."""
+        play = self._session.config.play
+        return self._builder.room(play.max_turn_tokens, play.context_tokens)
+
+    async def _tokens(self, observation: str, encode: Callable[[int], list[int]]) -> list[int]:
+        """What `encode` makes for the room there is. A long observation takes its time beside the event loop."""
+        if len(observation) <= LONG_TEXT:
+            return encode(self._room)
+        return await trio.to_thread.run_sync(encode, self._room)
 
     async def _sample(self) -> Generated:
         play, turn = self._session.config.play, len(self._rewards) + 1

@@ -2,7 +2,7 @@
 
 Pure: no I/O and no clock. The calling loop is
 
-    builder.read(prompt ids); while builder.room(...): builder.sampled(generate(builder.ids)); builder.read(delta ids)
+    while len(unread ids) <= builder.room(...): builder.read(unread ids); builder.sampled(generate(builder.ids))
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -34,9 +34,9 @@ class TrajectoryBuilder:
         """All tokens so far, read and sampled."""
         return len(self._ids) // 4
 
-    def room(self, max_tokens: int, context_tokens: int) -> bool:
-        """True where a turn of `max_tokens` still fits a context of `context_tokens`."""
-        return self.tokens + max_tokens <= context_tokens
+    def room(self, max_tokens: int, context_tokens: int) -> int:
+        """Tokens to read that leave a turn of `max_tokens` its place in `context_tokens`; negative where none do."""
+        return context_tokens - max_tokens - self.tokens
 
     def read(self, ids: Sequence[int]) -> None:
         """Tokens the model is given."""

@@ -7,12 +7,13 @@ import trio
 from actors.pool import LostError, open_pool, rank
 from spade import config
 from spade.errors import SuspectError
-from spade.protocol import PROTOCOL_VERSION, Done, GetStatus, Hello, Peer, Refused, Status
+from spade.protocol import PROTOCOL_VERSION, Done, Generate, Hello, Peer, Refused, Status
 from spade.transport import connect
 from tests.actors.small_services import SmallReplay, service, small_replay
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05", "bus.silence_s=2.0"))
 HELLO = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "agent", "agent-0", 0)
+ASKED = Generate(b"", 1, 1.0, 0)
 
 
 async def test_a_pool_connects_drops_and_fails_what_is_lost():
@@ -24,13 +25,13 @@ async def test_a_pool_connects_drops_and_fails_what_is_lost():
         with pytest.raises(LostError), pool.hold():
             pass
         with pytest.raises(LostError, match=r"no live engine within 0\.1 s"):
-            await pool.call(GetStatus(), 0.1)
+            await pool.call(ASKED, 0.1)
         assert not await pool.available(0.1)
         lost = []
 
         async def unanswered():
             with pytest.raises(LostError, match="engine-0 is gone"), pool.hold() as held:
-                await held.call(GetStatus(), 60)
+                await held.call(ASKED, 60)
             lost.append(trio.current_time())
 
         async with trio.open_nursery() as nursery:
@@ -60,7 +61,7 @@ async def test_a_replay_service_that_restarts_costs_no_call_to_a_service_that_an
 
         async def unanswered():
             with pytest.raises(LostError, match="engine-0 is gone"), pool.hold() as held:
-                await held.call(GetStatus(), 60)
+                await held.call(ASKED, 60)
             lost.set()
 
         async def pulses(met):
@@ -119,7 +120,7 @@ async def test_the_service_with_the_least_to_do_is_asked():
             assert first is not second
         with pool.hold() as held:
             for _ in range(5):
-                await pool.call(GetStatus(), 60)
+                await pool.call(ASKED, 60)
             assert asked[held.peer.name] == 0
         assert sum(asked.values()) == 5
         # What is near goes to the same one, which is the next's too, until it has a quarter more than its share.
@@ -151,7 +152,7 @@ async def test_a_service_that_cannot_be_reached_is_tried_again_and_hurts_nobody(
         assert await pool.available(60)
         for _ in range(3):
             await client.wait_pulse()
-            assert await pool.call(GetStatus(), 60) == Status()
+            assert await pool.call(ASKED, 60) == Status()
 
 
 class KilledError(Exception):
@@ -201,22 +202,22 @@ async def pool_of(*names, how, count, heard):
 async def test_a_request_over_which_two_services_ended_is_sent_to_no_third(names):
     heard = []
     async with pool_of(*names, how="killed", count=3, heard=heard) as pool:
-        with pytest.raises(SuspectError, match="2 times an engine ended, or failed, while it served GetStatus"):
-            await pool.call(GetStatus(), 50)
+        with pytest.raises(SuspectError, match="2 times an engine ended, or failed, while it served Generate"):
+            await pool.call(ASKED, 50)
     assert len(heard) == 2
 
 
 async def test_a_request_over_which_one_service_ended_is_answered_by_the_next():
     heard = []
     async with pool_of("engine-0", how="killed", count=1, heard=heard) as pool:
-        assert await pool.call(GetStatus(), 50) == Status()
+        assert await pool.call(ASKED, 50) == Status()
     assert len(heard) == 1
 
 
 async def test_services_that_leave_in_order_are_not_held_against_a_request():
     heard = []
     async with pool_of("engine-0", how="leaves", count=3, heard=heard) as pool:
-        assert await pool.call(GetStatus(), 50) == Status()
+        assert await pool.call(ASKED, 50) == Status()
     assert len(heard) == 3
 
 
@@ -225,7 +226,7 @@ async def test_what_two_services_could_not_foresee_is_asked_of_no_third():
 
     def unforeseen(request):
         heard.append(request)
-        return Refused("GetStatus ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
+        return Refused("Generate ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
 
     async with (
         small_replay(SmallReplay(), SETTINGS) as replay,
@@ -234,5 +235,5 @@ async def test_what_two_services_could_not_foresee_is_asked_of_no_third():
         open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
     ):
         with pytest.raises(SuspectError, match="KeyError, which nobody foresaw"):
-            await pool.call(GetStatus(), 50)
+            await pool.call(ASKED, 50)
     assert len(heard) == 2

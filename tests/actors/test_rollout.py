@@ -66,8 +66,8 @@ def test_a_version_that_goes_on_over_a_turn_is_one_run():
 def test_room_counts_to_the_last_token():
     builder = TrajectoryBuilder(1.0)
     builder.read([0] * 10)
-    assert builder.room(6, 16)
-    assert not builder.room(7, 16)
+    assert builder.room(6, 16) == 0
+    assert builder.room(7, 16) == -1
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_transformers_loads_the_folder_and_renders_as_we_do(built: tuple[Path, P
     messages = NanoProfile().play("Which lever? Actions: 1..9", "Think.")
     chat = [{"role": message.role, "content": message.content} for message in messages]
     rendered = theirs.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
-    assert rendered == ours.render(messages, add_generation_prompt=True)
+    assert rendered == f"<|user|>{messages[0].content}<|end|><|assistant|>"
     assert theirs(rendered)["input_ids"] == ours.prompt_ids(messages)
     assert ours.end_ids == {model.generation_config.eos_token_id} == {theirs.eos_token_id}
 
@@ -53,7 +53,7 @@ def test_what_is_imitated_is_what_the_assistant_says(built: tuple[Path, Path]) -
     tokenizer = Tokenizer.load(built[0])
     play = demonstrate(0, 1, [TIDES], NanoProfile()).plays[0]
     ids, imitated = encode(tokenizer._bpe, play)
-    assert ids == tokenizer.encode(tokenizer.render(play))
+    assert ids == tokenizer.encode("".join(f"<|{message.role}|>{message.content}<|end|>" for message in play))
     said = "".join(message.content + "<|end|>" for message in play if message.role == "assistant")
     assert tokenizer.encode(said) == [id for id, mark in zip(ids, imitated, strict=True) if mark]
 
@@ -64,7 +64,7 @@ def test_an_episode_is_tokenised_as_its_rendering(built: tuple[Path, Path]) -> N
     ids = tokenizer.prompt_ids(play[:1])
     for place in range(1, len(play) - 1, 2):
         sampled = [*tokenizer.encode(play[place].content), *tokenizer.end_ids]
-        ids += sampled + tokenizer.turn_ids(play[:place], sampled, play[place + 1])
+        ids += sampled + tokenizer.turn_ids(sampled, play[place + 1])
     assert ids == tokenizer.prompt_ids(play[:-1])
 
 

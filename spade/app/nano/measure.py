@@ -74,7 +74,7 @@ class Checkpoint:
                     returns[number] = reward
                     del contexts[number]
                 else:
-                    contexts[number] += answer + self.tokenizer.turn_ids([], answer, self.profile.turn(observation))
+                    contexts[number] += answer + self.tokenizer.turn_ids(answer, self.profile.turn(observation))
         return returns
 
     def _answers(self, requests: Sequence[Sequence[Message]], max_tokens: int) -> list[str]:

@@ -1,0 +1,11 @@
+"""Text to tokens and back by the checkpoint's own tokenizer and chat template, without transformers.
+
+Control tokens (a turn's begin and end, marks of thoughts and tools) come from the template alone. What programs,
+documents, hints and sources say never enters the template, and is encoded by a vocabulary without control tokens.
+"""
+
+from spade.tokens.files import end_ids
+from spade.tokens.plain import LONG_TEXT
+from spade.tokens.tokenizer import Tokenizer
+
+__all__ = ["LONG_TEXT", "Tokenizer", "end_ids"]

@@ -1,0 +1,69 @@
+"""What a checkpoint folder in the Hugging Face layout says of its tokens."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from spade.decoding import printable
+from spade.errors import RunError
+from spade.foreign import GenerationFile, TokenizerFile, read_json, read_text
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """tokenizer_config.json. Raises RunError where it is missing or no JSON object."""
+    return read_json(folder / "tokenizer_config.json", dict[str, Any])
+
+
+def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
+    """A tokenizer.json that neither cuts nor pads. Raises RunError where it does not parse."""
+    try:
+        bpe = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the Rust side raises bare Exception
+        raise RunError(f"{path}: {printable(error)}") from None
+    bpe.no_truncation()
+    bpe.no_padding()
+    return bpe
+
+
+def special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
+    """`bos_token`, `eos_token` and the like as templates use them; each is a string or an object with `content`."""
+    tokens = {}
+    for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
+        value = settings.get(name)
+        text = value.get("content") if isinstance(value, dict) else value
+        if isinstance(text, str):
+            tokens[name] = text
+    return tokens
+
+
+def end_ids(folder: Path) -> frozenset[int]:
+    """Tokens that end a turn: generation_config's eos_token_id and the tokenizer's eos_token."""
+    found: set[int] = set()
+    generation = folder / "generation_config.json"
+    if generation.is_file():
+        listed = read_json(generation, GenerationFile).eos_token_id
+        found.update([listed] if isinstance(listed, int) else listed or [])
+    eos = special_tokens(read_settings(folder)).get("eos_token")
+    entries = read_json(folder / "tokenizer.json", TokenizerFile).added_tokens
+    found.update(entry.id for entry in entries if entry.content == eos)
+    if not found:
+        raise RunError(f"{folder}: neither generation_config.json nor tokenizer_config.json names an end-of-turn token")
+    return frozenset(found)
+
+
+def template_text(folder: Path, settings: Mapping[str, Any]) -> str:
+    """The chat template: that of chat_template.jinja, else that of tokenizer_config.json (`settings`)."""
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        return read_text(file)
+    template = settings.get("chat_template")
+    if isinstance(template, list):
+        named = [entry for entry in template if isinstance(entry, dict) and entry.get("name") == "default"]
+        template = named[-1].get("template") if named else None
+    if not isinstance(template, str):
+        raise RunError(
+            f"{folder}: no chat template (chat_template.jinja or tokenizer_config.json); use an instruct checkpoint"
+        )
+    return template

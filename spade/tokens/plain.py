@@ -1,0 +1,90 @@
+"""A checkpoint's tokenizer without its control tokens: what it reads is text, whatever is written in it.
+
+Control tokens are the added tokens, special or not, but for those of white space alone (some vocabularies have runs of
+spaces and lines among them). They are taken out of the list that is searched for in a text, and out of the vocabulary
+and the merges, so that no text has their ids.
+"""
+
+import json
+from typing import Any
+
+import tokenizers
+
+from spade.errors import RunError
+
+LONG_TEXT = 16_384
+"""Characters; a text of more is encoded with Python's lock released, which shorter ones are not worth."""
+
+_READ_AHEAD = 4
+"""Characters for each token that there is room for, read before all of a text is: most texts have fewer a token."""
+
+
+def control_ids(bpe: tokenizers.Tokenizer) -> frozenset[int]:
+    """The ids of the control tokens."""
+    return frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if not _blank(token.content))
+
+
+class PlainText:
+    """Encodes the text that stands between two control tokens."""
+
+    def __init__(self, bpe: tokenizers.Tokenizer) -> None:
+        """Raises RunError where `bpe` has no byte-pair encoding: only from one are tokens taken out surely."""
+        tree = json.loads(bpe.to_str())
+        if tree["model"]["type"] != "BPE":
+            raise RunError(
+                f"tokenizer.json: a model of type {tree['model']['type']} cannot be kept from reading control tokens "
+                "in what a program says; use a checkpoint with a byte-pair encoding (BPE)"
+            )
+        _take_out_controls(tree)
+        tree["pre_tokenizer"] = _never_first(tree["pre_tokenizer"])
+        self._bpe = tokenizers.Tokenizer.from_str(json.dumps(tree))
+        if control_ids(bpe) & set(self._bpe.get_vocab().values()):
+            raise RunError("tokenizer.json: a control token has the id of another token; the file is damaged")
+
+    def ids(self, text: str, room: int) -> list[int]:
+        """Ids of `text`. Of one whose beginning alone takes more than `room` there may come those of the beginning.
+
+        So the time depends on what `room` tokens can be, not on how long the text is.
+        """
+        end = _READ_AHEAD * (max(room, 0) + 1)
+        while end < len(text):
+            beginning = self._encode(text[:end])
+            if len(beginning) > room:
+                return beginning
+            end *= _READ_AHEAD
+        return self._encode(text)
+
+    def _encode(self, text: str) -> list[int]:
+        if len(text) <= LONG_TEXT:
+            encoding = self._bpe.encode(text, add_special_tokens=False)
+        else:
+            [encoding] = self._bpe.encode_batch_fast([text], add_special_tokens=False)
+        ids: list[int] = encoding.ids
+        return ids
+
+
+def _blank(content: str) -> bool:
+    return content.replace("▁", " ").isspace()
+
+
+def _take_out_controls(tree: dict[str, Any]) -> None:
+    controls = {token["content"] for token in tree["added_tokens"] if not _blank(token["content"])}
+    tree["added_tokens"] = [token for token in tree["added_tokens"] if _blank(token["content"])]
+    model = tree["model"]
+    model["vocab"] = {text: id for text, id in model["vocab"].items() if text not in controls}
+    # An added token that is not in the vocabulary would get the next free id.
+    model["vocab"].update((token["content"], token["id"]) for token in tree["added_tokens"])
+    model["merges"] = [merge for merge in model["merges"] if not controls & {*merge, "".join(merge)}]
+    if model["unk_token"] in controls:
+        model["unk_token"] = None
+
+
+def _never_first(tree: Any) -> Any:
+    """The pre-tokenizer for text that follows a token: `first` puts a space before a conversation's first alone."""
+    match tree:
+        case dict():
+            never = {"prepend_scheme": "never"} if tree.get("prepend_scheme") == "first" else {}
+            return {**{name: _never_first(value) for name, value in tree.items()}, **never}
+        case list():
+            return [_never_first(value) for value in tree]
+    return tree

@@ -1,0 +1,128 @@
+"""Conversations as tokens: the template's control tokens, and between them text in which there is none."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol
+
+import tokenizers
+
+from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
+from spade.tokens.plain import PlainText, control_ids
+from spade.tokens.template import Slot, Template
+
+
+class Message(Protocol):
+    """Anything with a role (system, user, assistant) and content."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
+
+
+Segments = tuple[int | tuple[str | Slot, ...], ...]
+"""A layout as control tokens and the runs of text between them."""
+
+
+class Tokenizer:
+    """A checkpoint's tokenizer of `size` tokens; `end_ids` are those that end a turn.
+
+    What the messages say is encoded with the template's text around it, so that the ids are those of the text as a
+    whole, and apart from the template's control tokens, so that none can come from it. Layouts are read once for each
+    sequence of roles, so that a template that writes the date writes that of its first conversation.
+    """
+
+    def __init__(self, bpe: tokenizers.Tokenizer, template: Template, end_ids: frozenset[int]) -> None:
+        self._bpe = bpe
+        self._template = template
+        self._controls = control_ids(bpe)
+        self._plain = PlainText(bpe)
+        self._opening = cache(self._read_opening)
+        self._turn = cache(self._read_turn)
+        self.end_ids = end_ids
+        self.size: int = bpe.get_vocab_size()
+
+    @classmethod
+    def load(cls, folder: Path, *, thinking: bool = False) -> "Tokenizer":
+        """Read tokenizer.json, the chat template and the end-of-turn tokens of a Hugging Face folder.
+
+        `thinking` is the template's `enable_thinking`. Raises RunError where a file is missing or does not parse.
+        """
+        settings = read_settings(folder)
+        variables = {**special_tokens(settings), "enable_thinking": thinking}
+        template = Template(template_text(folder, settings), variables)
+        return cls(read_tokenizer(folder / "tokenizer.json"), template, end_ids(folder))
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of what a model said; control tokens written out in it count as such, none is added."""
+        ids: list[int] = self._bpe.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of `ids` without special tokens."""
+        text: str = self._bpe.decode(ids, skip_special_tokens=True)
+        return text
+
+    def prompt_ids(self, messages: Sequence[Message], room: int = sys.maxsize) -> list[int]:
+        """Ids of the conversation up to where the assistant is to speak; more than `room` where it does not fit.
+
+        These are then not all: nothing reads a text that is too long to its end. Raises RunError where the template
+        refuses the conversation.
+        """
+        opening = self._opening(tuple(message.role for message in messages))
+        return self._ids(opening, [message.content for message in messages], room)
+
+    def turn_ids(self, sampled: Sequence[int], observation: Message, room: int = sys.maxsize) -> list[int]:
+        """What stands between an assistant's sampled tokens and its next turn, so that these are never tokenised again.
+
+        It is what the template puts after an assistant's content, and does not depend on the turns before. An
+        end-of-turn token that `sampled` ends with is not repeated. `room` as in prompt_ids.
+        """
+        turn = self._turn(observation.role)
+        if sampled and sampled[-1] in self.end_ids and turn[0] in self.end_ids:
+            turn = turn[1:]
+        return self._ids(turn, ["", "", observation.content], room)
+
+    def _read_opening(self, roles: tuple[str, ...]) -> Segments:
+        return self._segments(self._template.layout(roles, prompt=True))
+
+    def _read_turn(self, role: str) -> Segments:
+        layout = self._template.layout(("user", "assistant", role), prompt=True)
+        [said] = [place for place, piece in enumerate(layout) if isinstance(piece, Slot) and piece.message == 1]
+        return self._segments(layout[said + 1 :])
+
+    def _segments(self, layout: Sequence[str | Slot]) -> Segments:
+        pieces = [part for piece in layout for part in (self._split(piece) if isinstance(piece, str) else [piece])]
+        return tuple(_runs(pieces))
+
+    def _split(self, text: str) -> Iterator[int | str]:
+        """The template's own text, parted at its control tokens as the tokenizer itself finds them."""
+        encoding, end = self._bpe.encode(text, add_special_tokens=False), 0
+        for id, (begins, ends) in zip(encoding.ids, encoding.offsets, strict=True):
+            if id in self._controls:
+                yield text[end:begins]
+                yield id
+                end = ends
+        yield text[end:]
+
+    def _ids(self, segments: Segments, contents: Sequence[str], room: int) -> list[int]:
+        ids: list[int] = []
+        for segment in segments:
+            if isinstance(segment, int):
+                ids.append(segment)
+            else:
+                text = "".join(part if isinstance(part, str) else part.text(contents[part.message]) for part in segment)
+                ids += self._plain.ids(text, room - len(ids))
+        return ids
+
+
+def _runs(pieces: Iterable[int | str | Slot]) -> Iterator[int | tuple[str | Slot, ...]]:
+    for control, group in groupby(pieces, lambda piece: isinstance(piece, int)):
+        if control:
+            yield from (piece for piece in group if isinstance(piece, int))
+        elif run := tuple(piece for piece in group if piece and not isinstance(piece, int)):
+            yield run

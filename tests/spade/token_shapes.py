@@ -1,0 +1,194 @@
+"""Small tokenizers with the shapes of real ones: their pre-tokenizers, normalizers, added tokens and templates."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from spade import checkpoints
+
+TEXTS = [
+    "open the left door\nuser assistant system\n\n    Actions: left right 12",
+    "[INST] look [/INST] for the door",
+] * 8
+WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+QWEN3 = """\
+{%- if messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- set ns = namespace(asking=true, last=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set told = message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>') %}
+    {%- if ns.asking and message.role == 'user' and not told %}
+        {%- set ns.asking = false %}
+        {%- set ns.last = messages|length - 1 - loop.index0 %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if message.role == 'user' or message.role == 'system' and not loop.first %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == 'assistant' %}
+        {%- set content = message.content %}
+        {%- if '</think>' in message.content %}
+            {%- set content = message.content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last %}
+            {{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' + content.lstrip('\\n') }}
+        {%- else %}
+            {{- '<|im_start|>assistant\\n' + content }}
+        {%- endif %}
+        {{- '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}
+"""
+LLAMA3 = """\
+{{- bos_token }}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content']|trim %}
+    {%- set messages = messages[1:] %}
+{%- else %}
+    {%- set system_message = '' %}
+{%- endif %}
+{{- '<|start_header_id|>system<|end_header_id|>\\n\\nCutting Knowledge Date: December 2023\\n\\n' }}
+{{- system_message + '<|eot_id|>' }}
+{%- for message in messages %}
+    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}
+    {{- message['content'] | trim + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}
+"""
+MISTRAL = """\
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content'] %}
+    {%- set messages = messages[1:] %}
+{%- endif %}
+{{- bos_token }}
+{%- for message in messages %}
+    {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
+        {{- raise_exception('roles must alternate user/assistant/user/assistant') }}
+    {%- endif %}
+    {%- if message['role'] == 'user' and loop.last and system_message is defined %}
+        {{- '[INST] ' + system_message + '\\n\\n' + message['content'] + '[/INST]' }}
+    {%- elif message['role'] == 'user' %}
+        {{- '[INST] ' + message['content'] + '[/INST]' }}
+    {%- else %}
+        {{- ' ' + message['content']|trim + eos_token }}
+    {%- endif %}
+{%- endfor %}
+"""
+GEMMA = """\
+{{ bos_token }}
+{%- for message in messages %}
+    {%- set role = 'model' if message.role == 'assistant' else message.role %}
+    {{- '<start_of_turn>' + role + '\\n' + (message.content | trim) + '<end_of_turn>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}
+"""
+
+
+class Shape(NamedTuple):
+    """`control` tokens are special, `marks` are added and not special."""
+
+    name: str
+    build: Callable[[Path], None]
+    control: tuple[str, ...]
+    marks: tuple[str, ...] = ()
+
+
+def byte_level(
+    normalizer: normalizers.Normalizer | None, special: tuple[str, ...], marks: tuple[str, ...]
+) -> Tokenizer:
+    """As Qwen and Llama 3: added tokens follow the vocabulary."""
+    bpe = Tokenizer(models.BPE(ignore_merges=normalizer is None))
+    if normalizer is not None:
+        bpe.normalizer = normalizer
+    split = pre_tokenizers.Split(Regex(WORDS), behavior="isolated")
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    bpe.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False))
+    bpe.add_special_tokens([AddedToken(text, normalized=False) for text in special])
+    bpe.add_tokens([AddedToken(text, normalized=False) for text in marks])
+    return bpe
+
+
+def sentence_pieces(special: tuple[str, ...], blanks: tuple[str, ...] = ()) -> Tokenizer:
+    """As Mistral and Gemma: added tokens begin the vocabulary, merges lead to some, bytes stand in for what is rare."""
+    bpe = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    bpe.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    data = [f"<0x{byte:02X}>" for byte in range(256)]
+    first = ["<unk>", *special, *data, *(blank.replace(" ", "▁") for blank in blanks)]
+    bpe.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=520, special_tokens=first, show_progress=False))
+    tree = json.loads(bpe.to_str())
+    tree["added_tokens"] = [token for token in tree["added_tokens"] if token["content"] not in data]
+    for token in tree["added_tokens"]:
+        token["special"] = token["content"] in ("<unk>", *special)
+    if blanks:
+        tree["pre_tokenizer"] = None
+        tree["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+        for token in tree["added_tokens"]:
+            token["normalized"] = not token["special"]
+    bpe = Tokenizer.from_str(json.dumps(tree))
+    bpe.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    return bpe
+
+
+def save(bpe: Tokenizer, folder: Path, template: str, bos: str, eos: str) -> None:
+    """As Hugging Face lays it out, in as far as our loader reads it."""
+    bpe.save(str(folder / "tokenizer.json"))
+    settings = {"bos_token": bos, "eos_token": eos, "unk_token": {"content": "<unk>"}, "chat_template": template}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+QWEN_CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+QWEN_MARKS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+LLAMA_CONTROL = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>")
+MISTRAL_CONTROL = ("<s>", "</s>", "[INST]", "[/INST]")
+GEMMA_CONTROL = ("<bos>", "<start_of_turn>", "<end_of_turn>")
+
+
+def qwen3(folder: Path) -> None:
+    save(byte_level(normalizers.NFC(), QWEN_CONTROL, QWEN_MARKS), folder, QWEN3, "", "<|im_end|>")
+
+
+def llama3(folder: Path) -> None:
+    save(byte_level(None, LLAMA_CONTROL, ()), folder, LLAMA3, "<|begin_of_text|>", "<|eot_id|>")
+
+
+def mistral(folder: Path) -> None:
+    save(sentence_pieces(MISTRAL_CONTROL), folder, MISTRAL, "<s>", "</s>")
+
+
+def gemma(folder: Path) -> None:
+    save(sentence_pieces(GEMMA_CONTROL, ("\n\n", "  ", "    ")), folder, GEMMA, "<bos>", "<end_of_turn>")
+
+
+def nano(folder: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(checkpoints.resolve("nano") / name, folder)
+
+
+SHAPES = (
+    Shape("qwen3", qwen3, QWEN_CONTROL, QWEN_MARKS),
+    Shape("llama3", llama3, LLAMA_CONTROL),
+    Shape("mistral", mistral, MISTRAL_CONTROL),
+    Shape("gemma", gemma, GEMMA_CONTROL),
+    Shape("nano", nano, ("<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>")),
+)
