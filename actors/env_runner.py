@@ -92,7 +92,7 @@ class Runner:
             return await self._answer(incoming)
         except Exception as error:
             if isinstance(incoming.message, OpenEpisode | StepEpisode):
-                self._evict(incoming.message.episode)  # nobody knows how far it came
+                self._evict(_own(incoming.hello, incoming.message).episode)  # nobody knows how far it came
             return self._faults.refusal(incoming.message, error)
 
     async def _answer(self, incoming: Incoming) -> Response:

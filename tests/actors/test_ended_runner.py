@@ -23,7 +23,7 @@ SLOW = "import time\ntime.sleep(30)\n" + DOOR
 
 
 @asynccontextmanager
-async def supervised(folder):
+async def supervised(folder, role):
     """The env-runners as an actor sees them, their supervisor, and what hears of their gauges."""
     path = folder / "config.toml"
     path.write_text(dump(CONFIG))
@@ -33,7 +33,7 @@ async def supervised(folder):
     ):
         launch = Launch("runner-0", "env-runner", str(path), str(folder), replay.address, f"ipc://{folder}/runner")
         await supervisor.add(launch)
-        hello = Hello(PROTOCOL_VERSION, digest(CONFIG), "designer", "designer-0", os.getpid())
+        hello = Hello(PROTOCOL_VERSION, digest(CONFIG), role, f"{role}-0", os.getpid())
         async with (
             connect(replay.address, hello, bus=CONFIG.bus) as client,
             open_pool("env-runner", client, hello, bus=CONFIG.bus) as pool,
@@ -57,7 +57,7 @@ async def kill(supervisor, replay, ends):
 
 
 async def test_a_validation_over_which_two_env_runners_died_is_asked_of_no_third(tmp_path):
-    async with supervised(tmp_path) as (pool, supervisor, replay), trio.open_nursery() as nursery:
+    async with supervised(tmp_path, "designer") as (pool, supervisor, replay), trio.open_nursery() as nursery:
         nursery.start_soon(kill, supervisor, replay, 2)
         with pytest.raises(SuspectError, match="2 times an env-runner ended, or failed, while it served Validate"):
             await pool.call(Validate(SLOW, 1), 120)
@@ -67,7 +67,7 @@ async def test_a_validation_over_which_two_env_runners_died_is_asked_of_no_third
 
 
 async def test_a_kill_between_two_steps_of_a_play_is_not_held_against_it(tmp_path):
-    async with supervised(tmp_path) as (pool, supervisor, replay):
+    async with supervised(tmp_path, "agent") as (pool, supervisor, replay):
         with pool.hold() as runner:
             assert isinstance(await runner.call(OpenEpisode("e", DOOR, 1, 3), 60), Observed)
             await kill(supervisor, replay, 1)

@@ -29,7 +29,7 @@ from spade.protocol import (
     Verdict,
 )
 from spade.transport import connect, serve
-from tests.actors.test_env_runner import COUNTER, gauge, service, small
+from tests.actors.test_env_runner import COUNTER, agent, gauge, running, service, small
 from tests.hostile import frames
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05",))
@@ -53,15 +53,20 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_env_runner(tmp_path
 
     monkeypatch.setattr(env_runner, "validate", buggy_validate)
     monkeypatch.setattr(Sandbox, "step", buggy_step)
-    async with service(tmp_path, small(episodes=1)) as (client, replay):
+    config = small(episodes=1)
+    async with (
+        running(tmp_path, config) as (address, replay),
+        agent(address, config, "designer-0", "designer") as client,
+        agent(address, config) as player,
+    ):
         for _ in range(3):
             with pytest.raises(SuspectError, match="Validate ended in ExceptionGroup, which nobody foresaw: of a nurs"):
                 await client.call(Validate("a bug", 1))
         with pytest.raises(RefusedError, match="Too many open files"):
             await client.call(Validate("no descriptor", 1))
-        assert isinstance(await client.call(OpenEpisode("e", COUNTER, 2, 8)), Observed)
+        assert isinstance(await player.call(OpenEpisode("e", COUNTER, 2, 8)), Observed)
         with pytest.raises(SuspectError, match="StepEpisode ended in KeyError"):
-            await client.call(StepEpisode("e", 1, "a bug"))
+            await player.call(StepEpisode("e", 1, "a bug"))
         # Its only place is free again, and the service is what it was.
         verdict = await client.call(Validate(COUNTER, 2))
         assert isinstance(verdict, Verdict)
@@ -72,7 +77,7 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_env_runner(tmp_path
 async def test_an_env_runner_outlives_every_frame_that_a_program_can_write(tmp_path):
     """By admission alone: `python -m tests.hostile.suite` has them at reset and at each step too."""
     at_import = [hostile for hostile in frames.PROGRAMS if hostile.name.endswith(", at import")]
-    async with service(tmp_path, small(load_s=10.0)) as (client, replay):
+    async with service(tmp_path, small(load_s=10.0), "designer") as (client, replay):
         for hostile in at_import:
             verdict = await client.call(Validate(hostile.source, 1))
             assert isinstance(verdict, Verdict), hostile.name
