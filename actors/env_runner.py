@@ -91,8 +91,11 @@ class Runner:
         try:
             return await self._answer(incoming)
         except Exception as error:
-            if isinstance(incoming.message, OpenEpisode | StepEpisode):
-                self._evict(_own(incoming.hello, incoming.message).episode)  # nobody knows how far it came
+            match incoming.message:
+                case OpenEpisode() as request:  # nobody knows how far it came
+                    self._evict(_own(incoming.hello, request).episode)
+                case StepEpisode() as request:
+                    self._evict(_own(incoming.hello, request).episode)
             return self._faults.refusal(incoming.message, error)
 
     async def _answer(self, incoming: Incoming) -> Response:
