@@ -15,6 +15,7 @@ from shutil import rmtree
 
 import msgspec
 
+from spade.decoding import decoded
 from spade.disk import DRAFT, discard, sync
 from spade.protocol import StepMetrics
 
@@ -83,7 +84,7 @@ def kept(root: Path) -> list[tuple[int, Path]]:
 
 def verified(folder: Path) -> Manifest:
     """The manifest, after every file was checked. Raises OSError or ValueError where the checkpoint is damaged."""
-    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    manifest = decoded(msgspec.json.Decoder(Manifest).decode, (folder / MANIFEST).read_bytes())
     for name, checksum in manifest.checksums.items():
         if file_digest(folder / name) != checksum:
             raise ValueError(f"{name} is damaged")

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from actors.prompts import Document
+from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError, reason
 
@@ -42,8 +43,8 @@ def load(path: str) -> tuple[Document, ...]:
 
 def _document(file: Path, number: int, line: bytes, decoder: msgspec.json.Decoder[_Line]) -> Document:
     try:
-        read = decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        read = decoded(decoder.decode, line)
+    except UnreadableError as error:
         raise ConfigError(
             f"design.corpus: {file}, line {number}: {error}; a line is a JSON object with a 'text'"
         ) from None

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from actors.sandbox.inside.messages import LENGTH, NAME_CHARACTERS
+from spade.decoding import decoded
 
 
 class Load(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
@@ -83,5 +84,5 @@ def pack(request: Request, nonce: str) -> bytes:
 
 
 def unpack(body: bytes) -> Response:
-    """Raises msgspec.DecodeError (ValidationError included) on nonsense."""
-    return _responses.decode(body)
+    """Raises UnreadableError on nonsense."""
+    return decoded(_responses.decode, body)

@@ -88,11 +88,11 @@ def top(
 
 
 @app.command()
-def doctor() -> None:
-    """Say what this machine can do, and what would make it better."""
+def doctor(run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.")] = None) -> None:
+    """Say what this machine can do, and what would make it better; of a run, which errors its services met."""
     from spade.app.doctor import examine
 
-    examine()
+    examine(run)
 
 
 def main() -> None:

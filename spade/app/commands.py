@@ -18,7 +18,7 @@ PICTURE = (100, 30)  # columns and lines of a drawn view
 
 def print_status(path: Path, as_json: bool) -> None:
     """`spade status`."""
-    from spade.app.observe import evaluated, read_status, sentence
+    from spade.app.observe import evaluated, read_status, sentence, unforeseen
 
     status = trio.run(read_status, RunDir(path))
     if as_json:
@@ -32,6 +32,8 @@ def print_status(path: Path, as_json: bool) -> None:
     width = max(map(len, names), default=0)
     for name, process in zip(names, status.processes, strict=True):
         say(f"  {name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}")
+    for told in unforeseen(status):
+        say(told)
 
 
 def show_top(path: Path) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 import spade
 from spade.config import Config, digest, dump, load
+from spade.decoding import UnreadableError, decoded
 from spade.disk import private, read, replace
 from spade.errors import RunError
 
@@ -38,6 +39,9 @@ class RunRecord(msgspec.Struct, frozen=True):
     packages: dict[str, str]
     digest: str
     replay: str
+
+
+_records: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(RunRecord)
 
 
 class RunDir:
@@ -87,8 +91,8 @@ class RunDir:
         record = _record(config, self)
         if self.record_path.exists():  # what it was started with stays; where it listens may have changed
             try:
-                started = msgspec.json.decode(read(self.record_path), type=RunRecord)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                started = decoded(_records.decode, read(self.record_path))
+            except UnreadableError as error:
                 raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
             record = msgspec.structs.replace(started, replay=record.replay)
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))

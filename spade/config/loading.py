@@ -11,6 +11,7 @@ import tomli_w
 
 from spade.config.checks import check
 from spade.config.sections import Config
+from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError, RunError, reason
 
@@ -33,15 +34,15 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     """
     path = recipes().get(name, Path(name))
     try:
-        tree = tomllib.loads(read(path).decode())
+        tree = decoded(_toml, read(path))
     except FileNotFoundError:
         raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
+    except UnreadableError as error:
+        raise ConfigError(f"{path}: is no TOML: {error}") from None
     except RunError as error:
         raise ConfigError(str(error)) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise ConfigError(f"{path}: {reason(error)}") from None
-    except _NO_TOML as error:
-        raise ConfigError(f"{path}: is no TOML: {error}") from None
     for override in overrides:
         _override(tree, override)
     try:
@@ -53,6 +54,10 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
     check(config)
     return config
+
+
+def _toml(data: bytes) -> dict[str, Any]:
+    return tomllib.loads(data.decode())
 
 
 def _told(error: str) -> str:
