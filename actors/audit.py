@@ -1,7 +1,8 @@
 """An audit, run: recorded plays again, then random actions on instances that were won.
 
-It finds programs that answer otherwise than they did, given the same seed and actions, and programs that are won
-whatever is done. A try that a deadline or a fault of ours ended proves nothing: it is made again, twice at most.
+It finds programs that answer otherwise than they did, given the same seed and actions, programs that are won whatever
+is done, and those that will not be audited. A try that a deadline or a fault of ours ended proves nothing: it is made
+again, twice at most.
 """
 
 import random
@@ -26,11 +27,13 @@ Result = TypeVar("Result")
 
 
 async def audit(sandbox: Sandbox, job: AuditJob) -> Audited:
-    """Run an audit; what is not over within its `within_s` is left out."""
+    """Run an audit; what is not over within its `within_s` is left out, or a finding where the program took the time."""
     auditor = Auditor(sandbox, job)
     began = trio.current_time()
-    with trio.move_on_after(job.within_s):
+    with trio.move_on_after(job.within_s) as scope:
         await auditor.run()
+    if scope.cancelled_caught:
+        auditor.cut_off()
     return Audited(
         environment=job.environment,
         lease=job.lease,
@@ -61,34 +64,38 @@ class Auditor:
         self._job = job
         self._rng = random.Random(job.draw)
         self._opened = 0
+        self._answering_s = 0.0
 
     async def run(self) -> None:
         """The recorded plays, both arms mixed, half of them alone and half at once; then the random ones."""
         replays = list(self._job.replays)
         self._rng.shuffle(replays)
-        timed_out = [await self._replay(replay) for replay in replays[::2]]
-
-        async def beside(replay: RecordedPlay) -> None:
-            timed_out.append(await self._replay(replay))
-
+        for replay in replays[::2]:
+            await self._replay(replay)
         async with trio.open_nursery() as nursery:
             for replay in replays[1::2]:
-                nursery.start_soon(beside, replay)
-        if replays and all(timed_out):
-            self.findings.append(f"each of its {len(replays)} recorded plays times out when it is run again")
+                nursery.start_soon(self._replay, replay)
         if not self.findings:
             await self._play_at_random()
 
-    async def _replay(self, replay: RecordedPlay) -> bool:
-        """Run a recorded play again; True where the program timed out in every try."""
+    def cut_off(self) -> None:
+        """The time is over. A program that took most of it, in its calls, would not be audited."""
+        within_s = self._job.within_s
+        if self._answering_s > within_s / 2:
+            took = f"its answers took {self._answering_s:.1f} s, in {self.steps} steps"
+            self.findings.append(f"{took}, and its audit was not over within {within_s:g} s")
+
+    async def _replay(self, replay: RecordedPlay) -> None:
+        """Run a recorded play again. One that now times out in every try is a finding: it did not when it was played."""
         try:
             finding = await decided(partial(self._compare, replay))
         except UndecidedError as undecided:
-            return not undecided.ours
+            if not undecided.ours:
+                self.findings.append(f"play {replay.play} was run again and timed out in each of {TRIES} tries")
+            return
         self.replays += 1
         if finding:
             self.findings.append(f"play {replay.play} was run again and {finding}")
-        return False
 
     async def _compare(self, replay: RecordedPlay) -> str:
         """The difference to the record, "" if there is none."""
@@ -132,9 +139,9 @@ class Auditor:
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
         answers: list[Observed | Faulted] = []
         try:
-            answers.append(await self._sandbox.open(name, self._job.source, seed, max_turns))
+            answers.append(await self._timed(self._sandbox.open(name, self._job.source, seed, max_turns)))
             while (action := _next(answers[-1], policy)) is not None:
-                answers.append(await self._sandbox.step(name, len(answers), action))
+                answers.append(await self._timed(self._sandbox.step(name, len(answers), action)))
                 self.steps += 1
         finally:
             self._sandbox.close(name)
@@ -142,6 +149,14 @@ class Auditor:
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
         return answers
+
+
+    async def _timed(self, asked: Awaitable[Observed | Faulted]) -> Observed | Faulted:
+        began = trio.current_time()
+        answer = await asked
+        if not isinstance(answer, Faulted) or answer.environment_fault:
+            self._answering_s += trio.current_time() - began
+        return answer
 
 
 def _next(answer: Observed | Faulted, policy: Policy) -> str | None:

@@ -9,7 +9,7 @@ import msgspec
 from spade.protocol import Observed
 
 _LISTED = re.compile(r"Actions: *(.+)")
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})")
 _QUOTED = re.compile(r"'([^'\n]{1,40})'|\"([^\"\n]{1,40})\"|`([^`\n]{1,40})`|\\boxed\{([^{}\n]{1,40})\}")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _GUESSES = ("0", "1", "2", "yes", "no")

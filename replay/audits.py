@@ -110,10 +110,14 @@ def finish(state: State, audited: Audited) -> Environment | None:
     if audit is None or not 1 <= audited.lease <= audit.lease:
         return None
     audit.steps, audit.seconds = audited.steps, audited.seconds
-    ran = audited.replays + audited.plays
     if audited.finding:
         return _end(state, audit, "failed", audited.finding[:FINDING_CHARACTERS])
-    return _end(state, audit, "passed" if ran else "left out", "" if ran else "nothing of it came to a result")
+    if audited.left_out:
+        return _end(state, audit, "left out", f"{audited.left_out} recorded plays came to no result")
+    lost, most_wins = audited.plays - audited.wins, state.config.audit.random_wins - 1
+    if audit.indices and lost < len(audit.indices) - most_wins:
+        return _end(state, audit, "left out", f"only {audited.plays} random plays came to a result")
+    return _end(state, audit, "passed", "")
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> list[Environment]:

@@ -85,7 +85,10 @@ class Chunk(Record):
 
 
 class Score(Record):
-    """An environment's figures when its window closed. `reward` is None where no play ended: nothing was measured."""
+    """An environment's figures when its window closed.
+
+    `reward` is None where nothing was measured: no play ended, or the audit was left out.
+    """
 
     reward: float | None
     regret: float | None

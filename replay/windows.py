@@ -3,6 +3,8 @@
 Between its last play and its end a window is audited.
 """
 
+import msgspec
+
 from replay import audits, receipts
 from replay.designs import close_member
 from replay.records import Chunk, Environment, Member, Play, Remembered, Score
@@ -217,15 +219,21 @@ def _plays(state: State, environment: Environment) -> list[Play]:
 
 
 def close(state: State, environment: Environment, now: float, quarantined: bool = False) -> None:
-    """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot."""
+    """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot.
+
+    Nobody knows what a window is worth whose audit was left out: it is neither paid nor remembered.
+    """
     _cancel_rest(state, environment, now)
     plays = _plays(state, environment)
     score = score_of(plays, quarantined, state.config)
+    unaudited = environment.audit is not None and environment.audit.state == "left out"
+    if unaudited:
+        score = msgspec.structs.replace(score, reward=None)
     environment.score, environment.closed_at = score, now
     environment.state = "quarantined" if quarantined else "closed"
     state.touch("environments", environment.id, environment)
     state.statistics.add_slot(SlotFigures(score.reward, score.learnable, score.regret, len(environment.levels)))
-    if not quarantined:
+    if not (quarantined or unaudited):
         _remember(state, environment, score)
     # Without a reward, or without a sampled token, there is nothing to learn from the design.
     trained = score.reward is not None and environment.designed_version > 0

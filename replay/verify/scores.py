@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from replay.contents import Contents
-from replay.reward import paired_regret, paired_returns, window_reward
+from replay.records import Environment
+from replay.reward import Regret, paired_regret, paired_returns, window_reward
 from spade.config import Reward
 
 
@@ -28,8 +29,15 @@ def _scores(found: Contents, reward: Reward) -> Iterator[str]:
             yield f"environments {key}: scored over {score.plays} plays and {score.voids} voids, it has {counts}"
         if (score.regret, score.regret_error) != ((regret.mean, regret.error) if regret else (None, None)):
             yield f"environments {key}: its regret is {score.regret}, its plays say {regret and regret.mean}"
-        elif score.reward != window_reward(regret, score.win_rate, environment.state == "quarantined", reward):
+        elif score.reward != _earned(environment, regret, reward):
             yield f"environments {key}: its designer reward is {score.reward}, its figures say otherwise"
+
+
+def _earned(environment: Environment, regret: Regret | None, reward: Reward) -> float | None:
+    assert environment.score is not None
+    if environment.audit is not None and environment.audit.state == "left out":
+        return None
+    return window_reward(regret, environment.score.win_rate, environment.state == "quarantined", reward)
 
 
 def _memory(found: Contents) -> Iterator[str]:

@@ -107,20 +107,41 @@ async def test_a_play_that_ends_sooner_than_recorded_is_found(sandbox):
     assert outcome.finding.startswith("play play-")
 
 
-async def test_a_program_that_times_out_in_every_replay_is_found_and_one_that_does_now_and_then_is_not():
+async def test_a_program_that_times_out_in_every_try_of_a_replay_is_found_and_once_it_is_not():
     slow = DOORS.replace("HEEDS", "if action == 'slow':\n            while True: pass")
     async with open_sandbox(HASTY) as sandbox:
         work = await job(sandbox, slow)
-        late = [
-            msgspec.structs.replace(each, recording=msgspec.structs.replace(each.recording, actions=("z", "slow")))
-            for each in work.replays
-        ]
-        outcome = await audit(sandbox, msgspec.structs.replace(work, replays=tuple(late)))
-        assert outcome.finding == "each of its 4 recorded plays times out when it is run again"
-        assert (outcome.replays, outcome.left_out) == (0, 4)
-        work = msgspec.structs.replace(work, source=slow + "# a program without faults so far")
-        outcome = await audit(sandbox, msgspec.structs.replace(work, replays=(late[0], *work.replays[1:])))
-        assert (outcome.finding, outcome.replays, outcome.left_out) == ("", 3, 1)
+        late = msgspec.structs.replace(
+            work.replays[0], recording=msgspec.structs.replace(work.replays[0].recording, actions=("z", "slow"))
+        )
+        outcome = await audit(sandbox, msgspec.structs.replace(work, replays=(late, *work.replays[1:])))
+        assert outcome.finding == "play play-3 was run again and timed out in each of 3 tries"
+        assert (outcome.replays, outcome.left_out) == (3, 1)
+
+        class TimesOutOnce:
+            once = Faulted("timeout", "a busy machine")
+
+            async def step(self, episode, turn, action):
+                fault, self.once = self.once, None
+                return fault or await sandbox.step(episode, turn, action)
+
+            def __getattr__(self, name):
+                return getattr(sandbox, name)
+
+        outcome = await audit(TimesOutOnce(), work)
+        assert (outcome.finding, outcome.replays, outcome.left_out) == ("", 4, 0)
+
+
+async def test_a_program_that_takes_the_time_of_its_audit_is_found():
+    # It is quick with its player, and just quick enough for the deadline of a step when it is audited.
+    late = time.time() + 2.0
+    slow = DOORS.replace("HEEDS", f"time.sleep(0.5 if time.time() > {late!r} else 0)")
+    async with open_sandbox(LIMITS) as sandbox:
+        work = await job(sandbox, slow)
+        await trio.sleep(max(late - time.time(), 0.0) + 0.1)
+        outcome = await audit(sandbox, msgspec.structs.replace(work, within_s=1.2))
+    assert outcome.finding.endswith("s, in 2 steps, and its audit was not over within 1.2 s")
+    assert outcome.left_out >= 3
 
 
 async def test_a_fault_of_ours_is_tried_again_and_then_left_out(sandbox):

@@ -32,6 +32,11 @@ def test_a_huge_range_costs_no_memory():
     assert len(offered("Actions: 1..99999999999999")) == 1_000
 
 
+def test_a_range_of_numbers_too_long_to_read_is_a_word():
+    word = "1.." + "9" * 5_000
+    assert list(offered(f"Actions: {word}")) == [word]
+
+
 @given(st.text())
 def test_any_text_offers_something(observation):
     assert choose(observation, random.Random(1)) in offered(observation)

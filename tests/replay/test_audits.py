@@ -133,7 +133,7 @@ def test_too_many_voids_need_no_audit():
     assert (found.state, found.audit) == ("quarantined", None)
 
 
-def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_out():
+def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_out_and_not_paid():
     ledger = begin()
     play(ledger, {0, 1})
     for number in (1, 2, 3):
@@ -141,12 +141,12 @@ def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_o
         assert lease(ledger) is None
         ledger.tick(1.0, frozenset())
     found = record(ledger)
-    assert (found.state, found.audit.state, found.score.reward) == ("closed", "left out", 0.6)
+    assert (found.state, found.audit.state, found.score.reward) == ("closed", "left out", None)
     assert found.audit.finding == "it came to nothing under 3 leases"
     assert ledger.state.counters.audits_left_out == 1
 
 
-def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_scored_without_it_and_marked():
+def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_neither_paid_nor_remembered():
     ledger = begin()
     play(ledger, {0, 1})
     ledger.tick(199.0, None)
@@ -156,8 +156,9 @@ def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_scored
     found = record(ledger)
     assert (found.state, found.audit.state) == ("closed", "left out")
     assert found.audit.finding == "it was not over at the deadline of its round"
-    (group,) = [group for group in ledger.state.queue.values() if group.role == "designer"]
-    assert [member.reward for member in group.members] == [0.6]
+    assert (found.score.reward, found.score.win_rate) == (None, 0.5)
+    assert not [group for group in ledger.state.queue.values() if group.role == "designer"]
+    assert len(ledger.state.memory) == 0
     ledger.apply(audited(job, "too late"), "env-runner/1", 201.0)
     assert ledger.state.counters.audit_findings == 0
 
@@ -174,13 +175,14 @@ def test_a_window_that_ends_at_its_deadline_is_audited_and_opens_no_further_chun
     assert not ledger.state.environments
 
 
-def test_what_came_to_no_result_is_marked_and_paid():
+@pytest.mark.parametrize("ran", [{"replays": 0, "plays": 0}, {"replays": 1, "left_out": 1}], ids=["none", "half"])
+def test_what_came_to_no_result_is_marked_and_not_paid(ran):
     ledger = begin()
     play(ledger, {0, 1})
-    outcome = msgspec.structs.replace(audited(lease(ledger)), replays=0, left_out=2, plays=0)
-    ledger.apply(outcome, "env-runner/1", 1.0)
+    ledger.apply(msgspec.structs.replace(audited(lease(ledger)), **ran), "env-runner/1", 1.0)
     found = record(ledger)
-    assert (found.state, found.audit.state) == ("closed", "left out")
+    assert (found.state, found.audit.state, found.score.reward) == ("closed", "left out", None)
+    assert len(ledger.state.memory) == 0
 
 
 def test_the_outcome_of_an_audit_is_taken_once_and_of_a_lease_that_was_given():
