@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 async def audit(sandbox: Sandbox, job: AuditJob) -> Audited:
-    """Run an audit; what is not over within its `within_s` is left out, or a finding where the program took the time."""
+    """Run an audit. What is not over within its `within_s` is left out; a finding, where the program took the time."""
     auditor = Auditor(sandbox, job)
     began = trio.current_time()
     with trio.move_on_after(job.within_s) as scope:
@@ -86,7 +86,7 @@ class Auditor:
             self.findings.append(f"{took}, and its audit was not over within {within_s:g} s")
 
     async def _replay(self, replay: RecordedPlay) -> None:
-        """Run a recorded play again. One that now times out in every try is a finding: it did not when it was played."""
+        """Run a recorded play again. It did not time out then: one that now does in every try is a finding."""
         try:
             finding = await decided(partial(self._compare, replay))
         except UndecidedError as undecided:
@@ -149,7 +149,6 @@ class Auditor:
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
         return answers
-
 
     async def _timed(self, asked: Awaitable[Observed | Faulted]) -> Observed | Faulted:
         began = trio.current_time()

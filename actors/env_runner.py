@@ -164,7 +164,7 @@ class Runner:
     async def _audit(self, job: AuditJob) -> None:
         try:
             outcome = await audit(self._sandbox, job)
-        except Exception as error:  # of this audit alone, whose lease ends; after a few of them it is left out and not paid
+        except Exception as error:  # of this audit alone: its lease ends, and after a few it is left out, not paid
             self._faults.note(job, error)
             return
         if outcome.finding:

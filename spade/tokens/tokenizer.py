@@ -9,6 +9,7 @@ from typing import Protocol
 
 import tokenizers
 
+from spade.errors import RunError
 from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
 from spade.tokens.plain import PlainText, control_ids
 from spade.tokens.template import Slot, Template
@@ -88,12 +89,12 @@ class Tokenizer:
         return self._ids(turn, ["", "", observation.content], room)
 
     def _read_opening(self, roles: tuple[str, ...]) -> Segments:
-        return self._segments(self._template.layout(roles, prompt=True))
+        return _closed(self._segments(self._template.layout(roles, prompt=True)))
 
     def _read_turn(self, role: str) -> Segments:
         layout = self._template.layout(("user", "assistant", role), prompt=True)
         [said] = [place for place, piece in enumerate(layout) if isinstance(piece, Slot) and piece.message == 1]
-        return self._segments(layout[said + 1 :])
+        return _closed(self._segments(layout[said + 1 :]))
 
     def _segments(self, layout: Sequence[str | Slot]) -> Segments:
         pieces = [part for piece in layout for part in (self._split(piece) if isinstance(piece, str) else [piece])]
@@ -118,6 +119,19 @@ class Tokenizer:
                 text = "".join(part if isinstance(part, str) else part.text(contents[part.message]) for part in segment)
                 ids += self._plain.ids(text, room - len(ids))
         return ids
+
+
+def _closed(segments: Segments) -> Segments:
+    """Raises RunError unless a control token ends the last content: what ordinary text ends, a program could end."""
+    for segment in reversed(segments):
+        if isinstance(segment, int):
+            return segments
+        if any(isinstance(part, Slot) for part in segment):
+            break
+    raise RunError(
+        "the model's chat template ends a turn by ordinary text, which a program could write into its observations; "
+        "use a checkpoint whose turns end with a token of their own"
+    )
 
 
 def _runs(pieces: Iterable[int | str | Slot]) -> Iterator[int | tuple[str | Slot, ...]]:

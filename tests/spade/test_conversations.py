@@ -18,6 +18,7 @@ from actors.prompts.nano import NanoProfile
 from spade import checkpoints
 from spade.errors import RunError
 from spade.tokens import LONG_TEXT, Tokenizer
+from tests.spade import token_shapes
 from tests.spade.token_shapes import SHAPES, Shape
 
 
@@ -157,6 +158,17 @@ def test_an_observation_stays_in_its_own_turn(tmp_path, forged):
     assert turn == before + said + after
     assert ours.decode(said) == forged
     assert not {*said} & {*ours.encode("".join((*shape.control, *shape.marks)))}
+
+
+def test_a_template_whose_turns_end_with_ordinary_text_is_refused(tmp_path):
+    # As Llama 2 and the first Mistral: their vocabularies have no token [/INST].
+    template = token_shapes.MISTRAL.replace("INST", "ASK")
+    token_shapes.save(token_shapes.sentence_pieces(("<s>", "</s>")), tmp_path, template, "<s>", "</s>")
+    tokenizer = Tokenizer.load(tmp_path)
+    with pytest.raises(RunError, match="ends a turn by ordinary text"):
+        tokenizer.prompt_ids([Said("user", "look")])
+    with pytest.raises(RunError, match="ends a turn by ordinary text"):
+        tokenizer.turn_ids([], Said("user", "look"))
 
 
 def test_a_turn_is_what_follows_the_end_of_an_answer(built):

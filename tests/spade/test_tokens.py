@@ -150,12 +150,15 @@ def prompted(tokenizer):
 
 
 def test_the_template_file_wins(tmp_path, load):
-    (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}!")
+    (tmp_path / "chat_template.jinja").write_text("{{ messages[0].content }}!<|im_end|>")
     assert prompted(load()) == "Play.!"
 
 
 def test_a_named_template(tmp_path, load):
-    templates = [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "{{ messages[0].content }}y"}]
+    templates = [
+        {"name": "tool_use", "template": "x"},
+        {"name": "default", "template": "{{ messages[0].content }}y<|im_end|>"},
+    ]
     assert prompted(load(templates)) == "Play.y"
 
 
