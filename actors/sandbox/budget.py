@@ -1,5 +1,6 @@
 """The memory that all children may have together: when to look at it, and who goes where it is too much."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from actors.sandbox.process import Process
@@ -17,10 +18,19 @@ def pause_s(room_bytes: int) -> float:
 
 
 def excess(grown: dict[Process, int], most: int) -> Iterator[Process]:
-    """Those that grew most, until the others are together under `most` bytes."""
-    total = sum(grown.values())
-    for child in sorted(grown, key=grown.__getitem__, reverse=True):
-        if total <= most:
-            return
+    """Until the others are together under `most` bytes: of the program that has most in all, the child that grew most.
+
+    So a program that has many children gets none evicted of another that has less, and larger ones.
+    """
+    children: defaultdict[str, list[Process]] = defaultdict(list)
+    shares: Counter[str] = Counter()
+    for child in sorted(grown, key=grown.__getitem__):
+        children[child.program].append(child)
+        shares[child.program] += grown[child]
+    total = shares.total()
+    while total > most and total > 0:
+        [(program, _)] = shares.most_common(1)
+        child = children[program].pop()
+        shares[program] -= grown[child]
         total -= grown[child]
         yield child

@@ -199,7 +199,9 @@ class Sandbox:
         except BreachError as error:
             return Faulted("infrastructure", f"the walls do not hold: {error}")
         self.spawns += 1
-        return await zygote.fork()
+        process = await zygote.fork()
+        process.program = source
+        return process
 
     async def _zygote(self, heavy: bool, twin: int) -> Zygote:
         async with self._starting[heavy, twin]:

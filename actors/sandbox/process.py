@@ -30,7 +30,8 @@ Answer = Loaded | Answered | Solved
 class Process:
     """One child and its private channel. The first fault is the end: the child is killed and answers no more.
 
-    `stage` says in which stage of the program's life the last request was or failed.
+    `program` is the source that it is for; `stage` says in which stage of the program's life the last request was or
+    failed.
     """
 
     def __init__(self, channel: socket.socket, base_bytes: int = 0) -> None:
@@ -44,6 +45,7 @@ class Process:
         self._epitaph = Faulted("infrastructure", "the zygote did not say how the child ended")
         self._verdict: Faulted | None = None
         self._rested_s: float | None = None
+        self.program = ""
         self.stage = "class"
 
     # ------------------------------------------------------------ what the zygote tells

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from actors.sandbox import open_sandbox
+from actors.sandbox.budget import excess
 from actors.sandbox.process import Process
 from actors.sandbox.wire import Step
 from spade.config import Sandbox as Limits
@@ -203,6 +204,19 @@ async def test_a_sandbox_that_cannot_raise_its_walls_refuses_to_work():
     with pytest.raises(RunError, match="no sandbox holds here"):
         async with open_sandbox(Limits(memory_bytes=2**63)):
             pytest.fail("it opened")
+
+
+def test_a_program_of_many_small_children_gets_no_larger_one_of_another_evicted():
+    grown = {}
+    for program, size in (*(("many", size) for size in (28, 29, 30, 31)), ("honest", 45)):
+        process = Process(socket.socket())
+        process.program = program
+        grown[process] = size
+    evicted = [(child.program, grown[child]) for child in excess(grown, 110)]
+    assert evicted == [("many", 31), ("many", 30)]
+    assert {*excess(grown, 0)} == {*grown}
+    for process in grown:
+        process.kill()
 
 
 @given(st.lists(st.binary(max_size=64), max_size=3), st.booleans())
