@@ -25,10 +25,10 @@ def check(config: Config) -> None:
 
 _MAY_BE_ZERO = {
     "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag", "learner.designer_lag",
-    "design.memory_seeds", "design.single_turn_share", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
+    "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
     "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
     "learner.warmup_steps", "learner.lr_min", "learner.zero_stage", "learner.lora_rank", "loss.kl",
-    "audit.replays", "audit.random_plays",
+    "audit.replays", "audit.random_plays", "design.single_turn_share",
     "run.seed", "replay.commit_delay_ms", "replay.retain_s", "replay.retain_bytes",
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 import pytest
 
 from replay.lineage import Tracer
-from replay.records import Environment, Job, Play
+from replay.records import Environment, Job, Play, Reject
 from replay.store import open_reader
 from tests.replay.kept_world import keep_world
 
@@ -80,6 +80,7 @@ def test_a_group_and_a_design_of_either_fate(kept):
             assert design.trajectory.startswith(f"{job.id}/")
             assert (design.reward, design.document) == (0.0, "tides")
             assert design.versions
+            assert set(design.parents) <= set(store.get("rejects", design.trajectory, Reject).shown)
 
 
 @pytest.mark.parametrize("id", ["0", "9999", "e999999", "e999999-0", "e999999-0u000", "j999999", "r99999-x", "", "?"])
