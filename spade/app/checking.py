@@ -53,11 +53,13 @@ def _keys(config: Config) -> str:
         return ""
     folder = Path(config.bus.keys)
     keys.client_pair(folder)
+    keys.client_name(folder)
     keys.server_public(folder)
     if not config.bus.bind:
         return "keys of a client"
     keys.server_pair(folder)
-    return f"keys that let in {', '.join(keys.allowed(folder).values()) or 'nobody'}"
+    names = [grant.name for grant in keys.allowed(folder).values()]
+    return f"keys that let in {', '.join(names) or 'nobody'}"
 
 
 def _endpoint(config: Config) -> str:
