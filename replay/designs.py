@@ -193,8 +193,9 @@ def close_member(state: State, round_: int, skill: str, member: Member | None, n
             group.before = mean.value if mean.count else None
         mean.add(member.reward)
         state.counters.trainable += 1
+        state.counters.designer_trainable += 1
         if group.formed:
-            state.counters.wasted += 1
+            state.counters.waste("designer", 1)
         else:
             group.members = (*group.members, member)
     if group.closed == group.jobs:

@@ -782,6 +782,8 @@ class Status(Wire, frozen=True):
     audit_steps: int = 0
     audit_s: float = 0.0
     newest_finding: str = ""
+    wasted_share_agent: float = 0.0
+    wasted_share_designer: float = 0.0
 
 
 Request = (

@@ -54,12 +54,16 @@ class Design(Section, frozen=True):
     corpus: str = "builtin"
     memory_records: int = 200
     memory_seeds: int = 2
-    round_deadline_s: float = 21_600.0
+    round_deadline_s: float = 86_400.0
     lease_s: float = 7_200.0
 
 
 class Play(Section, frozen=True):
-    """The agent's side. A window is `window_chunks` unhinted chunks of `group_size` plays; the first has a twin."""
+    """The agent's side. A window is `window_chunks` unhinted chunks of `group_size` plays; the first has a twin.
+
+    A play that lasts longer than `lease_s` is given up and leased again. A window ends at `window_deadline_s` with the
+    plays it has.
+    """
 
     group_size: int = 16
     window_chunks: int = 4
@@ -70,8 +74,8 @@ class Play(Section, frozen=True):
     win_return: float = 1.0
     void_share: float = 0.25
     chunk_wait_s: float = 600.0
-    window_deadline_s: float = 7_200.0
-    lease_s: float = 1_800.0
+    window_deadline_s: float = 43_200.0
+    lease_s: float = 7_200.0
 
 
 class Reward(Section, frozen=True):
@@ -100,7 +104,7 @@ class Loss(Section, frozen=True):
 
 
 class Learner(Section, frozen=True):
-    """Optimisation, batches and the bounds on policy lag (in published versions).
+    """Optimisation, batches and the agent's bound on policy lag (in published versions).
 
     The learning rate rises over `warmup_steps` to `lr`; then `schedule` "constant" keeps it, and "cosine" takes it to
     `lr_min` at step `schedule_steps`. A micro-batch packs whole sequences of up to `microbatch_tokens`;
@@ -136,9 +140,8 @@ class Learner(Section, frozen=True):
     checkpoint_every: int = 10
     keep_checkpoints: int = 2
     agent_lag: int = 4
-    designer_lag: int = 12
     designer_weight_max: float = 32.0
-    group_deadline_s: float = 7_200.0
+    group_deadline_s: float = 28_800.0
     adam_eps: float = 1e-8
     activation_checkpointing: bool = True
 
