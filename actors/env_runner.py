@@ -7,7 +7,9 @@ leased.
 
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
+import msgspec
 import trio
 
 from actors.audit import audit
@@ -32,6 +34,8 @@ from spade.protocol import (
     Validate,
 )
 from spade.transport import Client, Incoming, Server
+
+OnEpisode = TypeVar("OnEpisode", OpenEpisode, StepEpisode, CloseEpisode)
 
 AUDITS = 4
 """Audits at once; their episodes are beside those of sandbox.episodes."""
@@ -81,13 +85,14 @@ class Runner:
             self._places.release()
 
     async def _answer(self, incoming: Incoming) -> Response:
+        owner = incoming.hello
         match incoming.message:
             case OpenEpisode() as request:
-                return await self._open(incoming.hello, request)
+                return await self._open(owner, _own(owner, request))
             case StepEpisode() as request:
-                return await self._step(incoming.hello, request)
-            case CloseEpisode(episode=episode):
-                self._evict(episode)
+                return await self._step(owner, _own(owner, request))
+            case CloseEpisode() as request:
+                self._evict(_own(owner, request).episode)
                 return Done()
             case Validate() as request:
                 return await self._validate(request)
@@ -187,6 +192,11 @@ class Runner:
             self._replay.gauges.update(self._sandbox.gauges())
             self._replay.gauges.update(validations=self._validations, admitted=self._admitted, audits=self._audits)
             await trio.sleep(self._config.bus.heartbeat_s)
+
+
+def _own(owner: Hello, request: OnEpisode) -> OnEpisode:
+    """The request with its episode named as its owner's: nobody steps or closes another's."""
+    return msgspec.structs.replace(request, episode=f"{owner.name}/{owner.pid}/{request.episode}")
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:

@@ -1,5 +1,6 @@
 """Published weights over the bus, part by part, for engines on hosts that do not see the learner's folder."""
 
+import logging
 import re
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
@@ -10,13 +11,16 @@ from typing import BinaryIO
 import trio
 
 from spade.config import Config, digest
-from spade.disk import hold
+from spade.disk import hold, out_of_descriptors
+from spade.errors import reason
 from spade.manifest import MANIFEST, PARAMETERS
 from spade.protocol import GetWeights, Hello, Refused, Response, WeightsPart
 from spade.transport import Server, serve
 from spade.transport.pump import background
 
 FILES = (PARAMETERS, MANIFEST, "canary.json", "config.json")
+log = logging.getLogger(__name__)
+
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
@@ -65,14 +69,26 @@ async def _answer(server: Server, root: Path, most: int) -> None:
                 incoming = await server.receive()
                 match incoming.message:
                     case GetWeights() as request:
-                        response = await trio.to_thread.run_sync(part, root, request, most)
-                        if isinstance(response, WeightsPart):
-                            await holds.keep(incoming.hello, root / request.digest / PARAMETERS)
+                        response = await _bring(holds, incoming.hello, root, request, most)
                     case other:
                         response = Refused(f"the learner does not serve {type(other).__name__}")
                 await server.reply(incoming, response)
     finally:
         holds.keep_only(())
+
+
+async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
+    """What a peer asks for, kept for it from now on."""
+    try:
+        response = await trio.to_thread.run_sync(part, root, request, most)
+        if isinstance(response, WeightsPart):
+            await holds.keep(peer, root / request.digest / PARAMETERS)
+    except OSError as error:
+        if not out_of_descriptors(error):
+            raise
+        log.error("%s is sent no weights: %s; who has so many connections open?", peer.name, reason(error))
+        return Refused("the learner has no descriptors left; ask for newer weights")
+    return response
 
 
 async def _forget_gone(server: Server, holds: Holds) -> None:

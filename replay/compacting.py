@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from replay.store import lock, open_reader
+from replay.store import Store, lock, open_reader
 from spade.disk import sync
 from spade.errors import RunError
 
@@ -19,7 +19,7 @@ def compact(path: Path) -> tuple[int, int]:
     """Put a compact copy in the place of the store's file; returns its bytes before and after.
 
     The copy is durable before it is renamed, so that a crash leaves the one or the other, whole. Raises RunError where
-    the service has the store, somebody reads it, or the disk has no room for the copy.
+    the service has the store, somebody reads it, it is damaged, or the disk has no room for the copy.
     """
     if not path.is_dir():
         raise RunError(f"{path}: no store is here")
@@ -29,7 +29,10 @@ def compact(path: Path) -> tuple[int, int]:
         draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=path))
         try:
             with open_reader(path) as store:
+                _check_records(store)
                 store.copy(draft)
+            with open_reader(draft) as copied:
+                _check_records(copied)
             data, compacted = path / "data.mdb", draft / "data.mdb"
             sizes = data.stat().st_size, compacted.stat().st_size
             sync(compacted)
@@ -41,6 +44,13 @@ def compact(path: Path) -> tuple[int, int]:
         finally:
             shutil.rmtree(draft)
     return sizes
+
+
+def _check_records(store: Store) -> None:
+    """Read every record: what a damaged page lost would be gone for good. Raises DamagedError."""
+    for table in store.extents():
+        for _ in store.each(table):
+            pass
 
 
 @contextmanager

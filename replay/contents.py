@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,21 +24,19 @@ from replay.records import (
     Remembered,
     Source,
 )
-from replay.state import Table
 from replay.statistics import History, Statistics
-from replay.store import Format, Store
+from replay.store import Commit, Format, Store
 from spade.protocol import Recording, Trajectory
 
 META: dict[str, type[msgspec.Struct]] = {
     "format": Format,
+    "commit": Commit,
     "run": Header,
     "counters": Counters,
     "statistics": Statistics,
     "history": History,
     "clock": Clock,
 }
-
-Value = TypeVar("Value", bound=msgspec.Struct)
 
 
 class Tokens(NamedTuple):
@@ -57,7 +55,7 @@ class Tokens(NamedTuple):
 class Contents:
     """Tables by key; of the quarantine, what is wrong with each receipt.
 
-    `undecodable` names what could not be read, so that it is nowhere else.
+    `damaged` names what is not what was committed, so that it is nowhere else.
     """
 
     header: Header | None = None
@@ -75,7 +73,7 @@ class Contents:
     publications: dict[str, Publication] = field(default_factory=dict)
     quarantine: dict[str, str] = field(default_factory=dict)
     recordings: dict[str, Recording] = field(default_factory=dict)
-    undecodable: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
 
     @cached_property
     def dropped(self) -> frozenset[str]:
@@ -100,50 +98,43 @@ class Contents:
 def read_contents(store: Store) -> Contents:
     """Everything, of one commit."""
     found = Contents()
-    bad = found.undecodable
+    bad = found.damaged
     with store.pinned():
-        for key, data in store.each("meta"):
-            _, record = next(_decode("meta", [(key, data)], META.get(key, msgspec.Struct), bad), ("", None))
-            match record:
-                case Header():
-                    found.header = record
-                case Counters():
-                    found.counters = record
-        found.jobs = dict(_table(store, "jobs", Job, bad))
-        found.environments = dict(_table(store, "environments", Environment, bad))
-        found.plays = dict(_table(store, "plays", Play, bad))
-        found.design_groups = dict(_table(store, "design_groups", DesignGroup, bad))
-        found.queue = dict(_table(store, "queue", Group, bad))
-        found.batches = dict(_table(store, "batches", BatchRecord, bad))
-        found.memory = dict(_table(store, "memory", Remembered, bad))
-        found.publications = dict(_table(store, "publications", Publication, bad))
-        for key, reject in _table(store, "rejects", Reject, bad):
+        for key, data in store.each("meta", bad):
+            _read_meta(found, key, data)
+        found.jobs = dict(store.decoded("jobs", Job, bad))
+        found.environments = dict(store.decoded("environments", Environment, bad))
+        found.plays = dict(store.decoded("plays", Play, bad))
+        found.design_groups = dict(store.decoded("design_groups", DesignGroup, bad))
+        found.queue = dict(store.decoded("queue", Group, bad))
+        found.batches = dict(store.decoded("batches", BatchRecord, bad))
+        found.memory = dict(store.decoded("memory", Remembered, bad))
+        found.publications = dict(store.decoded("publications", Publication, bad))
+        for key, reject in store.decoded("rejects", Reject, bad):
             found.rejects[key] = msgspec.structs.replace(reject, completion="")
-        found.sources = {key for key, _ in _table(store, "sources", Source, bad)}
-        bad += store.broken()
+        found.sources = {key for key, _ in store.decoded("sources", Source, bad)}
+        bad += store.miscounted()
         published = {one.weights.version: one.weights.digest for one in found.publications.values()}
         steps = {one.weights.version: one.weights.step for one in found.publications.values()}
-        for key, trajectory in _table(store, "trajectories", Trajectory, bad):
+        for key, trajectory in store.decoded("trajectories", Trajectory, bad):
             versions = frozenset(version for version, _ in trajectory.versions)
             flaw = receipts.flaw(published, trajectory)
             oldest = min(versions, default=0) if flaw else receipts.oldest(steps, trajectory)
             found.trajectories[key] = Tokens(trajectory.sampled, versions, oldest, flaw)
-        found.recordings = dict(_table(store, "recordings", Recording, bad))
-        for key, kept in _table(store, "quarantine", Quarantined, bad):
+        found.recordings = dict(store.decoded("recordings", Recording, bad))
+        for key, kept in store.decoded("quarantine", Quarantined, bad):
             found.quarantine[key] = receipts.flaw(published, kept.trajectory)
     return found
 
 
-def _table(store: Store, table: Table, kind: type[Value], bad: list[str]) -> Iterator[tuple[str, Value]]:
-    return _decode(table, store.each(table), kind, bad)
-
-
-def _decode(
-    table: Table, records: Iterator[tuple[str, bytes]] | list[tuple[str, bytes]], kind: type[Value], bad: list[str]
-) -> Iterator[tuple[str, Value]]:
-    decoder = msgspec.msgpack.Decoder(kind)
-    for key, data in records:
-        try:
-            yield key, decoder.decode(data)
-        except msgspec.DecodeError as error:
-            bad.append(f"{table} {key}: cannot be decoded ({error})")
+def _read_meta(found: Contents, key: str, data: bytes) -> None:
+    try:
+        record = msgspec.msgpack.decode(data, type=META.get(key, msgspec.Struct))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found.damaged.append(f"meta {key}: cannot be decoded ({error})")
+        return
+    match record:
+        case Header():
+            found.header = record
+        case Counters():
+            found.counters = record

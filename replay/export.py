@@ -72,14 +72,19 @@ TABLES: dict[Table, type[msgspec.Struct]] = {
     "recordings": RecordingRow,
 }
 
+_STORED: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
+    TrajectoryRow: Trajectory,
+    QuarantinedRow: Quarantined,
+    RecordingRow: Recording,
+}
+
 
 def rows(store: Store, table: Table) -> Iterator[dict[str, Any]]:
     """The records of a table by field name, nested ones too, in the order of their keys; `key` is the record's own."""
     kind = TABLES[table]
-    stored = {TrajectoryRow: Trajectory, QuarantinedRow: Quarantined, RecordingRow: Recording}.get(kind, kind)
-    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(stored)
-    for key, data in store.each(table):
-        yield {"key": key, **named(_row(decoder.decode(data)))}
+    stored = _STORED.get(kind, kind)
+    for key, record in store.decoded(table, stored):
+        yield {"key": key, **named(_row(record))}
 
 
 def _row(record: msgspec.Struct) -> msgspec.Struct:

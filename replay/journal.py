@@ -1,13 +1,20 @@
 """What the service leaves in the run directory for people and their tools: `metrics.jsonl` and `status.json`."""
 
+import logging
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from replay.status import metrics_row
+from spade.disk import out_of_descriptors
+from spade.errors import reason
 from spade.protocol import Evaluation, Status
+
+log = logging.getLogger(__name__)
 
 
 class Journal:
@@ -35,15 +42,28 @@ class Journal:
     def status(self, status: Status) -> None:
         """The status as `spade status` shows it of a run that is down; replaced whole or not at all."""
         part = self._status.with_suffix(".json.part")
-        part.write_bytes(msgspec.json.encode(status))
-        part.replace(self._status)
+        with _unless_out_of_descriptors(self._status):
+            part.write_bytes(msgspec.json.encode(status))
+            part.replace(self._status)
 
     def _row(self, row: dict[str, object]) -> None:
-        self._append(msgspec.json.encode({"time": time.time(), **row}))
+        with _unless_out_of_descriptors(self._metrics):
+            self._append(msgspec.json.encode({"time": time.time(), **row}))
 
     def _append(self, line: bytes) -> None:
         with self._metrics.open("ab") as file:
             file.write(line + b"\n")
+
+
+@contextmanager
+def _unless_out_of_descriptors(path: Path) -> Iterator[None]:
+    """Without what is for people the service goes on: it is not to be ended by the connections that others make."""
+    try:
+        yield
+    except OSError as error:
+        if not out_of_descriptors(error):
+            raise
+        log.error("%s is not written: %s; who has so many connections open?", path, reason(error))
 
 
 def _last_byte(path: Path) -> bytes:

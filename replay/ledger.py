@@ -8,7 +8,7 @@ import math
 
 from replay import audits, designs, receipts, training, windows
 from replay.admission import Admitted, Load, admit
-from replay.records import BatchRecord, Job, Play
+from replay.records import Audit, BatchRecord, Job, Play
 from replay.state import State
 from replay.training import RefusalError
 from spade.config import LONGEST_WAIT_S
@@ -70,9 +70,13 @@ class Ledger:
                 return training.take(state, step, now)
             case SubmitPlays(plays=ended):
                 self._end(ended, holder, now)
+            case SubmitEnvironment(job=id, lease=lease) | RejectCandidate(job=id, lease=lease) if _anothers(
+                state.jobs.get(id), lease, holder
+            ):
+                raise RefusalError(f"job {id}: its lease {lease} is not of {holder}")
             case SubmitEnvironment():
                 if self._quarantined(request, holder, now):
-                    self._release_design(request.job, request.lease)
+                    self._release_design(request.job, request.lease, holder)
                     return Done()
                 environment = designs.admit(state, request, now)
                 if environment is not None:
@@ -81,11 +85,13 @@ class Ledger:
                 if not self._quarantined(request, holder, now):
                     designs.reject(state, request, now)
                 elif request.last:
-                    self._release_design(request.job, request.lease)
+                    self._release_design(request.job, request.lease, holder)
             case ReleasePlay(id=id, lease=lease):
-                self._release_play(id, lease)
+                self._release_play(id, lease, holder)
             case ReleaseDesign(job=id, lease=lease):
-                self._release_design(id, lease)
+                self._release_design(id, lease, holder)
+            case Audited(environment=id, lease=lease) if _anothers(state.audits.get(id), lease, holder):
+                raise RefusalError(f"the audit of {id}: its lease {lease} is not of {holder}")
             case Audited():
                 if not math.isfinite(request.seconds):
                     raise RefusalError(f"the audit of {request.environment}: its seconds must be finite")
@@ -152,9 +158,11 @@ class Ledger:
             if why := _nonsense(play):
                 wrong.append(f"play {play.id}: {why}")
             elif self._quarantined(play, holder, now):
-                self._release_play(play.id, play.lease)
+                self._release_play(play.id, play.lease, holder)
             elif self._unleased(play):
                 wrong.append(f"play {play.id}: its lease {play.lease} was never given")
+            elif _anothers(self.state.plays.get(play.id), play.lease, holder):
+                wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")
             elif not windows.finish(self.state, play, holder, now):
                 self.state.counters.late_plays += 1
                 self.state.touch("meta", "counters", self.state.counters)
@@ -188,17 +196,22 @@ class Ledger:
             return f"versions {evaluation.oldest} to {evaluation.newest} were never published"
         return "" if math.isfinite(evaluation.seconds) else "its seconds must be finite"
 
-    def _release_play(self, id: str, lease: int) -> None:
+    def _release_play(self, id: str, lease: int, holder: str) -> None:
         play = self.state.plays.get(id)
-        if play is not None and play.state == "leased" and play.lease == lease:
+        if play is not None and play.state == "leased" and play.lease == lease and play.holder == holder:
             self.state.counters.released_leases += 1
             windows.release(self.state, play)
 
-    def _release_design(self, id: str, lease: int) -> None:
+    def _release_design(self, id: str, lease: int, holder: str) -> None:
         job = self.state.jobs.get(id)
-        if job is not None and job.state == "leased" and job.lease == lease:
+        if job is not None and job.state == "leased" and job.lease == lease and job.holder == holder:
             self.state.counters.released_leases += 1
             designs.release(self.state, job)
+
+
+def _anothers(work: Play | Job | Audit | None, lease: int, holder: str) -> bool:
+    """Whether the lease is one that another holds now; who held an earlier one is not kept."""
+    return work is not None and work.state == "leased" and work.lease == lease and work.holder != holder
 
 
 def _check_wait(request: LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch) -> None:

@@ -177,6 +177,8 @@ class Service:
                 return self._program(environment)
             case Serving():
                 return self._serving(incoming.hello, request, now)
+            case ReportProcesses() if request.supervisor != incoming.hello.name:
+                return Refused(f"{incoming.hello.name} may not report for {request.supervisor!r}")
             case ReportProcesses():
                 return self._watch.report(request)
             case Orders():

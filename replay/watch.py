@@ -5,6 +5,7 @@ import msgspec
 from replay.statistics import Meter
 from replay.status import Seen
 from replay.withheld import Progress
+from spade.codec import encode
 from spade.config import Config
 from spade.protocol import (
     MOST_ACTORS,
@@ -13,6 +14,7 @@ from spade.protocol import (
     Orders,
     Peer,
     Process,
+    Refused,
     RejectCandidate,
     ReportProcesses,
     Request,
@@ -26,6 +28,7 @@ from spade.transport import Server
 from spade.waits import signed
 
 SUPERVISORS = 64
+REPORT_BYTES = 262_144  # each is kept, shown and written into status.json
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 
@@ -110,8 +113,10 @@ class Watch:
 
     # ------------------------------------------------------------ supervisors
 
-    def report(self, report: ReportProcesses) -> Orders:
+    def report(self, report: ReportProcesses) -> Orders | Refused:
         """A supervisor says how its children are; what it is to change, said once. Those heard last are kept."""
+        if (size := len(encode(report))) > REPORT_BYTES:
+            return Refused(f"a report of {size} bytes is over {REPORT_BYTES}; have more supervisors, each of fewer")
         self._processes.pop(report.supervisor, None)
         self._processes[report.supervisor] = report.processes
         if report.wanted is not None:

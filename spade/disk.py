@@ -16,6 +16,11 @@ DRAFT = ".draft-"
 """How the name of a folder begins that is being written, is being deleted, or was left by a crash in either."""
 
 
+def out_of_descriptors(error: OSError) -> bool:
+    """Whether a file cannot be opened since too many are; connections that others make may use them up."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
 def sync(path: Path) -> None:
     """Make a file, or the names in a folder, survive the machine. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -23,6 +23,7 @@ import trio
 from spade import config
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
+from spade.sparing import Sparing
 from spade.transport import Client, Server, connect, serve
 
 READY = b"ready\n"
@@ -67,6 +68,7 @@ def main(body: Body) -> NoReturn:
     pipe = socket.socket(fileno=int(sys.argv[2]))
     pipe.set_inheritable(False)  # our own children must not keep it open
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=line_format(launch.name))
+    logging.getLogger().handlers[0].addFilter(Sparing())
     logging.captureWarnings(True)
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)

@@ -3,6 +3,7 @@
     opening     the way in: the strongest tier that holds here
     tiers       which walls stand together, and the attacks that prove them
     host        the sandbox: episodes by name, turn counts, bounds
+    budget      the memory of all together
     quarantine  programs that fault again and again
     process     one child and its channel: deadlines and typed faults
     zygote      the fork server as the host sees it

@@ -4,26 +4,33 @@ Deadlines, turn counts and the bounds of rewards live here, out of a program's r
 """
 
 import re
+import secrets
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import trio
 
+from actors.sandbox.budget import excess, pause_s
 from actors.sandbox.process import Answer, Process
 from actors.sandbox.quarantine import Quarantine
-from actors.sandbox.tiers import ATTACKS, LADDER, LIMITED, TIERS, Layers, attacker
+from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
 from actors.sandbox.wire import Answered, Load, Reset, Step
 from actors.sandbox.zygote import Zygote, run_zygote
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 
 REWARD_BOUND = 10.0
-WATCH_S = 0.25
 RECENT = 0.05
 """What the newest one counts in a moving average."""
-PLAY_HASH_SEED = 0
-OTHER_HASH_SEED = 1
+TWINS = 2
+"""Zygotes of a kind, each with a hash seed of its own; a play and an admission draw one alike."""
+STARTING = (OSError, EOFError, trio.TooSlowError)
 _HEAVY = re.compile(r"\b(np|numpy|math_verify|sympy)\b")
+
+
+class BreachError(Exception):
+    """The walls do not hold here; the text says which attack went through."""
 
 
 class Episode:
@@ -51,27 +58,28 @@ class Episode:
         """End the child; the answer stays. A request that still waits is answered that we ended it."""
         self.over = True
         if self.process is not None:
-            self.process.evict("the episode was closed")
+            self.process.end(Faulted("infrastructure", "the episode was closed"))
             self.process = None
 
 
 class Sandbox:
     """Episodes by name over a few zygotes, each started when it is first needed and again when it died.
 
-    A light zygote serves programs of the standard library, a heavy one those that name numpy or math_verify. Admission
-    replays in zygotes of another hash seed. `spawns` and `faults` (by kind) count since the start.
+    Light zygotes serve programs of the standard library, heavy ones those that name numpy or math_verify. A program
+    makes all `attacks` in every zygote before it serves. `spawns` and `faults` (by kind) count since the start.
     """
 
-    def __init__(self, layers: Layers, limits: Limits, nursery: trio.Nursery) -> None:
+    def __init__(self, layers: Layers, limits: Limits, nursery: trio.Nursery, attacks: Iterable[str] = ()) -> None:
         self.layers = layers
         self.limits = limits
         self.faults: Counter[str] = Counter()
         self.spawns = self._steps = self._evictions = self._grown_bytes = 0
         self._spawn_s = self._step_s = 0.0
         self._quarantine = Quarantine(limits.quarantine_faults)
+        self._attacks = tuple(attacks)
         self._nursery = nursery
         self._zygotes: dict[tuple[bool, int], Zygote] = {}
-        self._starting = trio.Lock()
+        self._starting: defaultdict[tuple[bool, int], trio.Lock] = defaultdict(trio.Lock)
         self._episodes: dict[str, Episode] = {}
 
     @property
@@ -158,48 +166,65 @@ class Sandbox:
         if entry is not None:
             entry.free()
 
-    async def breach(self) -> str:
-        """Which attack of a program the walls do not stop here, or why they do not stand; "" where all hold."""
-        for what in ATTACKS if self.layers != TIERS["none"] else [LIMITED]:
-            answer = await self.open("attacker", attacker(what), 0, 1)
-            if isinstance(answer, Faulted):
-                return answer.detail
-            answer = await self.step("attacker", 1, "")
-            if not (isinstance(answer, Faulted) and answer.environment_fault):
-                return f"a program can {what}"
-        self.close("attacker")
-        self.spawns = self._steps = 0
-        self.faults.clear()
-        return ""
+    async def prove(self) -> None:
+        """Start the first zygote. Raises BreachError where its walls do not hold, or why they do not stand."""
+        try:
+            await self._zygote(False, 0)
+        except STARTING as error:
+            raise BreachError(f"the zygote did not start: {error!r}") from None
 
     async def watch(self) -> None:
-        """Keep all children together under `runner_bytes`: evict the one that grew most."""
+        """Keep all children together under `runner_bytes`, and each idle between its turns."""
         while True:
-            await trio.sleep(WATCH_S)
-            grown = {child: child.grown() for zygote in self._zygotes.values() for child in zygote.children}
+            await trio.sleep(pause_s(self.limits.runner_bytes - self._grown_bytes))
+            children = [child for zygote in self._zygotes.values() for child in zygote.children]
+            for child in children:
+                child.stop_overtime()
+            grown = {child: child.grown() for child in children}
             self._grown_bytes = sum(grown.values())
-            if self._grown_bytes > self.limits.runner_bytes:
-                greatest = max(grown, key=grown.__getitem__)
-                share = f"{grown[greatest] >> 20} of {self._grown_bytes >> 20} MiB"
-                greatest.evict(f"overload: the env-runner is over sandbox.runner_bytes, this program had {share}")
+            for child in excess(grown, self.limits.runner_bytes):
+                share = f"{grown[child] >> 20} of {self._grown_bytes >> 20} MiB"
+                reason = f"overload: the env-runner is over sandbox.runner_bytes, this program had {share}"
+                child.end(Faulted("infrastructure", reason))
+                self._grown_bytes -= grown[child]
                 self._evictions += 1
 
-    async def child(self, source: str, hash_seed: int = PLAY_HASH_SEED) -> Process | Faulted:
-        """A fresh child of the zygote that `source` needs; nothing is loaded yet."""
+    async def child(self, source: str, twin: int | None = None) -> Process | Faulted:
+        """A fresh child of a zygote that `source` needs, of this twin or of any; nothing is loaded yet."""
+        twin = secrets.randbelow(TWINS) if twin is None else twin
         try:
-            zygote = await self._zygote(_HEAVY.search(source) is not None, hash_seed)
-        except (OSError, EOFError, trio.TooSlowError) as error:
+            zygote = await self._zygote(_HEAVY.search(source) is not None, twin)
+        except STARTING as error:
             return Faulted("infrastructure", f"the zygote did not start: {error!r}")
+        except BreachError as error:
+            return Faulted("infrastructure", f"the walls do not hold: {error}")
         self.spawns += 1
         return await zygote.fork()
 
-    async def _zygote(self, heavy: bool, hash_seed: int) -> Zygote:
-        async with self._starting:
-            zygote = self._zygotes.get((heavy, hash_seed))
+    async def _zygote(self, heavy: bool, twin: int) -> Zygote:
+        async with self._starting[heavy, twin]:
+            zygote = self._zygotes.get((heavy, twin))
             if zygote is None or not zygote.alive:
-                zygote = await self._nursery.start(run_zygote, self.layers, heavy, hash_seed, self.limits.memory_bytes)
-                self._zygotes[heavy, hash_seed] = zygote
+                zygote = await self._nursery.start(run_zygote, self.layers, heavy, self.limits.memory_bytes)
+                for what in self._attacks:
+                    await self._withstand(zygote, what)
+                self._zygotes[heavy, twin] = zygote
             return zygote
+
+    async def _withstand(self, zygote: Zygote, what: str) -> None:
+        """Raises BreachError where a program makes this attack and is not stopped."""
+        process = await zygote.fork()
+        try:
+            source, limits = attacker(what), self.limits
+            for request in (Load(source, 1, limits.observation_bytes), Reset(0)):
+                answer = await process.request(request, limits.load_s)
+                if isinstance(answer, Faulted):
+                    raise BreachError(answer.detail)
+            answer = await process.request(Step(""), limits.step_s)
+            if not (isinstance(answer, Faulted) and answer.environment_fault):
+                raise BreachError(f"a program can {what}")
+        finally:
+            process.kill()
 
 
 def checked(answer: Answer | Faulted, limits: Limits) -> Observed | Faulted:

@@ -3,17 +3,17 @@
 import os
 import resource
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
 
-from actors.sandbox.host import Sandbox
-from actors.sandbox.tiers import LADDER, TIERS, Layers
+from actors.sandbox.host import BreachError, Sandbox
+from actors.sandbox.tiers import ATTACKS, LADDER, LIMITED, TIERS, Layers
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 
-DESCRIPTORS_EACH = 4  # an admission has two children, each a channel and a pidfd
+DESCRIPTORS_EACH = 2  # a channel and a pidfd
 DESCRIPTORS_BESIDE = 256
 
 
@@ -28,13 +28,16 @@ async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
     breaches = []
     async with AsyncExitStack() as stack:
         for tier in LADDER if limits.tier == "auto" else (limits.tier,):
-            sandbox = await stack.enter_async_context(open_layers(TIERS[tier], limits))
-            breach = await sandbox.breach()
-            if not breach:
+            attacks = [LIMITED] if tier == "none" else list(ATTACKS)
+            sandbox = await stack.enter_async_context(open_layers(TIERS[tier], limits, attacks))
+            try:
+                await sandbox.prove()
+            except BreachError as breach:
+                breaches.append(f"{tier}: {breach}")
+                await stack.aclose()
+            else:
                 yield sandbox
                 return
-            breaches.append(f"{tier}: {breach}")
-            await stack.aclose()
     raise RunError(
         f"no sandbox holds here ({'; '.join(breaches)}): `spade doctor` says what would help; "
         "for programs of your own alone, --set sandbox.tier=none"
@@ -42,12 +45,12 @@ async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
 
 
 @asynccontextmanager
-async def open_layers(layers: Layers, limits: Limits) -> AsyncIterator[Sandbox]:
-    """A sandbox with just these layers, unproven; leaving it kills every child."""
+async def open_layers(layers: Layers, limits: Limits, attacks: Iterable[str] = ()) -> AsyncIterator[Sandbox]:
+    """A sandbox with just these layers, which these attacks prove; leaving it kills every child."""
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
-            sandbox = Sandbox(layers, limits, nursery)
+            sandbox = Sandbox(layers, limits, nursery, attacks)
             nursery.start_soon(sandbox.watch)
             yield sandbox
         except Exception as error:  # raised again below, outside of the nursery and so not in a group

@@ -1,9 +1,10 @@
 """The host's end of one child: requests with a deadline, and every way they can fail as a typed fault."""
 
 import os
-import resource
+import re
 import signal
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -17,6 +18,10 @@ from spade.protocol import Faulted
 
 DETAIL_CHARACTERS = 2_000
 END_S = 2.0
+OVERTIME_S = 0.05
+"""Processor time between an answer and the next request; what is honest takes some tens of microseconds."""
+_SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
+_RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 _SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time signals have no name
 
 Answer = Loaded | Answered | Solved
@@ -37,7 +42,8 @@ class Process:
         self._killed = False
         self._ended = trio.Event()
         self._epitaph = Faulted("infrastructure", "the zygote did not say how the child ended")
-        self._evicted: Faulted | None = None
+        self._verdict: Faulted | None = None
+        self._rested_s: float | None = None
         self.stage = "class"
 
     # ------------------------------------------------------------ what the zygote tells
@@ -64,9 +70,23 @@ class Process:
         except (FileNotFoundError, ProcessLookupError):
             return 0
 
-    def evict(self, reason: str) -> None:
-        """Kill the child for a reason of ours."""
-        self._evicted = Faulted("infrastructure", reason)
+    def overtime_s(self) -> float:
+        """Processor seconds it has used since its last answer; 0 while it owes one, and once it is dead."""
+        if self._rested_s is None or self._pidfd is None:
+            return 0.0
+        with suppress(OSError):
+            return processor_s(self._pid) - self._rested_s
+        return 0.0
+
+    def stop_overtime(self) -> None:
+        """Kill a child that computes though nothing is asked of it."""
+        overtime_s = self.overtime_s()
+        if overtime_s > OVERTIME_S:
+            self.end(Faulted("timeout", f"it computed for {overtime_s:.2f} s after its answer"))
+
+    def end(self, fault: Faulted) -> None:
+        """Kill the child for this reason, which whoever asks of it is told."""
+        self._verdict = fault
         self.kill()
 
     def kill(self) -> None:
@@ -89,6 +109,8 @@ class Process:
         """One request and its one answer within `deadline_s`; after a fault the child is dead."""
         answer: Answer | Faulted = Faulted("timeout", f"no answer within {deadline_s:g} s")
         self.stage = "class" if isinstance(request, Load) else "play"
+        self.stop_overtime()
+        self._rested_s = None
         try:
             with trio.move_on_after(deadline_s):
                 answer = await self._exchange(request)
@@ -97,6 +119,9 @@ class Process:
             raise
         if isinstance(answer, Faulted):
             self.kill()
+        elif self._pidfd is not None:
+            with suppress(OSError):
+                self._rested_s = processor_s(self._pid)
         return answer
 
     async def _exchange(self, request: Request) -> Answer | Faulted:
@@ -159,7 +184,7 @@ class Process:
         self.kill()
         with trio.move_on_after(END_S):
             await self._ended.wait()
-        return self._evicted or self._epitaph
+        return self._verdict or self._epitaph
 
 
 def pid_of(pidfd: int) -> int:
@@ -169,14 +194,24 @@ def pid_of(pidfd: int) -> int:
 
 
 def private_bytes(pid: int) -> int:
-    """Resident memory of a process that no file backs. Raises FileNotFoundError or ProcessLookupError."""
-    _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-    return (int(resident) - int(shared)) * resource.getpagesize()
+    """Resident memory of a process that no file backs, shared one included. Raises FileNotFoundError or
+    ProcessLookupError.
+    """
+    status = os.open(f"/proc/{pid}/status", os.O_RDONLY)
+    try:
+        lines = os.read(status, 4096)
+    finally:
+        os.close(status)
+    return sum(1024 * int(kib) for kib in _RESIDENT.findall(lines))
 
 
-def epitaph(status: int) -> Faulted:
-    """The fault of a child that ended with this wait status."""
-    code = os.waitstatus_to_exitcode(status)
+def processor_s(pid: int) -> float:
+    """Processor seconds of a process since its birth. Raises OSError where it is gone."""
+    return time.clock_gettime(~pid << 3 | _SCHEDULED)
+
+
+def epitaph(code: int) -> Faulted:
+    """The fault of a child that ended with this exit status, or by minus this signal."""
     how = f"exit status {code}" if code >= 0 else f"signal {_SIGNALS.get(-code, -code)}"
     how += " (a system call that no honest program makes)" if code == -signal.SIGSYS else ""
     return Faulted("died", f"the program's process ended: {how}")

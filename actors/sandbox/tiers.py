@@ -17,10 +17,10 @@ Layers = frozenset[str]
 TIERS: dict[Tier, Layers] = {
     "namespaces": frozenset({"limits", "namespaces", "landlock", "seccomp"}),
     "landlock": frozenset({"limits", "landlock", "seccomp"}),
-    "seccomp": frozenset({"limits", "seccomp", "sealed"}),
+    "seccomp": frozenset({"limits", "seccomp"}),
     "none": frozenset({"limits"}),
 }
-"""`sealed` is seccomp without any opening of files; `none` is for one's own programs alone."""
+"""`none` is for one's own programs alone."""
 
 LADDER: tuple[Tier, ...] = ("namespaces", "landlock", "seccomp")
 """What "auto" tries, strongest first."""
@@ -37,8 +37,13 @@ ATTACKS = {
     "signal another process": "os.kill(os.getppid(), 0)",
     "trace a process": "import ctypes\n        if ctypes.CDLL(None).ptrace(0, 0, 0, 0) != 0: raise OSError",
     "run bytes as code": "import mmap; mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)",
+    "share memory": "import mmap; mmap.mmap(-1, 4096)",
+    "look for another process": "import time; time.clock_gettime(~os.getppid() << 3 | 2)",
+    "read our code": f"open({__file__!r}).read()",
+    "see the name of a file": f"os.stat({__file__!r})",
     LIMITED: "bytearray(2**40)",
 }
+"""Made in every zygote when it starts, also in one that programs get which name numpy."""
 
 _ATTACKER = """
 class AttackerEnv:
@@ -77,7 +82,7 @@ def bubblewrap() -> Sequence[str]:
     private = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     rights = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
     shown = [word for path in _shown() for word in (*folders_above(path), "--ro-bind", str(path), str(path))]
-    return [command, "--as-pid-1", *private, *rights, *shown, "--proc", "/proc", "--chdir", "/"]
+    return [command, "--as-pid-1", *private, *rights, *shown, "--chdir", "/"]
 
 
 def _shown() -> Iterator[Path]:

@@ -4,10 +4,13 @@ import array
 import logging
 import os
 import resource
+import secrets
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import trio
@@ -23,11 +26,11 @@ _ROOM = socket.CMSG_SPACE(array.array("i").itemsize)
 _log = logging.getLogger(__name__)
 _BOOT = """
 import sys
-folder, control, host, heavy, memory, layers = sys.argv[1:]
+folder, control, proc, host, heavy, memory, layers = sys.argv[1:]
 sys.path.insert(0, folder)
 from inside.zygote import main
 sys.path.remove(folder)
-main(int(control), int(host), heavy == "heavy", int(memory), frozenset(layers.split(",")))
+main(int(control), int(proc), int(host), heavy == "heavy", int(memory), frozenset(layers.split(",")))
 """
 
 
@@ -36,8 +39,8 @@ class Zygote:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._processes: dict[int, Process] = {}
-        self._born = 0
+        self._unborn: deque[Process] = deque()
+        self._living: dict[int, Process] = {}
         self._turn = trio.Lock()
         self._base_bytes = 0
         self.alive = True
@@ -46,22 +49,21 @@ class Zygote:
         """A new child; it is born (or not) a little later, and its channel can be written to at once."""
         async with self._turn:
             ours, theirs = socket.socketpair()
-            self._born += 1
-            number, process = self._born, Process(ours, self._base_bytes)
-            self._processes[number] = process
+            process = Process(ours, self._base_bytes)
+            self._unborn.append(process)
             with theirs:
                 try:
-                    await self._ask_for(number, theirs)
+                    await self._ask_for(theirs)
                 except trio.Cancelled:
-                    self._processes.pop(number).kill()
+                    self._unborn.pop().kill()
                     raise
         return process
 
-    async def _ask_for(self, number: int, channel: socket.socket) -> None:
+    async def _ask_for(self, channel: socket.socket) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [channel.fileno()]))]
         while self.alive:
             try:
-                self._control.sendmsg([MESSAGE.pack(FORK, number, 0)], rights)
+                self._control.sendmsg([MESSAGE.pack(FORK, 0, 0)], rights)
                 return
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
@@ -71,7 +73,7 @@ class Zygote:
     @property
     def children(self) -> Iterable[Process]:
         """Those that are not known to be dead."""
-        return self._processes.values()
+        return chain(self._unborn, self._living.values())
 
     async def listen(self) -> None:
         """Hear the zygote until it dies."""
@@ -86,35 +88,36 @@ class Zygote:
         except ConnectionError:
             return False
         if data:
-            kind, number, value = MESSAGE.unpack(data)
+            kind, name, value = MESSAGE.unpack(data)
             descriptors = array.array("i", ancillary[0][2]) if ancillary else array.array("i")
-            self._hear(kind, number, value, list(descriptors))
+            self._hear(kind, name, value, list(descriptors))
         return bool(data)
 
-    def _hear(self, kind: int, number: int, value: int, descriptors: list[int]) -> None:
+    def _hear(self, kind: int, name: int, value: int, descriptors: list[int]) -> None:
         if kind == READY:
             self._base_bytes = value * resource.getpagesize()
         elif kind == BORN:
-            self._processes[number].born(descriptors[0])
+            self._living[name] = self._unborn.popleft()
+            self._living[name].born(descriptors[0])
         elif kind == ENDED:
-            self._processes.pop(number).ended(epitaph(value))
+            self._living.pop(name).ended(epitaph(value))
         elif kind == FAILED:
             reason = f"the zygote could not fork: {os.strerror(value)}"
-            self._processes.pop(number).ended(Faulted("infrastructure", reason))
+            self._unborn.popleft().ended(Faulted("infrastructure", reason))
 
     def bury(self) -> None:
         """It is dead, and so are its children."""
         self.alive = False
         self._control.close()
-        while self._processes:
-            _, process = self._processes.popitem()
+        for process in self.children:
             process.ended(Faulted("infrastructure", "the zygote died"))
+        self._unborn.clear()
+        self._living.clear()
 
 
 async def run_zygote(
     layers: Layers,
     heavy: bool,
-    hash_seed: int,
     memory_bytes: int,
     task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -123,7 +126,7 @@ async def run_zygote(
     ours.setblocking(False)
     zygote = Zygote(ours)
     with theirs:
-        process = launch(theirs, layers, heavy, hash_seed, memory_bytes)
+        process = launch(theirs, layers, heavy, memory_bytes)
     try:
         with trio.fail_after(START_S):
             if not await zygote.hear():
@@ -149,21 +152,28 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def launch(
-    control: socket.socket, layers: Layers, heavy: bool, hash_seed: int, memory_bytes: int
-) -> subprocess.Popen[bytes]:
-    """The process, in a session of its own: Ctrl-C in a terminal is the host's to handle."""
+def launch(control: socket.socket, layers: Layers, heavy: bool, memory_bytes: int) -> subprocess.Popen[bytes]:
+    """The process, in a session of its own: Ctrl-C in a terminal is the host's to handle. Its hash seed is drawn."""
     flags = ["-P", "-s", "-B"] if heavy else ["-P", "-s", "-B", "-S"]
     weight = "heavy" if heavy else "light"
-    numbers = [str(control.fileno()), str(os.getpid()), weight, str(memory_bytes)]
-    arguments = [str(Path(__file__).parent), *numbers, ",".join(sorted(layers))]
-    # Not through trio: it would start the process from a worker thread, whose end PDEATHSIG takes for the host's.
-    return subprocess.Popen(
-        [*(bubblewrap() if "namespaces" in layers else ()), sys.executable, *flags, "-c", _BOOT, *arguments],
-        # The fixed hash seed has no flag; everything else of our surroundings stays outside.
-        env={"PYTHONHASHSEED": str(hash_seed), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        pass_fds=[control.fileno()],
-        start_new_session=True,
-    )
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # there is none behind the walls
+    numbers = [str(control.fileno()), str(proc), str(os.getpid())]
+    arguments = [str(Path(__file__).parent), *numbers, weight, str(memory_bytes), ",".join(sorted(layers))]
+    environment = {
+        "PYTHONHASHSEED": str(1 + secrets.randbelow(2**32 - 1)),
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    try:
+        # Not through trio: it would start the process from a worker thread, whose end PDEATHSIG takes for the host's.
+        return subprocess.Popen(
+            [*(bubblewrap() if "namespaces" in layers else ()), sys.executable, *flags, "-c", _BOOT, *arguments],
+            env=environment,  # everything else of our surroundings stays outside
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[control.fileno(), proc],
+            start_new_session=True,
+        )
+    finally:
+        os.close(proc)

@@ -4,7 +4,9 @@ An acknowledgement means that `commit` returned. With durability "sync" that sur
 "nosync" the process's. Readers in other processes see the last commit, while the service is up or not.
 """
 
-from replay.store.opening import FORMAT, Format, lock, open_reader, open_store
-from replay.store.store import Extent, Store
+from replay.store.check import FORMAT, Format
+from replay.store.opening import lock, open_reader, open_store
+from replay.store.seal import DamagedError
+from replay.store.store import Commit, Extent, Store
 
-__all__ = ["FORMAT", "Extent", "Format", "Store", "lock", "open_reader", "open_store"]
+__all__ = ["FORMAT", "Commit", "DamagedError", "Extent", "Format", "Store", "lock", "open_reader", "open_store"]

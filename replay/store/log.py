@@ -1,58 +1,80 @@
 """The log of a store: values one after the other as they arrive, so that they fill their pages.
 
-A table of its own holds for each key an entry: the value's place in the log and the CRC-32 of its bytes.
+A table of its own holds for each key an entry: the value's place in the log and its checksum, which covers the key and
+the place as well.
 """
 
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import cast
+from zlib import crc32
 
 import lmdb
 
+from replay.store.seal import seed
+
 _ENTRY = struct.Struct(">QI")
 _PLACE = struct.Struct(">Q")
+_LOW = 0xFFFFFFFF
 
 Handle = lmdb._Database
 Records = Sequence[tuple[bytes, bytes]]
 
 
 class Log:
-    """`index` is the table of entries, `values` that of the values; both of one environment."""
+    """`index` is the table of entries, of this `name`; `values` that of the values; both of one environment."""
 
-    def __init__(self, index: Handle, values: Handle) -> None:
+    def __init__(self, name: str, index: Handle, values: Handle) -> None:
+        self._seed = seed(name)
         self._index = index
         self._values = values
 
-    def append(
-        self, transaction: lmdb.Transaction, written: Sequence[tuple[bytes, bytes]]
-    ) -> list[tuple[bytes, bytes]]:
+    def append(self, transaction: lmdb.Transaction, written: Records) -> list[tuple[bytes, bytes]]:
         """Put values at the end, in the place of those that their keys had; the entries, by key."""
         for key, _ in written:
             if (entry := transaction.get(key, db=self._index)) is not None:
-                self.drop(transaction, bytes(entry))
+                self.drop(transaction, key, bytes(entry))
         with transaction.cursor(db=self._values) as cursor:
             first = 1 + (_PLACE.unpack(cursor.key())[0] if cursor.last() else 0)
-            cursor.putmulti([(_PLACE.pack(first + i), value) for i, (_, value) in enumerate(written)], append=True)
-        return [(key, _ENTRY.pack(first + i, zlib.crc32(value))) for i, (key, value) in enumerate(written)]
+            cursor.putmulti(
+                [(_PLACE.pack(place), value) for place, (_, value) in enumerate(written, first)], append=True
+            )
+        return [
+            (key, _ENTRY.pack(place, self._checksum(key, place, value)))
+            for place, (key, value) in enumerate(written, first)
+        ]
 
-    def drop(self, transaction: lmdb.Transaction, entry: bytes) -> None:
-        """Delete the value of an entry."""
-        transaction.delete(entry[: _PLACE.size], db=self._values)
+    def _checksum(self, key: bytes, place: int, value: bytes) -> int:
+        return crc32(value, crc32(key, self._seed) ^ place & _LOW)
 
-    def body(self, transaction: lmdb.Transaction, entry: bytes) -> bytes:
-        """The value of an entry; nothing where it is missing."""
-        return bytes(transaction.get(entry[: _PLACE.size], db=self._values) or b"")
+    def drop(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> None:
+        """Delete the value of an entry; nothing where either is damaged, so that no other's value goes."""
+        if self.body(transaction, key, entry) is not None:
+            transaction.delete(entry[: _PLACE.size], db=self._values)
 
-    def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[bytes]:
-        """Values in the order of `keys`; fewer where one is missing."""
+    def body(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> bytes | None:
+        """The value of an entry; None where either is damaged."""
+        if len(entry) != _ENTRY.size:
+            return None
+        place, committed = _ENTRY.unpack(entry)
+        body = transaction.get(entry[: _PLACE.size], db=self._values)
+        return None if body is None or self._checksum(key, place, bytes(body)) != committed else bytes(body)
+
+    def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[bytes] | None:
+        """Values in the order of `keys`; None where one is not there, or damaged."""
+        begin = self._seed
         with transaction.cursor(db=self._index) as index, transaction.cursor(db=self._values) as values:
-            places = [entry[: _PLACE.size] for _, entry in cast(Records, index.getmulti(keys))]
-            return [value for _, value in cast(Records, values.getmulti(places))]
-
-    def whole(self, transaction: lmdb.Transaction, entry: bytes) -> bool:
-        """Whether the value of an entry has the bytes that were written."""
-        return bool(zlib.crc32(self.body(transaction, entry)) == _ENTRY.unpack(entry)[1])
+            entries = b"".join([entry for _, entry in cast(Records, index.getmulti(keys))])
+            if len(entries) != len(keys) * _ENTRY.size:
+                return None
+            said = list(_ENTRY.iter_unpack(entries))
+            found = [value for _, value in cast(Records, values.getmulti([_PLACE.pack(place) for place, _ in said]))]
+        if len(found) < len(keys):
+            return None
+        for key, value, (place, committed) in zip(keys, found, said, strict=True):
+            if crc32(value, crc32(key, begin) ^ place & _LOW) != committed:
+                return None
+        return found
 
     def entries(self, transaction: lmdb.Transaction) -> int:
         """How many values there are."""

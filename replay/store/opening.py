@@ -3,44 +3,43 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO, cast
 
 import lmdb
 import msgspec
 
-from replay.state import Change
-from replay.store.cut import check_length
-from replay.store.older import from_format_1
-from replay.store.store import TABLES, Store, unwritable
-from spade.errors import RunError
+from replay.store.check import FORMAT, Format, check_all, check_heads, check_quickly
+from replay.store.refusal import unreadable, unwritable
+from replay.store.seal import sealed
+from replay.store.store import NAMES, Commit, Store
+from spade.errors import RunError, reason
 
-FORMAT = 2
 FIRST_MAP_BYTES = 64 * 1024 * 1024
-
-
-class Format(msgspec.Struct):
-    """The first record of every store."""
-
-    format: int
 
 
 @contextmanager
 def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[Store]:
     """The store at `path` for its one writer, made if it is not there.
 
-    Raises RunError where another service has it, its format is not ours, its file was cut short, or the disk is full.
+    Raises RunError where another service has it, its format is not ours, it is damaged, or it cannot be written.
     """
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{path}: no store can be made here ({reason(error)})") from None
     with lock(path / "writer.lock"):
+        check_heads(path)
         try:
-            environment = lmdb.open(str(path), map_size=_map_size(path), max_dbs=TABLES, sync=durability == "sync")
+            environment = lmdb.open(str(path), map_size=_map_size(path), max_dbs=len(NAMES), sync=durability == "sync")
         except lmdb.Error as error:
-            raise RunError(f"{path}: the store cannot be opened ({error})") from None
+            raise unwritable(str(path), error) from None
         try:
-            check_length(environment)
-            yield _prepared(environment)
+            if environment.info()["last_txnid"] == 0:
+                _make_tables(environment)
+            check_quickly(environment)
+            yield Store(environment)
             environment.sync(True)
         except lmdb.Error as error:
             raise unwritable(str(path), error) from None
@@ -48,52 +47,83 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
             environment.close()
 
 
-def _prepared(environment: lmdb.Environment) -> Store:
-    """The store in an environment, begun if it is empty, migrated if it is of an older format."""
-    found = _format(environment)  # asked before tables are made: another format's are not ours
-    store = Store(environment, create=True)
-    ours: Change = ("meta", "format", Format(FORMAT))
-    if found is None:
-        store.commit(store.encode([ours]))
-    elif found < FORMAT:
-        store.move_to_log(from_format_1, ours)
-    return store
+def _make_tables(environment: lmdb.Environment) -> None:
+    """Everything that a store begins with, in one commit: where a table is missing later on, it was lost."""
+    with environment.begin(write=True) as transaction:
+        tables = {name: environment.open_db(name.encode(), txn=transaction) for name in NAMES}
+        first = {b"format": Format(FORMAT), b"commit": Commit(transaction.id())}
+        for key, record in sealed("meta", [(key, msgspec.msgpack.encode(one)) for key, one in first.items()]):
+            transaction.put(key, record, db=tables["meta"])
 
 
 @contextmanager
 def open_reader(path: Path) -> Iterator[Store]:
-    """The store at `path` to read, whether its service is up or not. Raises RunError where no whole one is."""
-    try:
-        environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=TABLES)
-    except lmdb.Error as error:
-        raise RunError(f"{path}: no store can be read here ({error})") from None
-    try:
-        check_length(environment)
-        found = _format(environment)
-        if found is None:
+    """The store at `path` to read, whether its service is up or not.
+
+    Raises RunError where none is, or none of our format; DamagedError with all that is wrong with its pages.
+    """
+    with _readable(path) as environment:
+        if environment.info()["last_txnid"] == 0:
             raise RunError(f"{path}: no store can be read here (nothing was ever committed)")
-        if found < FORMAT:
-            raise RunError(f"{path}: the store has the older format {found}; resume the run once, that migrates it")
-        yield Store(environment, create=False)
-    finally:
-        environment.close()
+        check_all(environment)
+        yield Store(environment)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[lmdb.Environment]:
+    """An environment to read. Where LMDB's lock file cannot be written, no writer may be there."""
+    check_heads(path)
+    with ExitStack() as stack:
+        try:
+            try:
+                environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=len(NAMES))
+            except lmdb.ReadonlyError:
+                stack.enter_context(_no_writer(path / "writer.lock"))
+                environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=len(NAMES), lock=False)
+        except lmdb.Error as error:
+            raise unreadable(str(path), error) from None
+        stack.callback(environment.close)
+        yield environment
 
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold the writer's lock; the kernel frees it when the process ends, however it ends."""
-    with path.open("a+") as file:
+    """Hold the writer's lock; the kernel frees it when the process ends, however it ends. Raises RunError."""
+    with _opened(path, "a+") as file:
+        _hold(file, fcntl.LOCK_EX)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise RunError(
-                f"{path.parent}: another replay service has this store (pid {file.read().strip()}); stop it first"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written ({reason(error)})") from None
         yield
+
+
+@contextmanager
+def _no_writer(path: Path) -> Iterator[None]:
+    """Keep a writer away, by its lock, which need not be written for this."""
+    with _opened(path, "r") as file:
+        _hold(file, fcntl.LOCK_SH)
+        yield
+
+
+def _opened(path: Path, mode: str) -> TextIO:
+    try:
+        return cast(TextIO, path.open(mode))
+    except OSError as error:
+        raise RunError(f"{path}: cannot be opened ({reason(error)})") from None
+
+
+def _hold(file: TextIO, kind: int) -> None:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        raise RunError(
+            f"{Path(file.name).parent}: another replay service has this store (pid {file.read().strip()}); "
+            "stop it first"
+        ) from None
 
 
 def _map_size(path: Path) -> int:
@@ -103,22 +133,3 @@ def _map_size(path: Path) -> int:
     while data.exists() and size < 2 * data.stat().st_size:
         size *= 2
     return size
-
-
-def _format(environment: lmdb.Environment) -> int | None:
-    """The store's format, None before its first commit. Raises RunError where it is newer than ours."""
-    try:
-        meta = environment.open_db(b"meta", create=False)
-    except lmdb.NotFoundError:
-        return None
-    with environment.begin() as transaction:
-        data = transaction.get(b"format", db=meta)
-    if data is None:
-        return None
-    found = msgspec.msgpack.decode(data, type=Format).format
-    if found > FORMAT:
-        raise RunError(
-            f"{environment.path()}: the store has format {found}, this version of spade reads {FORMAT}; "
-            "use the version that wrote it, or start a new run"
-        )
-    return found

@@ -1,6 +1,5 @@
 """An open store: a table for each kind of record, one writer, a commit whole or not at all."""
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -12,11 +11,14 @@ import msgspec
 
 from replay.state import Change, Table
 from replay.store.log import Log, pages
+from replay.store.refusal import unreadable, unwritable
+from replay.store.seal import NOT_COMMITTED, DamagedError, sealed, text, unsealed
 from spade.errors import RunError
 
 PAGE = 256  # records of one read while a table is walked
 LOGGED: Table = "trajectories"
-TABLES = len(get_args(Table)) + 1  # and the log
+LOG = "log"
+NAMES: tuple[str, ...] = (*get_args(Table), LOG)
 
 Result = TypeVar("Result")
 Value = TypeVar("Value")
@@ -29,13 +31,19 @@ class Extent(msgspec.Struct, frozen=True):
     bytes: int
 
 
+class Commit(msgspec.Struct):
+    """A record that goes with every commit: LMDB's number of it, so that an older state is not taken for the last."""
+
+    number: int
+
+
 class Store:
     """An open store. `open_store` and `open_reader` make one."""
 
-    def __init__(self, environment: lmdb.Environment, create: bool) -> None:
+    def __init__(self, environment: lmdb.Environment) -> None:
         self._environment = environment
-        self._tables = {table: environment.open_db(table.encode(), create=create) for table in get_args(Table)}
-        self._log = Log(self._tables[LOGGED], environment.open_db(b"log", create=create))
+        self._tables = {table: environment.open_db(table.encode(), create=False) for table in get_args(Table)}
+        self._log = Log(LOGGED, self._tables[LOGGED], environment.open_db(LOG.encode(), create=False))
         self._encoder = msgspec.msgpack.Encoder()
         self._pinned: lmdb.Transaction | None = None
 
@@ -63,52 +71,38 @@ class Store:
         def write(transaction: lmdb.Transaction) -> None:
             for table, records in by_table.items():
                 self._write(transaction, table, records)
+            self._write(transaction, "meta", [(b"commit", self._encoder.encode(Commit(transaction.id())))])
 
         self._transact(write)
 
-    def move_to_log(self, convert: Callable[[bytes], bytes], last: Change) -> None:
-        """Trajectories of a format that kept them in their own table, `convert`ed; with `last` in the same commit."""
-
-        def move(transaction: lmdb.Transaction) -> None:
-            start = b""
-            while page := self._page(transaction, LOGGED, start):
-                start = page[-1][0] + b"\0"
-                for key, _ in page:
-                    transaction.delete(key, db=self._tables[LOGGED])
-                self._write(transaction, LOGGED, [(key, convert(data)) for key, data in page])
-            for table, key, value in self.encode([last]):
-                self._write(transaction, table, [(key, value)])
-
-        self._transact(move)
-
     def _transact(self, write: Callable[[lmdb.Transaction], None]) -> None:
-        while True:
-            try:
-                with self._environment.begin(write=True) as transaction:
-                    write(transaction)
-                return
-            except lmdb.MapFullError:
-                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
-            except lmdb.Error as error:
-                raise unwritable(self.path, error) from None
+        try:
+            while True:
+                try:
+                    with self._environment.begin(write=True) as transaction:
+                        write(transaction)
+                    return
+                except lmdb.MapFullError:
+                    self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+        except lmdb.Error as error:
+            raise unwritable(self.path, error) from None
 
     def _write(
         self, transaction: lmdb.Transaction, table: Table, records: Sequence[tuple[bytes, bytes | None]]
     ) -> None:
         handle = self._tables[table]
         written = [(key, value) for key, value in records if value is not None]
-        if table == LOGGED:
-            written = self._log.append(transaction, written)
+        written = self._log.append(transaction, written) if table == LOGGED else sealed(table, written)
         with transaction.cursor(db=handle) as cursor:
             # In the order of the keys, so that neighbours come to their page one after the other.
             cursor.putmulti(sorted(written))
         for key, value in records:
             if value is None and (data := transaction.pop(key, db=handle)) is not None and table == LOGGED:
-                self._log.drop(transaction, bytes(data))
+                self._log.drop(transaction, key, bytes(data))
 
     def table_bytes(self, table: Table) -> int:
         """What a table takes, in whole pages."""
-        return self._read(lambda transaction: self._extent(transaction, table)).bytes
+        return self._read(table, lambda transaction: self._extent(transaction, table)).bytes
 
     def _extent(self, transaction: lmdb.Transaction, table: Table) -> Extent:
         stat = transaction.stat(self._tables[table])
@@ -118,37 +112,32 @@ class Store:
     def bodies(self, keys: Sequence[str]) -> list[bytes]:
         """Trajectories as they were encoded, in the order of `keys`. Raises RunError where one is not there."""
         encoded = [key.encode() for key in keys]
-        found = self._read(lambda transaction: self._log.bodies(transaction, encoded))
-        if len(found) < len(keys):
-            raise self._damaged(f"{len(keys) - len(found)} of {len(keys)} {LOGGED} are missing")
-        return found
+        found = self._read(LOGGED, lambda transaction: self._log.bodies(transaction, encoded))
+        return found if found is not None else [self._body_of(key) for key in keys]
 
-    def broken(self) -> Iterator[str]:
-        """What is wrong with the bytes of trajectories, a line each."""
-        entries = 0
-        for key, entry in self._walk(LOGGED):
-            entries += 1
-            if not self._read(lambda transaction, entry=entry: self._log.whole(transaction, entry)):  # type: ignore[misc]
-                yield f"{LOGGED} {key}: its bytes are not those that were committed (CRC-32)"
-        if (bodies := self._read(self._log.entries)) != entries:
-            yield f"{LOGGED}: {entries} are named, the log holds {bodies}"
+    def _body_of(self, key: str) -> bytes:
+        """A trajectory that must be there. Raises DamagedError."""
+        body = self._read(LOGGED, lambda transaction: self._value(transaction, LOGGED, key.encode()))
+        if body is None:
+            raise self._damaged(f"{LOGGED} {key}: is missing")
+        return body
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
         """One record, None where there is none; also for a key that no record can have."""
         if not 0 < len(key.encode()) <= self._environment.max_key_size():
             return None
-        data = self._read(lambda transaction: self._value(transaction, table, key.encode()))
-        return None if data is None else msgspec.msgpack.decode(data, type=kind)
+        data = self._read(table, lambda transaction: self._value(transaction, table, key.encode()))
+        return None if data is None else self._decoded(table, key, data, msgspec.msgpack.Decoder(kind))
 
     def get_many(self, table: Table, keys: Sequence[str], kind: type[Value]) -> list[Value]:
         """Records that must be there, in the order of `keys`. Raises RunError where one is not."""
-        found = self._read(lambda transaction: [self._value(transaction, table, key.encode()) for key in keys])
+        found = self._read(table, lambda transaction: [self._value(transaction, table, key.encode()) for key in keys])
         decoder = msgspec.msgpack.Decoder(kind)
         values = []
         for key, data in zip(keys, found, strict=True):
             if data is None:
-                raise self._damaged(f"{table} {key} is missing")
-            values.append(decoder.decode(data))
+                raise self._damaged(f"{table} {key}: is missing")
+            values.append(self._decoded(table, key, data, decoder))
         return values
 
     def scan(self, table: Table, kind: type[Value], start: str = "", prefix: str = "") -> list[Value]:
@@ -159,41 +148,80 @@ class Store:
             found: list[Value] = []
             with transaction.cursor(db=self._tables[table]) as cursor:
                 if cursor.set_range(max(start, prefix).encode()):
-                    for key, data in cursor:
+                    for key, value in cursor:
                         if not bytes(key).startswith(prefix.encode()):
                             break
-                        found.append(decoder.decode(self._body(transaction, table, bytes(data))))
+                        body = self._body(transaction, table, bytes(key), bytes(value))
+                        found.append(self._decoded(table, text(bytes(key)), body, decoder))
             return found
 
-        return self._read(read)
+        return self._read(table, read)
 
-    def each(self, table: Table) -> Iterator[tuple[str, bytes]]:
-        """All keys of a table with their encoded records, in order, however many; read a page at a time."""
-        for key, data in self._walk(table):
-            yield key, self._read(lambda transaction, data=data: self._body(transaction, table, data))  # type: ignore[misc]
+    def each(self, table: Table, damaged: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
+        """All keys of a table with their encoded records, in order, however many; read a page at a time.
 
-    def _walk(self, table: Table) -> Iterator[tuple[str, bytes]]:
+        Records that are not what was committed are named in `damaged`. Raises DamagedError where that is None.
+        """
+        for key, value in self._walk(table):
+            try:
+                body = self._read(table, lambda transaction, k=key, v=value: self._body(transaction, table, k, v))  # type: ignore[misc]
+            except DamagedError as error:
+                if damaged is None:
+                    raise
+                damaged.extend(error.what)
+            else:
+                yield key.decode(), body
+
+    def decoded(self, table: Table, kind: type[Value], damaged: list[str] | None = None) -> Iterator[tuple[str, Value]]:
+        """The same, decoded."""
+        decoder = msgspec.msgpack.Decoder(kind)
+        for key, body in self.each(table, damaged):
+            try:
+                record = self._decoded(table, key, body, decoder)
+            except DamagedError as error:
+                if damaged is None:
+                    raise
+                damaged.extend(error.what)
+            else:
+                yield key, record
+
+    def miscounted(self) -> Iterator[str]:
+        """A line where the log holds other than the values that its entries name."""
+        entries = self.extents()[LOGGED].records
+        if (bodies := self._read(LOG, self._log.entries)) != entries:
+            yield f"{LOGGED}: {entries} are named, the log holds {bodies}"
+
+    def _walk(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
         """Keys with what the table itself holds."""
         start = b""
-        while page := self._read(lambda transaction, start=start: self._page(transaction, table, start)):  # type: ignore[misc]
-            yield from ((key.decode(), data) for key, data in page)
+        while page := self._read(table, lambda transaction, start=start: self._page(transaction, table, start)):  # type: ignore[misc]
+            yield from page
             start = page[-1][0] + b"\0"
 
     def _page(self, transaction: lmdb.Transaction, table: Table, start: bytes) -> list[tuple[bytes, bytes]]:
         with transaction.cursor(db=self._tables[table]) as cursor:
             found = islice(cursor, PAGE) if cursor.set_range(start) else ()
-            return [(bytes(key), bytes(data)) for key, data in found]
+            return [(bytes(key), bytes(value)) for key, value in found]
 
     def _value(self, transaction: lmdb.Transaction, table: Table, key: bytes) -> bytes | None:
-        data = transaction.get(key, db=self._tables[table])
-        return None if data is None else self._body(transaction, table, bytes(data))
+        value = transaction.get(key, db=self._tables[table])
+        return None if value is None else self._body(transaction, table, key, bytes(value))
 
-    def _body(self, transaction: lmdb.Transaction, table: Table, data: bytes) -> bytes:
-        """A record's bytes, of what its table holds."""
-        return self._log.body(transaction, data) if table == LOGGED else data
+    def _body(self, transaction: lmdb.Transaction, table: Table, key: bytes, value: bytes) -> bytes:
+        """A record's bytes, of what its table holds. Raises DamagedError where they are not those committed."""
+        body = self._log.body(transaction, key, value) if table == LOGGED else unsealed(table, key, value)
+        if body is None:
+            raise self._damaged(f"{table} {text(key)}: {NOT_COMMITTED}")
+        return body
 
-    def _damaged(self, what: str) -> RunError:
-        return RunError(f"{self.path}: {what}; the store is damaged, restore it from a copy")
+    def _decoded(self, table: Table, key: str, body: bytes, decoder: msgspec.msgpack.Decoder[Value]) -> Value:
+        try:
+            return decoder.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise self._damaged(f"{table} {key}: cannot be decoded ({error})") from None
+
+    def _damaged(self, what: str) -> DamagedError:
+        return DamagedError(self.path, what)
 
     def extents(self) -> dict[Table, Extent]:
         """The size of every table."""
@@ -201,12 +229,12 @@ class Store:
         def read(transaction: lmdb.Transaction) -> dict[Table, Extent]:
             return {table: self._extent(transaction, table) for table in self._tables}
 
-        return self._read(read)
+        return self._read("the tables", read)
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
         """Within, every read sees the commit that was the last one at the beginning, whatever is written meanwhile."""
-        with self._begin() as self._pinned:
+        with begin(self._environment) as self._pinned:
             try:
                 yield
             finally:
@@ -219,25 +247,32 @@ class Store:
         except lmdb.Error as error:
             raise RunError(f"{folder}: the store cannot be copied here ({error})") from None
 
-    def _read(self, read: Callable[[lmdb.Transaction], Result]) -> Result:
-        """One read transaction; values are copied out before it ends."""
-        if self._pinned is not None:
-            return read(self._pinned)
-        with self._begin() as transaction:
-            return read(transaction)
+    def _read(self, what: str, read: Callable[[lmdb.Transaction], Result]) -> Result:
+        """One read transaction; values are copied out before it ends. Raises DamagedError where LMDB cannot do it."""
+        with self._transaction() as transaction:
+            try:
+                return read(transaction)
+            except lmdb.Error as error:
+                raise self._damaged(f"{what}: cannot be read ({error})") from None
 
-    def _begin(self) -> lmdb.Transaction:
+    @contextmanager
+    def _transaction(self) -> Iterator[lmdb.Transaction]:
+        """The pinned transaction, or one of its own."""
+        if self._pinned is not None:
+            yield self._pinned
+        else:
+            with begin(self._environment) as transaction:
+                yield transaction
+
+
+def begin(environment: lmdb.Environment) -> lmdb.Transaction:
+    """A transaction to read. Raises RunError where there can be none."""
+    try:
         while True:
             try:
-                return self._environment.begin()
+                return environment.begin()
             except lmdb.MapResizedError:
                 # The writer, in its own process, grew the map after we opened it.
-                self._environment.set_mapsize(0)
-
-
-def unwritable(path: str, error: lmdb.Error) -> RunError:
-    """LMDB calls a write of which the disk took a part an input/output error, so the space that is left is said too."""
-    return RunError(
-        f"{path}: the store cannot be written ({error}; {shutil.disk_usage(path).free / 1e6:,.1f} MB are free there). "
-        "Nothing acknowledged is lost: free space, then the same command goes on"
-    )
+                environment.set_mapsize(0)
+    except lmdb.Error as error:
+        raise unreadable(environment.path(), error) from None

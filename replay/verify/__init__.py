@@ -21,9 +21,9 @@ from spade.config import Config, digest
 
 def problems(found: Contents) -> list[str]:
     """What is broken, a line each; nothing where all holds."""
-    if found.undecodable:
+    if found.damaged:
         # What hangs together with these would be named many times over.
-        return found.undecodable
+        return found.damaged
     if found.header is None:
         return ["meta run: is missing, so nobody can say what run this is"]
     settings = msgspec.convert(tomllib.loads(found.header.settings), Config)

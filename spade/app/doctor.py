@@ -28,7 +28,7 @@ _EXTRAS = ("deepspeed", "vllm")
 _TIERS = {
     "namespaces": "bubblewrap, Landlock and seccomp",
     "landlock": "Landlock and seccomp",
-    "seccomp": "seccomp that opens no file",
+    "seccomp": "seccomp alone",
 }
 _GIB = 2**30
 _DISK_GIB = 5

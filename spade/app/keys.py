@@ -5,12 +5,13 @@ from pathlib import Path
 
 from spade.errors import ConfigError, reason
 from spade.transport import keys
+from spade.transport.rights import HOST
 
 
-def new_keys(folder: Path, hosts: Sequence[str]) -> None:
-    """`spade keys new`."""
+def new_keys(folder: Path, hosts: Sequence[str], roles: str | None) -> None:
+    """`spade keys new`; `roles` are separated by commas, None: those of `spade actors up`."""
     try:
-        made = keys.create(folder, hosts)
+        made = keys.create(folder, hosts, HOST if roles is None else roles.replace(",", " ").split())
     except OSError as error:
         raise ConfigError(f"{folder}: keys cannot be written there ({reason(error)})") from None
     for path in made:
@@ -25,5 +26,6 @@ def new_keys(folder: Path, hosts: Sequence[str]) -> None:
 def list_keys(folder: Path) -> None:
     """`spade keys ls`."""
     keys.server_public(folder)  # what is no key folder is said to be none
-    for public, name in keys.allowed(folder).items():
-        print(f"{public.decode()}  {name}")
+    for public, grant in keys.allowed(folder).items():
+        roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
+        print(f"{public.decode()}  {grant.name}  {roles}")

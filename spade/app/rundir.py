@@ -121,9 +121,9 @@ class RunDir:
         """The processes that hold a part of this run now."""
         held: set[int] = set()
         for part in sorted(self.path.glob("*.lock")):
-            with part.open("r+") as file:
+            with part.open() as file:
                 try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
                     # Empty for the moment between a first lock and its number.
                     held.update(int(number) for number in file.read().split())

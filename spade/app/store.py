@@ -14,7 +14,7 @@ from replay.journal import Journal
 from replay.lineage import DesignLine, Lineage, PlayLine, Runs, Tracer
 from replay.loading import open_run
 from replay.records import Clock, Counters
-from replay.store import FORMAT, open_reader, open_store
+from replay.store import FORMAT, DamagedError, open_reader, open_store
 from replay.transfer import check_fit, import_memory, read_memory
 from replay.verify import problems
 from spade import manifest
@@ -26,6 +26,7 @@ from spade.disk import whole
 from spade.errors import RunError, WeightsError, reason
 
 MIB = 1 << 20
+SHOWN = 100  # problems that `verify` names
 
 
 def print_stats(path: Path, as_json: bool) -> None:
@@ -52,11 +53,17 @@ def print_stats(path: Path, as_json: bool) -> None:
 def verify_run(path: Path) -> bool:
     """`spade replay verify`: True where nothing is broken."""
     run = RunDir(path).require()
-    with open_reader(run.store) as store:
-        found = read_contents(store)
-    lines = [*problems(found), *_file_problems(run, found)]
-    for line in lines:
+    found = Contents()
+    try:
+        with open_reader(run.store) as store:
+            found = read_contents(store)
+        lines = [*problems(found), *_file_problems(run, found)]
+    except DamagedError as error:  # its records cannot be looked at
+        lines = list(error.what)
+    for line in lines[:SHOWN]:
         print(line)
+    if len(lines) > SHOWN:
+        print(f"… and {len(lines) - SHOWN} more")
     count = len(found.trajectories)
     print(f"{run.path}: {len(lines) or 'no'} problem{'' if len(lines) == 1 else 's'}, {count} trajectories looked at")
     return not lines

@@ -24,6 +24,7 @@ from spade.process import Launch, line_format
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.supervise import Supervisor, supervise
 from spade.transport import Client, connect
+from spade.transport.keys import client_name
 
 REPORT_S = 0.5
 SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})
@@ -75,18 +76,17 @@ def run_learner(path: Path, overrides: tuple[str, ...]) -> None:
 
 
 def run_actors(recipe: str | None, address: str, path: Path | None, overrides: tuple[str, ...]) -> None:
-    """`spade actors up`. Their names carry host and pid, so that many such commands may join one run.
+    """`spade actors up`. Their names carry pid and host, so that many such commands may join one run.
 
     The learner of the config runs elsewhere, so its GPUs are free here.
     """
-    tag = f"{socket.gethostname()}-{os.getpid()}"
-    run = RunDir(path or Path("runs") / f"actors-{tag}")
+    run = RunDir(path or Path("runs") / f"actors-{socket.gethostname()}-{os.getpid()}")
     config = load(recipe or "nano", ("learner.gpus=[]", *overrides))
     if not any(_counts(config).values()):
         raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
     run.create(config)
     say(f"joining {address}; logs in {run.logs}; Ctrl-C drains and leaves")
-    actors = partial(_actor, run, config, address, f"@{tag}")
+    actors = partial(_actor, run, config, address, f"-{_tag(config.bus)}")
     trio.run(partial(_supervise, run, config, ("actors",), actor=actors, address=address))
     say("actors: stopped")
 
@@ -126,6 +126,11 @@ def _actor(run: RunDir, config: Config, address: str, tag: str, role: Role, inde
     return _launch(run, config, name + tag, role, address, bind, index)
 
 
+def _tag(bus: Bus) -> str:
+    """This command among all that joined: its pid and its host, which has the name of its key where it has one."""
+    return f"{os.getpid()}@{client_name(Path(bus.keys)) if bus.keys else socket.gethostname()}"
+
+
 def _free_port(bus: Bus) -> str:
     """Any port of the host that bus.bind names, "" where it names none."""
     return bus.bind and f"{bus.bind.rpartition(':')[0]}:*"
@@ -163,7 +168,7 @@ async def _supervise(
     with ExitStack() as locks:
         for part in parts:
             locks.enter_context(run.lock(part))
-        name = f"supervisor-{socket.gethostname()}-{os.getpid()}"
+        name = f"supervisor-{_tag(config.bus)}"
         _log(name, run.logs / "supervisor.log")
         async with (
             _signals() as told,

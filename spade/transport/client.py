@@ -20,6 +20,7 @@ from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put
 from spade.waits import Waits
 
 _PUSHES = 64  # kept for an owner that does not look
+_WAITS = 128  # told with a heartbeat
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +142,7 @@ class Client:
     async def _beat(self) -> None:
         beat = Beat(self._bus.heartbeat_s)
         while self._live:
-            if not self._send(next(self._numbers), encode(Heartbeat(dict(self.gauges), self.waits.report()))):
+            if not self._send(next(self._numbers), encode(Heartbeat(dict(self.gauges), self.waits.report()[:_WAITS]))):
                 return
             late = await beat.wait(interrupt=self._turn)
             self._heard += late  # not `+= await`, which would read it before the wait

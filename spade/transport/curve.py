@@ -20,6 +20,7 @@ from spade.config import Bus, is_local
 from spade.errors import BusError, ConfigError
 from spade.transport import keys
 from spade.transport.pump import Context, background
+from spade.transport.rights import Grant
 
 _ZAP = "inproc://zeromq.zap.01"
 _DOMAIN = b"spade"
@@ -86,7 +87,7 @@ async def gate(folder: Path) -> AsyncIterator[Context]:
 
 
 class _Gatekeeper:
-    """Answers libzmq whether a client's key is on the allow-list."""
+    """Answers libzmq whether a client's key is on the allow-list, and what it grants."""
 
     def __init__(self, context: Context, folder: Path) -> None:
         self._folder = folder
@@ -105,11 +106,11 @@ class _Gatekeeper:
 
     def _answer(self, frames: list[bytes]) -> None:
         version, request, _, peer, _, mechanism, *credentials = frames
-        name = self._name(mechanism, credentials)
-        if name is None:
+        grant = self._grant(mechanism, credentials)
+        if grant is None:
             self._note_refusal(peer.decode(errors="replace"))
-        status = (_UNLISTED, b"not on the allow-list") if name is None else (_ALLOWED, b"")
-        user = b"" if name is None else name.encode()
+        status = (_UNLISTED, b"not on the allow-list") if grant is None else (_ALLOWED, b"")
+        user = b"" if grant is None else str(grant).encode()  # comes with each message, as its "User-Id"
         self._socket.send_multipart([version, request, *status, user, b""])
 
     def _note_refusal(self, peer: str) -> None:
@@ -117,12 +118,12 @@ class _Gatekeeper:
         if self._refused & (self._refused - 1) == 0:  # the 1st, 2nd, 4th …: a flood must not fill the log
             log.warning("refused %d keys that are not on the allow-list so far; the last from %s", self._refused, peer)
 
-    def _name(self, mechanism: bytes, credentials: list[bytes]) -> str | None:
+    def _grant(self, mechanism: bytes, credentials: list[bytes]) -> Grant | None:
         if mechanism != b"CURVE" or len(credentials) != 1:
             return None
         try:
             return keys.allowed(self._folder).get(z85.encode(credentials[0]))
-        except ConfigError as error:
+        except (ConfigError, OSError) as error:  # of the system: there are no descriptors left
             log.error("nobody is let in: %s", error)
             return None
 

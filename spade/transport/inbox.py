@@ -48,8 +48,9 @@ class Inbox:
 
     def forget(self, peer: bytes) -> None:
         """Drop what waits of a peer."""
+        if not self._waiting.pop(peer, 0):
+            return
         self._requests = deque(incoming for incoming in self._requests if incoming.peer != peer)
-        del self._waiting[peer]
 
     def _pop(self) -> Incoming:
         incoming = self._requests.popleft()

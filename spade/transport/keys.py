@@ -4,23 +4,26 @@ A key folder, as `spade keys new` makes it (folders of mode 0700, files of mode 
 
     server.key             public key of the run's services
     server.key_secret      their secret; only where services bind
-    client.key_secret      this host's own key pair
-    allowed/NAME.key       the allow-list: public keys of the clients that are let in, read at every handshake
+    client.key_secret      this host's own key pair, and the name that it has on the allow-list
+    allowed/NAME.key       the allow-list: public keys of the clients that are let in and the roles that each may take,
+                           read at every handshake
     hosts/NAME/            a key folder for the host NAME, to be moved there
 
-Files are ZeroMQ certificates, as czmq and pyzmq write them.
+Files are ZeroMQ certificates, as czmq and pyzmq write them; name and roles are in their metadata.
 """
 
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from zmq.auth import create_certificates, load_certificate
 
 from spade.errors import ConfigError
+from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
-SERVER, CLIENT, LOCAL = "server", "client", "local"
+SERVER, CLIENT = "server", "client"
 _OTHERS = 0o077
 _KEY_BYTES = 40
 _HOW = "`spade keys new DIR` makes keys"
@@ -34,26 +37,29 @@ class Pair(NamedTuple):
     secret: bytes
 
 
-def create(folder: Path, hosts: Sequence[str]) -> list[Path]:
+def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) -> list[Path]:
     """Make the key folder if there is none, and in it one for each new host; returns what was made.
 
-    Raises ConfigError for a name that cannot be a file's, or that is taken.
+    Each host may take these roles, and with one of an actor that of a supervisor, which every `spade actors up` is; the
+    run's own host all. Raises ConfigError for a name that cannot be a file's, or that is taken, and for no role.
     """
+    _check_roles(roles, "--roles")
+    if set(roles) & set(ACTORS):
+        roles = {*roles, "supervisor"}
     for host in hosts:
-        if not host or host[0] == "." or not all(letter.isalnum() or letter in _NAME_LETTERS for letter in host):
-            raise ConfigError(f"{host!r} is no name for a host: use letters, digits, '-', '_' and '.'")
+        _check_name(host)
         if _allowed(folder, host).exists():
             raise ConfigError(f"{_allowed(folder, host)}: {host} has a key already; remove that file to take it back")
     made = []
     if not _secret(folder, SERVER).exists():
         _directory(folder / "allowed")
         _make_pair(folder, SERVER)
-        _make_client(folder, folder, LOCAL)
+        _make_client(folder, folder, LOCAL, ROLES)
         made.append(folder)
     for host in hosts:
         home = folder / "hosts" / host
         _directory(home)
-        _make_client(folder, home, host)
+        _make_client(folder, home, host, roles)
         _private(Path(shutil.copy(_public(folder, SERVER), home)))
         made.append(home)
     return made
@@ -74,20 +80,61 @@ def server_public(folder: Path) -> bytes:
     return _load(_public(folder, SERVER))[0]
 
 
-def allowed(folder: Path) -> dict[bytes, str]:
-    """The allow-list: public key → name, as it is on disk now. Raises ConfigError for a file that is no key."""
-    return {_load(path)[0]: path.stem for path in sorted((folder / "allowed").glob("*.key"))}
+def client_name(folder: Path) -> str:
+    """The name that this host's own key has on the allow-list. Raises ConfigError."""
+    path = _secret(folder, CLIENT)
+    _load(path)
+    if name := _metadata(path, "name"):
+        return name
+    raise ConfigError(f"{path}: it does not say whose key it is; {_HOW} in a folder that is not there yet")
 
 
-def _make_client(folder: Path, home: Path, name: str) -> None:
+def allowed(folder: Path) -> dict[bytes, Grant]:
+    """The allow-list: public key → grant, as it is on disk now. Raises ConfigError for a file that is no key."""
+    return {_load(path)[0]: _grant(path) for path in sorted((folder / "allowed").glob("*.key"))}
+
+
+def _grant(path: Path) -> Grant:
+    """A key that names no roles gives none."""
+    _check_name(path.stem)
+    roles = frozenset(_metadata(path, "roles").replace(",", " ").split())
+    _check_roles(roles, f"{path}: roles")
+    return Grant(path.stem, roles)
+
+
+def _check_name(host: str) -> None:
+    if not host or host[0] == "." or not all(letter.isalnum() or letter in _NAME_LETTERS for letter in host):
+        raise ConfigError(f"{host!r} is no name for a host: use letters, digits, '-', '_' and '.'")
+
+
+def _check_roles(roles: Collection[str], where: str) -> None:
+    if unknown := sorted(set(roles).difference(ROLES)):
+        raise ConfigError(f"{where}: {unknown[0]!r} is no role; there are {', '.join(ROLES)}")
+
+
+def _make_client(folder: Path, home: Path, name: str, roles: Collection[str]) -> None:
     """A client's key pair in `home`, its public half on the allow-list of `folder`."""
-    _make_pair(home, CLIENT)
-    _public(home, CLIENT).rename(_allowed(folder, name))
+    _make_pair(home, CLIENT, {"name": name})
+    public = _public(home, CLIENT)
+    # pyzmq writes metadata into the secret half alone.
+    given = f"metadata\n    roles = {','.join(sorted(roles))}\n"
+    public.write_text(public.read_text(encoding="utf-8").replace("metadata\n", given), encoding="utf-8")
+    public.rename(_allowed(folder, name))
 
 
-def _make_pair(folder: Path, name: str) -> None:
-    for path in create_certificates(folder, name):
+def _make_pair(folder: Path, name: str, metadata: dict[str, str] | None = None) -> None:
+    for path in create_certificates(folder, name, metadata):
         _private(Path(path))
+
+
+def _metadata(path: Path, name: str) -> str:
+    """An entry of a certificate's metadata, "" where there is none; pyzmq reads the keys alone."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error})") from None
+    found = re.search(rf'^[ \t]*{name}[ \t]*=[ \t]*"?([^"\n]*?)"?[ \t]*$', text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _load_pair(path: Path) -> Pair:

@@ -5,7 +5,9 @@ changed*, and any operation on the socket may swallow that edge. So one pump tas
 operation looks at EVENTS afterwards, and whoever looks wakes those whom the events concern.
 """
 
+import ctypes
 import errno
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,7 +37,10 @@ T = TypeVar("T")
 
 
 class Pump:
-    """A socket that never blocks: `send` succeeds at once or says no, arrivals go to `on_frames` from the pump task."""
+    """A socket that never blocks: `send` succeeds at once or says no, arrivals go to `on_frames` from the pump task.
+
+    user  what the gate said of the key under which the message in hand came; "" without keys
+    """
 
     def __init__(
         self,
@@ -44,7 +49,11 @@ class Pump:
         on_frames: Callable[[list[bytes]], None],
         context: Context | None = None,
     ) -> None:
+        if kind == zmq.ROUTER:
+            _seed_numbering()
         self.socket: zmq.Socket[bytes] = (context or zmq.Context.instance()).socket(kind)
+        self.user = ""
+        self._gated = False
         self._on_frames = on_frames
         self._most = bus.max_message_bytes
         self._beat_ms, self._silence_ms = round(1_000 * bus.heartbeat_s), round(1_000 * bus.silence_s)
@@ -66,6 +75,7 @@ class Pump:
     def bind(self, address: str) -> str:
         """Listen; returns the address with wildcards resolved. Raises BusError."""
         self._expect_losses(address)
+        self._gated = bool(self.socket.get(zmq.CURVE_SERVER))
         if address.startswith("tcp://") and address.endswith(":0"):
             address = address[:-1] + "*"
         try:
@@ -92,6 +102,7 @@ class Pump:
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # so long a stranger may hold a descriptor
 
     async def run(self) -> None:
         """The pump task, for as long as the socket is open."""
@@ -149,11 +160,27 @@ class Pump:
         for _ in range(_BATCH):
             if not self._look() & _READABLE:
                 return False
-            frames = self.socket.recv_multipart(_NOBLOCK)
+            frames = self._receive()
             if sum(map(len, frames)) > self._most + _OVERHEAD:
                 frames = frames[:1]  # no message of ours: counted as such, and nothing of it is looked at
             self._on_frames(frames)
         return True
+
+    def _receive(self) -> list[bytes]:
+        if not self._gated:
+            return self.socket.recv_multipart(_NOBLOCK)
+        frames = self.socket.recv_multipart(_NOBLOCK, copy=False)
+        self.user = str(frames[-1].get("User-Id"))
+        return [frame.bytes for frame in frames]
+
+
+def _seed_numbering() -> None:
+    """Have a ROUTER give its peers ids that cannot be foreseen.
+
+    It counts them up from libc's `rand`, which nobody seeds, and lets a peer choose its own; where the next id to give
+    is taken, libzmq 4.3.5 ends the process.
+    """
+    ctypes.CDLL(None).srand(ctypes.c_uint(secrets.randbits(32)))
 
 
 def _inode(path: Path) -> int:

@@ -1,6 +1,7 @@
 """The serving end of the bus: one ROUTER, its peers, whom it greets and gives up, and what it sends them."""
 
 import logging
+import resource
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -26,8 +27,11 @@ from spade.protocol import (
 from spade.transport.curve import Failure, Watch, gate, has_keys, secure_server
 from spade.transport.inbox import Inbox, Incoming
 from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Context, Pump, background, put_newest
+from spade.transport.rights import LOCAL, Grant, forbidden, ungranted
 
 _PEERS = 4_096
+_EACH = 1_024  # of one key, unless it is that of the run's own host
+_BEAT_BYTES = 32_768  # of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept for a service that does not look
 _WAITING = 2  # requests one peer may have waiting, in windows: those it waits for, and those it has given up
 
@@ -40,7 +44,7 @@ class Server:
     address     as bound, wildcards resolved
     peers       who is there, by routing id
     heartbeats  the newest heartbeat of each peer
-    dropped     messages that made no sense
+    dropped     messages that made no sense, or that their sender may not send
     strangers   connections that failed in ZeroMQ's handshake: no key, an unlisted one, another protocol
     gone        peers that said goodbye, fell silent or read nothing (bounded, newest kept); a peer that lost its
                 connection and came back is there under a new routing id, and its old one ends up here
@@ -65,6 +69,7 @@ class Server:
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
         self._heard: dict[bytes, float] = {}
+        self._users: dict[bytes, str] = {}  # under which key each said hello
         self._inbox = Inbox(_WAITING * bus.window)
         self._drained_at = trio.current_time()
         self._pump = Pump(zmq.ROUTER, bus, self._on_frames, context)
@@ -125,13 +130,15 @@ class Server:
             case [peer, number, payload] if len(number) == NUMBER_BYTES and number != PUSH:
                 self._on_payload(peer, number, payload)
             case _:
-                self._nonsense(frames[0], f"{len(frames)} frames of {[len(frame) for frame in frames[1:9]]} bytes")
+                self._drop(frames[0], f"{len(frames)} frames of {[len(frame) for frame in frames[1:9]]} bytes")
 
     def _on_payload(self, peer: bytes, number: bytes, payload: bytes) -> None:
+        if self._users.get(peer, self._pump.user) != self._pump.user:
+            self._give_up(peer, "its routing id is used under another key")
         try:
             message = decode_request(payload)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            self._nonsense(peer, str(error))
+            self._drop(peer, str(error))
             reason = f"cannot read this message ({error}); do both sides run the same version of spade?"
             self._pump.send([peer, number, encode(Refused(reason))])
             return
@@ -145,9 +152,15 @@ class Server:
                 self._give_up(peer, "goodbye")
             case _ if peer not in self.peers:
                 self._pump.send([peer, number, encode(Rehello())])
+            case Heartbeat() if len(payload) > _BEAT_BYTES:
+                self._drop(peer, f"a heartbeat of {len(payload)} bytes")
+                self._deliver(peer, number, Refused(f"a heartbeat has at most {_BEAT_BYTES} bytes"))
             case Heartbeat():
                 self.heartbeats[peer] = message
                 self._deliver(peer, number, self._pulse())
+            case _ if why := forbidden(self.peers[peer], message):
+                self._drop(peer, why)
+                self._deliver(peer, number, Refused(why))
             case _:
                 self._on_request(Incoming(peer, self.peers[peer], int.from_bytes(number, "big"), message))
 
@@ -163,30 +176,41 @@ class Server:
                 f"{hello.name} has another configuration (digest {hello.digest[:8]}, this run {self._digest[:8]}); "
                 "start it with the run's config.toml"
             )
-        elif peer not in self.peers and len(self.peers) >= _PEERS:
-            answer = Refused(f"{_PEERS} peers are here already; start no more of them")
+        elif self._pump.user and (why := ungranted(hello, Grant.parse(self._pump.user))):
+            answer = Refused(why)
+        elif peer not in self.peers and (crowd := self._crowd()):
+            answer = Refused(f"{crowd} are here already; start no more of them")
         else:
             answer = self._ready(hello)
         if isinstance(answer, Ready):
             log.info("%s is here (pid %d)", hello.name, hello.pid)
-            self.peers[peer] = hello
+            self.peers[peer], self._users[peer] = hello, self._pump.user
             self._heard[peer] = trio.current_time()
             self._inbox.forget(peer)  # it sends again what it still wants
         else:
             log.warning("refused: %s", answer.reason)
         self._pump.send([peer, number, encode(answer)])
 
+    def _crowd(self) -> str:
+        """Who is here in such numbers that nobody more is let in; "" where there is room."""
+        if len(self.peers) >= _PEERS:
+            return f"{_PEERS} peers"
+        user = self._pump.user
+        if not user or Grant.parse(user).name == LOCAL or list(self._users.values()).count(user) < _EACH:
+            return ""
+        return f"{_EACH} peers with the key of {Grant.parse(user).name}"
+
     def _on_request(self, incoming: Incoming) -> None:
         if not self._inbox.put(incoming):
-            self._nonsense(incoming.peer, f"more than {_WAITING} windows of requests")
+            self._drop(incoming.peer, f"more than {_WAITING} windows of requests")
             reason = f"{self._inbox.most} of your requests wait already (bus.window = {self._bus.window})"
             self.reply_nowait(incoming, Refused(reason))
 
-    def _nonsense(self, peer: bytes, what: str) -> None:
+    def _drop(self, peer: bytes, what: str) -> None:
         self.dropped += 1
         if self.dropped & (self.dropped - 1) == 0:  # the 1st, 2nd, 4th, 8th …: a flood must not fill the log
             name = self.peers[peer].name if peer in self.peers else f"unknown peer {peer.hex()}"
-            log.warning("dropped %d messages that make no sense so far; the last from %s: %s", self.dropped, name, what)
+            log.warning("dropped %d messages so far; the last from %s: %s", self.dropped, name, what)
 
     def _on_failure(self, _: Failure) -> None:
         self.strangers += 1
@@ -198,7 +222,7 @@ class Server:
         if hello is None:
             return
         log.info("%s is gone: %s", hello.name, why)
-        del self._heard[peer]
+        del self._heard[peer], self._users[peer]
         self.heartbeats.pop(peer, None)
         self._inbox.forget(peer)
         put_newest(self._departed, self.gone, (peer, hello))
@@ -231,8 +255,15 @@ async def serve(
     An address that other machines reach needs bus.keys, and only clients on their allow-list get in. Raises ConfigError
     where there are none, BusError where the address cannot be served.
     """
+    _allow_descriptors()
     folder = Path(bus.keys) if has_keys(address, bus) else None
     async with gate(folder) if folder else nullcontext() as context:
         server = Server(digest, bus, ready, pulse, context)
         async with server.listening(address, folder):
             yield server
+
+
+def _allow_descriptors() -> None:
+    """As many as the system lets us have: each connection takes one, and libzmq has no bound on connections."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

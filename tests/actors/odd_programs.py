@@ -7,6 +7,7 @@ from pathlib import Path
 import trio
 
 from actors.sandbox import Sandbox
+from actors.sandbox.host import TWINS
 from spade.protocol import Faulted, Observed
 
 DOOR = """
@@ -104,6 +105,14 @@ async def fault(sandbox: Sandbox, source: str) -> Faulted:
     last = (await play(sandbox, source, "go"))[-1]
     assert isinstance(last, Faulted), last
     return last
+
+
+async def zygotes_started(sandbox: Sandbox, source: str = DOOR) -> None:
+    """Start all that a program may come from: which of them it is is drawn."""
+    for twin in range(TWINS):
+        process = await sandbox.child(source, twin)
+        assert not isinstance(process, Faulted), process
+        process.kill()
 
 
 def children_of(pid: int) -> dict[int, str]:

@@ -22,6 +22,7 @@ from spade.protocol import (
     LeasePlays,
     Observed,
     OpenEpisode,
+    Role,
     StepEpisode,
     Validate,
     Verdict,
@@ -82,15 +83,15 @@ async def running(folder: Path, config: Config) -> AsyncIterator[tuple[str, Serv
 
 
 @asynccontextmanager
-async def agent(address: str, config: Config, name: str = "agent-0") -> AsyncIterator[Client]:
-    hello = Hello(PROTOCOL_VERSION, digest(config), "agent", name, os.getpid())
+async def agent(address: str, config: Config, name: str = "agent-0", role: Role = "agent") -> AsyncIterator[Client]:
+    hello = Hello(PROTOCOL_VERSION, digest(config), role, name, os.getpid())
     async with connect(address, hello, bus=config.bus) as client:
         yield client
 
 
 @asynccontextmanager
-async def service(folder: Path, config: Config) -> AsyncIterator[tuple[Client, Server]]:
-    async with running(folder, config) as (address, replay), agent(address, config) as client:
+async def service(folder: Path, config: Config, role: Role = "agent") -> AsyncIterator[tuple[Client, Server]]:
+    async with running(folder, config) as (address, replay), agent(address, config, role=role) as client:
         yield client, replay
 
 
@@ -121,7 +122,7 @@ async def test_an_episode_over_the_bus_and_every_request_twice(tmp_path):
 
 
 async def test_admission_over_the_bus(tmp_path):
-    async with service(tmp_path, small()) as (client, replay):
+    async with service(tmp_path, small(), "designer") as (client, replay):
         verdict = await client.call(Validate(COUNTER, 2))
         assert isinstance(verdict, Verdict)
         assert (verdict.passed, verdict.name, verdict.seed_sensitive) == (True, "CounterEnv", True), verdict
@@ -156,12 +157,17 @@ async def test_a_hanging_program_times_out(tmp_path):
 
 
 async def test_a_full_runner_refuses_and_a_closed_episode_makes_room(tmp_path):
-    async with service(tmp_path, small(episodes=2)) as (client, _):
+    config = small(episodes=2)
+    async with (
+        running(tmp_path, config) as (address, _),
+        agent(address, config) as client,
+        agent(address, config, "designer-0", "designer") as designer,
+    ):
         for name in ("a", "b"):
             assert isinstance(await client.call(OpenEpisode(name, COUNTER, 1, 8)), Observed)
-        for request in (OpenEpisode("c", COUNTER, 1, 8), Validate(COUNTER, 1)):
+        for peer, request in ((client, OpenEpisode("c", COUNTER, 1, 8)), (designer, Validate(COUNTER, 1))):
             with pytest.raises(RefusedError, match=r"overloaded: sandbox\.episodes = 2"):
-                await client.call(request)
+                await peer.call(request)
         await client.call(CloseEpisode("a"))
         assert isinstance(await client.call(OpenEpisode("c", COUNTER, 1, 8)), Observed)
 
@@ -175,6 +181,21 @@ async def test_episodes_of_a_peer_that_left_are_freed_and_no_others(tmp_path):
             await gauge(replay, "live_episodes", lambda live: live == 2)
         await gauge(replay, "live_episodes", lambda live: live == 1)
         assert isinstance(await staying.call(StepEpisode("kept", 1, "1")), Observed)
+
+
+async def test_nobody_steps_or_closes_the_episode_of_another(tmp_path):
+    config = small()
+    async with (
+        running(tmp_path, config) as (address, _),
+        agent(address, config, "agent-1") as owner,
+        agent(address, config, "agent-2") as other,
+    ):
+        await owner.call(OpenEpisode("p#1", COUNTER, 2, 8))  # the goal is 5
+        lost = await other.call(StepEpisode("p#1", 1, "3"))
+        assert isinstance(lost, Faulted)
+        assert lost.kind == "lost"
+        assert await other.call(CloseEpisode("p#1")) == Done()
+        assert await owner.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1 2 3", 0.1)
 
 
 async def test_a_forgotten_episode_is_freed_when_its_lease_is_over(tmp_path):

@@ -6,12 +6,13 @@ import trio
 
 from actors.pool import LostError, open_pool, rank
 from spade import config
-from spade.protocol import PROTOCOL_VERSION, Done, GetStatus, Hello, Peer, Status
+from spade.protocol import PROTOCOL_VERSION, Done, Generate, Hello, Peer, Status
 from spade.transport import connect
 from tests.actors.small_services import SmallReplay, service, small_replay
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05", "bus.silence_s=2.0"))
 HELLO = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "agent", "agent-0", 0)
+ASKED = Generate(b"", 1, 1.0, 0)
 
 
 async def test_a_pool_connects_drops_and_fails_what_is_lost():
@@ -23,13 +24,13 @@ async def test_a_pool_connects_drops_and_fails_what_is_lost():
         with pytest.raises(LostError), pool.hold():
             pass
         with pytest.raises(LostError, match=r"no live engine within 0\.1 s"):
-            await pool.call(GetStatus(), 0.1)
+            await pool.call(ASKED, 0.1)
         assert not await pool.available(0.1)
         lost = []
 
         async def unanswered():
             with pytest.raises(LostError, match="engine-0 is gone"), pool.hold() as held:
-                await held.call(GetStatus(), 60)
+                await held.call(ASKED, 60)
             lost.append(trio.current_time())
 
         async with trio.open_nursery() as nursery:
@@ -59,7 +60,7 @@ async def test_a_replay_service_that_restarts_costs_no_call_to_a_service_that_an
 
         async def unanswered():
             with pytest.raises(LostError, match="engine-0 is gone"), pool.hold() as held:
-                await held.call(GetStatus(), 60)
+                await held.call(ASKED, 60)
             lost.set()
 
         async def pulses(met):
@@ -118,7 +119,7 @@ async def test_the_service_with_the_least_to_do_is_asked():
             assert first is not second
         with pool.hold() as held:
             for _ in range(5):
-                await pool.call(GetStatus(), 60)
+                await pool.call(ASKED, 60)
             assert asked[held.peer.name] == 0
         assert sum(asked.values()) == 5
         # What is near goes to the same one, which is the next's too, until it has a quarter more than its share.
@@ -150,4 +151,4 @@ async def test_a_service_that_cannot_be_reached_is_tried_again_and_hurts_nobody(
         assert await pool.available(60)
         for _ in range(3):
             await client.wait_pulse()
-            assert await pool.call(GetStatus(), 60) == Status()
+            assert await pool.call(ASKED, 60) == Status()

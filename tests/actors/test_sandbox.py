@@ -8,6 +8,7 @@ import trio
 
 from actors.sandbox import open_sandbox
 from spade.config import Sandbox as Limits
+from spade.errors import RunError
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import DOOR, fault, play, program
 
@@ -89,6 +90,21 @@ async def test_common_names_need_no_import_and_prints_go_nowhere(sandbox):
 async def test_numpy_scalars_are_numbers_in_the_heavy_zygote(sandbox):
     source = program(result="'on', np.float64(0.5), np.bool_(False), False, {}")
     assert (await play(sandbox, source, "x"))[-1] == Observed("on", 0.5)
+
+
+@pytest.mark.parametrize("tier", ["namespaces", "landlock", "seccomp", "none"])
+async def test_libraries_are_imported_without_a_file(tier):
+    standard = "import asyncio, statistics, zoneinfo\nfrom xml.etree import ElementTree\nfrom email.mime import text"
+    named = "import numpy.testing, sympy.physics.units\nfrom mpmath import mp"
+    try:
+        async with open_sandbox(Limits(tier=tier, load_s=60.0, step_s=60.0)) as sandbox:
+            for lines in (standard, standard + "\n" + named):
+                ends = await play(sandbox, program(step=lines), "x")
+                assert ends[-1] == Observed("on")
+            for other in ("import msgspec", "import numpy, msgspec", "import spade", "import numpy, spade"):
+                assert "No module named" in (await fault(sandbox, program(step=other))).detail
+    except RunError as error:
+        pytest.skip(str(error))
 
 
 async def test_text_is_made_utf8(sandbox):

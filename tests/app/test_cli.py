@@ -59,6 +59,7 @@ def test_light_commands_load_nothing_heavy(words):
         (["keys", "ls", "nothing"], "is missing or no key"),
         (["keys", "new", "/proc/keys"], "cannot be written"),
         (["keys", "new", "keys", ".."], "is no name for a host"),
+        (["keys", "new", "keys", "far", "--roles", "agent,king"], "--roles: 'king' is no role; there are replay,"),
         (["actors", "scale", "nothing", "agents=2"], "no run here"),
         (["actors", "drain", "nothing", "agent-0"], "no run here"),
         (["actors", "ls", "nothing"], "no run here"),
@@ -98,8 +99,12 @@ def test_actors_of_another_host_may_have_the_gpus_of_the_recipes_learner(tmp_pat
 def test_keys_are_made_once_and_listed(tmp_path):
     assert "keys/hosts/far: move this folder to far" in spade("keys", "new", "keys", "far", cwd=tmp_path).stdout
     assert "has its keys already" in spade("keys", "new", "keys", cwd=tmp_path).stdout
-    listed = spade("keys", "ls", "keys", cwd=tmp_path).stdout.split()
-    assert [listed[1], listed[3]] == ["far", "local"]
+    spade("keys", "new", "keys", "narrow", "--roles", "agent, engine", cwd=tmp_path)
+    listed = [line.split() for line in spade("keys", "ls", "keys", cwd=tmp_path).stdout.splitlines()]
+    assert [words[1] for words in listed] == ["far", "local", "narrow"]
+    assert [listed[0][2], listed[2][2]] == [
+        "agent,designer,endpoint,engine,env-runner,supervisor", "agent,engine,supervisor"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5m", 90), ("7", 7)])

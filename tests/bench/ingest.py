@@ -26,11 +26,11 @@ import zmq
 
 from replay.client import ReplayClient
 from spade.codec import encode, pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
-from spade.config import Config, digest, dump, load
+from spade.config import Config, dump, load
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, EndedPlay, Hello, StepMetrics, SubmitPlays, Trajectory
+from spade.protocol import EndedPlay, StepMetrics, SubmitPlays, Trajectory
 from spade.supervise import supervise
-from spade.transport import connect
+from tests.replay.everyone import everyone
 from tests.replay.replay_world import environment
 
 # Tokens of a trajectory, trajectories of a message, messages in all.
@@ -45,7 +45,8 @@ def settings(durability: str, plays: int) -> Config:
         f"replay.durability={durability}", f"design.active_environments={environments}",
         f"design.round_jobs={environments}", "play.group_size=64", "play.window_chunks=2",
         "learner.batch_sequences=16384", "bus.max_message_bytes=268435456",
-        "play.lease_s=600", "play.window_deadline_s=3600", "bus.silence_s=30",
+        "play.lease_s=600", "play.window_deadline_s=3600", "bus.silence_s=30", "audit.replays=0",
+        "audit.random_plays=0",
     ))  # fmt: skip
 
 
@@ -73,9 +74,7 @@ def ended(id: str, said: Trajectory, value: float) -> EndedPlay:
 
 async def produce(address: str, config: Config, pid: int, tokens: int, together: int, count: int) -> dict[str, float]:
     """Lease plays, then hand them in; the clock runs from the first handing in to the last acknowledgement."""
-    hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "producer", os.getpid())
-    async with connect(address, hello, bus=config.bus) as client:
-        replay = ReplayClient(client, config.bus.call_deadline_s)
+    async with everyone(address, config) as replay:
         leases = await take_leases(replay, config.design.active_environments, together * count)
         leases = shuffled(leases)
         said = trajectory(tokens)

@@ -26,6 +26,7 @@ from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
 from spade.supervise import supervise
 from spade.transport import connect
 from tests.bench.ingest import cpu_s, ended, settings, trajectory
+from tests.replay.everyone import everyone
 from tests.replay.replay_world import environment
 
 PLAYS = 4_096
@@ -65,9 +66,7 @@ async def clients(address: str, config: Config, name: str, count: int, left: int
 
 async def design(address: str, config: Config) -> None:
     """Environments with plays enough for all."""
-    hello = Hello(PROTOCOL_VERSION, digest(config), "designer", "designer", os.getpid())
-    async with connect(address, hello, bus=config.bus) as client:
-        replay = ReplayClient(client, config.bus.call_deadline_s)
+    async with everyone(address, config) as replay:
         weights = await replay.publish(0, "digest", "/nowhere", StepMetrics(loss=0.0, step_s=0.0))
         made = 0
         while made < config.design.active_environments:

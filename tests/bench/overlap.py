@@ -87,7 +87,7 @@ def settings(mode: str) -> Config:
         *MODES[mode], f"design.active_environments={SLOTS}", f"design.round_jobs={GROUP}", "design.active_skills=1",
         f"play.group_size={GROUP}", f"play.window_chunks={CHUNKS}", f"learner.batch_sequences={BATCH}",
         f"actors.episodes_in_flight={IN_FLIGHT}", f"play.max_turns={TURNS}", "play.lease_s=600", "design.lease_s=600",
-        "play.window_deadline_s=3600", "play.chunk_wait_s=3600",
+        "play.window_deadline_s=3600", "play.chunk_wait_s=3600", "audit.replays=0", "audit.random_plays=0",
     ))  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from actors.sandbox.inside.given import GIVEN
 from actors.sandbox.tiers import bubblewrap
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
-from tests.actors.odd_programs import DOOR, dead, offspring, program, zygotes_of
+from tests.actors.odd_programs import DOOR, dead, offspring, program, zygotes_of, zygotes_started
 from tests.hostile.time_and_memory import LOOPS
 
 MS = 1000.0
@@ -161,7 +161,7 @@ SOURCES = {"light": ENDLESS, "heavy": "import numpy\n" + ENDLESS, "math_verify r
 
 async def density(sandbox: Sandbox, source: str) -> float:
     """Live episodes a GiB, by proportional shares of their memory after two steps."""
-    await sandbox.open("d", source, 0, 9)  # its zygote is not counted
+    await zygotes_started(sandbox, source)  # they are not counted
     before = offspring(os.getpid())
     for index in range(LIVE):
         await sandbox.open(f"d{index}", source, index, 9)
@@ -210,6 +210,7 @@ def killed_host(tier: str) -> float:
 
 async def measure(limits: Limits, rounds: int) -> dict[str, object]:
     async with open_sandbox(limits) as sandbox:
+        await zygotes_started(sandbox)
         return {
             "tier": sandbox.tier,
             **await spawns(sandbox, rounds),
@@ -235,7 +236,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("sandbox.json"))
     arguments = parser.parse_args()
     limits = Limits(tier=arguments.tier, step_s=1.0, load_s=1.0, quarantine_faults=10**6)
-    tables = (calls.ALLOWED, calls.READ_ONLY, calls.NOT_EXECUTABLE)
+    tables = (calls.ALLOWED, calls.HELD)
     figures = trio.run(measure, limits, arguments.rounds) | {
         "system calls": sum(len(calls.numbered(table, os.uname().machine)) for table in tables),
         "host killed": killed_host(arguments.tier),

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,10 +24,13 @@ import zmq
 
 from spade.codec import decode_request, decode_response, encode
 from spade.config import digest
-from spade.protocol import Heartbeat, Publish, Ready, Rehello
+from spade.protocol import Heartbeat, Publish, Ready, Rehello, Role
 from tests.fuzz.frames import HELLO, message, seeds
 from tests.fuzz.targets import SETTINGS, Ground, Target, ground
 
+SENDERS: tuple[Role, ...] = (
+    "agent", "designer", "learner", "evaluator", "engine", "env-runner", "supervisor", "observer"
+)  # fmt: skip
 VOLLEY = 48  # messages between two looks at the answers; under the window of requests
 GROWTH_BYTES = 32 * 1024 * 1024  # what an allocator may keep
 WARM = 0.25  # share of the time before memory counts
@@ -41,16 +44,21 @@ class Tally(Counter[str]):
 
 
 def fire(address: str, session: bool, seconds: float, seed: int) -> Tally:
-    """Broken requests of a peer that said hello, or with `session` broken greetings of one that did not."""
-    random, whole, tally = Random(seed), seeds(session), Tally()
-    hello = encode(msgspec.structs.replace(HELLO, digest=digest(SETTINGS)))
+    """Broken requests of peers that said hello, one a role, or with `session` broken greetings of one that did not."""
+    random, tally = Random(seed), Tally()
     until = time.monotonic() + seconds
-    with zmq.Context() as context, context.socket(zmq.DEALER) as peer:
-        peer.linger, peer.rcvtimeo, peer.sndtimeo = 0, ANSWER_MS, ANSWER_MS
-        peer.connect(address)
+    with zmq.Context() as context, ExitStack() as stack:
+        peers = []
+        for role in ("agent",) if session else SENDERS:
+            hello = msgspec.structs.replace(HELLO, digest=digest(SETTINGS), role=role)
+            peer = stack.enter_context(context.socket(zmq.DEALER))
+            peer.linger, peer.rcvtimeo, peer.sndtimeo = 0, ANSWER_MS, ANSWER_MS
+            peer.connect(address)
+            peers.append((peer, encode(hello), seeds(session, hello)))
         while time.monotonic() < until:
+            peer, greeting, whole = random.choice(peers)
             if not session:
-                peer.send_multipart([_SYNC, hello])
+                peer.send_multipart([_SYNC, greeting])
             for _ in range(VOLLEY):
                 frames = message(random, whole)
                 if _is_publication(frames[-1]):

@@ -43,6 +43,7 @@ from spade.protocol import (
     Trajectory,
     Validate,
 )
+from spade.transport.rights import forbidden
 
 _TRAJECTORY = Trajectory(pack_ids([1, 2, 3]), (1, 2), pack_floats([-1.0, -2.0]), ((1, 2),), 1.0)
 _RECORDING = Recording(("left", "right"), bytes(3 * DIGEST_BYTES), 8)
@@ -84,9 +85,10 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def seeds(session: bool) -> list[bytes]:
-    """The frames to break: those of the session alone, or all others."""
-    return [encode(request) for request in REQUESTS if isinstance(request, SESSION) == session]
+def seeds(session: bool, hello: Hello = HELLO) -> list[bytes]:
+    """The frames to break: those of the session alone, or all others that the peer may send."""
+    chosen = [request for request in REQUESTS if isinstance(request, SESSION) == session]
+    return [encode(request) for request in chosen if not forbidden(hello, request)]
 
 
 def broken(random: Random, whole: list[bytes]) -> bytes:

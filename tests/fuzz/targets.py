@@ -9,15 +9,14 @@ from typing import get_args
 
 import msgspec
 
-from replay.client import ReplayClient
 from replay.records import Counters
 from replay.state import Table
 from replay.store import open_reader
-from spade.config import Config, digest, dump
+from spade.config import Config, dump
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Batch, Hello, StepMetrics
+from spade.protocol import Batch, StepMetrics
 from spade.supervise import Supervisor, supervise
-from spade.transport import connect
+from tests.replay.everyone import Everyone, everyone
 from tests.replay.replay_world import config, ended, environment
 
 _FOREVER = "1000000"
@@ -63,7 +62,7 @@ class Target:
 class Ground:
     """Both services, and the client that keeps the run's work in hand."""
 
-    def __init__(self, run: Path, targets: list[Target], replay: ReplayClient) -> None:
+    def __init__(self, run: Path, targets: list[Target], replay: Everyone) -> None:
         self.run = run
         self.targets = targets
         self.replay = replay
@@ -95,14 +94,12 @@ async def ground(run: Path, settings: Config = SETTINGS) -> AsyncIterator[Ground
     async with supervise(settings.supervise, run / "logs") as supervisor:
         for role, socket in addresses.items():
             await supervisor.add(Launch(role, role, str(path), str(run), replay_address, f"ipc://{socket}"))
-        hello = Hello(PROTOCOL_VERSION, digest(settings), "designer", "holder", os.getpid())
-        async with connect(replay_address, hello, bus=settings.bus) as client:
-            replay = ReplayClient(client, settings.bus.call_deadline_s)
+        async with everyone(replay_address, settings, "engine", "supervisor", "env-runner") as replay:
             await _fill(replay)
             yield Ground(run, [Target(name, at, supervisor) for name, at in addresses.items()], replay)
 
 
-async def _fill(replay: ReplayClient) -> None:
+async def _fill(replay: Everyone) -> None:
     """An environment designed, played and trained on; then every job that is to be had in the hands of this client."""
     await replay.publish(0, "digest-0", "/weights/0", StepMetrics())
     (job,) = await replay.lease_designs(1, 5.0)

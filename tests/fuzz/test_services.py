@@ -1,6 +1,5 @@
 """Requests that can be read but make no sense, at the real services: each is answered and changes nothing."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +17,6 @@ from spade.errors import BusError, RefusedError
 from spade.process import Launch
 from spade.protocol import (
     DIGEST_BYTES,
-    PROTOCOL_VERSION,
     Generate,
     GetStatus,
     Goodbye,
@@ -37,9 +35,10 @@ from spade.protocol import (
     Verdict,
     Weights,
 )
-from spade.transport import Client, connect, serve
+from spade.transport import serve
 from tests.fuzz.bus import attack
 from tests.fuzz.targets import SETTINGS, ground
+from tests.replay.everyone import Everyone, everyone
 
 WHOLE = st.one_of(st.sampled_from([0, 1, -1, -(2**63), 2**63, 2**64 - 1]), st.integers(-(2**63), 2**64 - 1))
 TEXT = st.one_of(st.sampled_from(["", "e000000", "j999999", "x" * 300, "x" * 5_000, "a/b", "\0"]), st.text(max_size=40))
@@ -75,12 +74,15 @@ AT_RUNNER = senseless(OpenEpisode, StepEpisode, Validate, GetStatus)
 FEW = settings(max_examples=6, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
-async def ask_all(client: Client, requests: Sequence[Request]) -> None:
+Send = Callable[[Request, float], Awaitable[object]]
+
+
+async def ask_all(send: Send, requests: Sequence[Request]) -> None:
     """Every one at once; all must be answered or, where they wait for work, still wait."""
 
     async def ask(request: Request) -> None:
         try:
-            await client.call(request, deadline_s=1.0)
+            await send(request, 1.0)
         except RefusedError:
             return
         except BusError as error:
@@ -100,7 +102,7 @@ async def test_a_replay_service_is_not_moved(tmp_path: Path) -> None:
         @FEW
         @given(AT_REPLAY)
         def fire(requests: list[Request]) -> None:
-            trio.from_thread.run(ask_all, field.replay.client, requests)
+            trio.from_thread.run(ask_all, field.replay.send, requests)
 
         await trio.to_thread.run_sync(fire)
         assert (await field.replay.status()).learner_step == 1
@@ -114,11 +116,17 @@ async def in_this_process(
     folder: Path,
     config: Config,
     weights: Weights | None,
-) -> AsyncIterator[Client]:
-    """A client of a service whose crash fails the test."""
-    launch = Launch("service", "engine", "", "", f"ipc://{folder}/replay", f"ipc://{folder}/service")
+) -> AsyncIterator[Everyone]:
+    """Clients of a service whose crash fails the test."""
+    launch = Launch(
+        "service",
+        "env-runner" if weights is None else "engine",
+        "",
+        "",
+        f"ipc://{folder}/replay",
+        f"ipc://{folder}/service",
+    )
     pulse = lambda: Pulse((), weights)  # noqa: E731
-    hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "fuzz", os.getpid())
     ready = trio.Event()
     async with (
         serve(launch.replay, digest=digest(config), bus=config.bus, pulse=pulse),
@@ -126,35 +134,35 @@ async def in_this_process(
     ):
         nursery.start_soon(run, launch, config, ready.set)
         await ready.wait()
-        async with connect(launch.bind or "", hello, bus=config.bus) as client:
-            yield client
+        async with everyone(launch.bind or "", config, "engine") as clients:
+            yield clients
         nursery.cancel_scope.cancel()
 
 
 async def test_an_env_runner_answers_all(tmp_path: Path) -> None:
     roomy = replace(SETTINGS, sandbox=replace(SETTINGS.sandbox, episodes=256))  # for all that is asked, at once
-    async with in_this_process(env_runner.run, tmp_path, roomy, None) as client:
+    async with in_this_process(env_runner.run, tmp_path, roomy, None) as clients:
 
         @FEW
         @given(AT_RUNNER)
         def fire(requests: list[Request]) -> None:
-            trio.from_thread.run(ask_all, client, requests)
+            trio.from_thread.run(ask_all, clients.send, requests)
 
         await trio.to_thread.run_sync(fire)
         for seed in (-(2**63), 2**64 - 1):  # all that the wire can carry
-            assert isinstance(await client.call(Validate("", seed)), Verdict)
+            assert isinstance(await clients.send(Validate("", seed)), Verdict)
 
 
 async def test_an_engine_answers_all(tmp_path: Path, tiny_checkpoint: Path) -> None:
     from spade.policy.model import parameters_digest
 
     weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
-    async with in_this_process(engine_server.run, tmp_path, SETTINGS, weights) as client:
+    async with in_this_process(engine_server.run, tmp_path, SETTINGS, weights) as clients:
 
         @FEW
         @given(AT_ENGINE)
         def fire(requests: list[Request]) -> None:
-            trio.from_thread.run(ask_all, client, requests)
+            trio.from_thread.run(ask_all, clients.send, requests)
 
         await trio.to_thread.run_sync(fire)
 

@@ -1,6 +1,6 @@
 """What a hostile program is: an attack, and what the host must see of it.
 
-In sources `$FOLDER`, `$VICTIM`, `$PORT` and `$NAME` stand for what is there to be attacked.
+In sources `$FOLDER`, `$ROOT`, `$VICTIM`, `$PORT` and `$NAME` stand for what is there to be attacked.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Programs that reach for processes, files, the network and the host's secrets."""
 
-from dataclasses import replace
-
 from tests.hostile.hostile import Hostile, attack, harmless
 
 LIBC = "libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -101,12 +99,12 @@ FILES = [
     attack("exchange descriptors", "os.dup2(24, 1)"),
     attack("epoll", "import select\nselect.epoll()"),
     attack("an event descriptor", "os.eventfd(0)"),
-    harmless("inherited descriptors", "found != [0, 1, 2, 24]", code="found = []\nfor fd in range(4096):\n    try:\n        os.fstat(fd)\n        found.append(fd)\n    except OSError:\n        pass"),
+    harmless("inherited descriptors", "found != [0, 1, 2, 24]", code="import select\nfound = []\nfor fd in range(4096):\n    poll = select.poll()\n    poll.register(fd)\n    if poll.poll(0) != [(fd, select.POLLNVAL)]:\n        found.append(fd)"),
     harmless("the host's environment", "any('HOSTILE' in key for key in os.environ)"),
     harmless("the host's environment in C", "libc.getenv(b'SPADE_HOSTILE')", module=LIBC),
     harmless("what is printed", "False", code="print('x' * 10 ** 6)\nsys.stderr.write('y' * 10 ** 6)\nos.write(2, b'z' * 10 ** 6)"),
-    replace(attack("see the name of a file", "os.stat('$FOLDER/secret')"), tiers=frozenset({"namespaces"})),
-    replace(attack("see another's process", "os.stat('/proc/$VICTIM')"), tiers=frozenset({"namespaces"})),
+    attack("see the name of a file", "os.stat('$FOLDER/secret')"),
+    attack("see another's process", "os.stat('/proc/$VICTIM')"),
 ]  # fmt: skip
 
 NETWORK = [

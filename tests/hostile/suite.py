@@ -25,16 +25,18 @@ from actors.sandbox.tiers import TIERS, Layers
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import DOOR, children_of
-from tests.hostile import calls, lies, reach, time_and_memory
+from tests.hostile import calls, hoards, lies, reach, sights, time_and_memory
 from tests.hostile.hostile import ANSWERED, BREACH, Hostile
 
-PROGRAMS: Sequence[Hostile] = [*time_and_memory.PROGRAMS, *reach.PROGRAMS, *calls.PROGRAMS, *lies.PROGRAMS]
+FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards)
+PROGRAMS: Sequence[Hostile] = [program for family in FAMILIES for program in family.PROGRAMS]
 HASTY = Limits(load_s=6.0, step_s=3.0)
 """For programs that may not answer at all."""
 
 PATIENT = Limits(load_s=120.0, step_s=120.0)
 """For those that have to, however busy the machine is."""
 
+ROOT = Path(__file__).parents[2]
 AT_ONCE = 12
 TURNS = 3
 BENIGN = [
@@ -72,7 +74,14 @@ def surroundings(found: list[str]) -> Iterator[dict[str, str]]:
             each.chmod(0o777)
         before = state(folder)
         try:
-            yield {"FOLDER": path, "VICTIM": str(victim.pid), "PORT": str(tcp.getsockname()[1]), "NAME": name}
+            around = {
+                "FOLDER": path,
+                "ROOT": str(ROOT),
+                "VICTIM": str(victim.pid),
+                "PORT": str(tcp.getsockname()[1]),
+                "NAME": name,
+            }
+            yield around
             if state(folder) != before:
                 found.append("the files: a program changed them")
             if victim.poll() is not None:

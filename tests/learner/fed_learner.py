@@ -1,17 +1,15 @@
 """The replay service and the learner as processes, and somebody who feeds them what actors would bring."""
 
-import os
 from contextlib import asynccontextmanager
 
 import numpy as np
 import trio
 
-from replay.client import ReplayClient
 from spade import codec, config
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, EndedPlay, Hello, SubmitEnvironment, Trajectory, Weights
+from spade.protocol import EndedPlay, SubmitEnvironment, Trajectory, Weights
 from spade.supervise import supervise
-from spade.transport import connect
+from tests.replay.everyone import everyone
 
 # Every environment brings two plays and a design to train on and a step takes 8 or 9 sequences, so 18 environments
 # make exactly 6 steps and 21 exactly 7: past the checkpoint of step 4, short of that of step 8.
@@ -26,9 +24,9 @@ SMALL = (
 class Feeder:
     """Stands in for all actors: whatever work the replay service leases is answered with random tokens."""
 
-    def __init__(self, client, call_deadline_s):
-        self.client = client
-        self.replay = ReplayClient(client, call_deadline_s)
+    def __init__(self, replay):
+        self.client = replay.client
+        self.replay = replay
         self.rng = np.random.default_rng(5)
 
     def trajectory(self):
@@ -74,9 +72,8 @@ async def running(settings, run):
     async with supervise(settings.supervise, run / "logs") as supervisor:
         await supervisor.add(Launch("replay", "replay", bind=address, **orders))
         await supervisor.add(Launch("learner", "learner", **orders))
-        hello = Hello(PROTOCOL_VERSION, config.digest(settings), "agent", "feeder", os.getpid())
-        async with connect(address, hello, bus=settings.bus) as client, trio.open_nursery() as nursery:
-            feeder = Feeder(client, settings.bus.call_deadline_s)
+        async with everyone(address, settings) as replay, trio.open_nursery() as nursery:
+            feeder = Feeder(replay)
             await feeder.until(0)
             nursery.start_soon(feeder.play)
             yield supervisor, feeder

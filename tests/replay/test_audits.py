@@ -66,7 +66,10 @@ def test_a_finding_quarantines_the_environment_with_its_reason_and_pays_nothing(
     ledger = begin()
     play(ledger, {0, 1})
     queued = list(ledger.state.queue.values())
-    ledger.apply(audited(lease(ledger), "answered turn 2 otherwise"), "env-runner/1", 1.0)
+    job = lease(ledger)
+    with pytest.raises(RefusalError, match="its lease 1 is not of env-runner/2"):
+        ledger.apply(audited(job, "made up"), "env-runner/2", 1.0)
+    ledger.apply(audited(job, "answered turn 2 otherwise"), "env-runner/1", 1.0)
     found = record(ledger)
     assert (found.state, found.audit.state, found.score.reward) == ("quarantined", "failed", 0.0)
     assert found.audit.finding == "answered turn 2 otherwise"

@@ -7,6 +7,7 @@ from replay.ledger import Ledger
 from replay.memory import Memory
 from replay.records import Remembered
 from replay.state import State
+from replay.training import RefusalError
 from spade.config import SKILLS
 from spade.protocol import LeaseDesigns, LeasePlays, ReleaseDesign, TakeBatch
 from tests.replay.replay_world import SECRET, config, environment, played, rejected, trajectory, weights
@@ -255,3 +256,15 @@ def test_a_lease_that_never_was_has_no_parents(ledger, number):
     job = lease(ledger)[0]
     ledger.apply(msgspec.structs.replace(environment(job, 1), lease=number), "designer/1", 1.0)
     assert ledger.state.environments["e000000"].parents == ()
+
+
+def test_a_job_is_ended_by_its_holder_alone(ledger):
+    (job,) = lease(ledger, holder="designer/1")
+    before = msgspec.msgpack.encode(ledger.state.jobs[job.id])
+    for request in (environment(job, 1), rejected(job, 1, last=True)):
+        with pytest.raises(RefusalError, match=f"job {job.id}: its lease 1 is not of designer/2"):
+            ledger.apply(request, "designer/2", 1.0)
+    ledger.apply(ReleaseDesign(job.id, job.lease), "designer/2", 1.0)
+    assert msgspec.msgpack.encode(ledger.state.jobs[job.id]) == before
+    ledger.apply(environment(job, 1), "designer/1", 1.0)
+    assert job.id not in ledger.state.jobs

@@ -62,6 +62,13 @@ SETTINGS = config(
     "learner.agent_lag=2", "learner.group_deadline_s=20", "audit.replays=1",
     "audit.random_plays=2", "audit.random_wins=2",
 )  # fmt: skip
+
+
+def holder_of(work):
+    """Whoever has the newest lease of it; anybody where it has none, or is over."""
+    return work.holder if work is not None and work.holder else "x/1"
+
+
 HOLDERS = st.sampled_from(["a/1", "a/2", "b/1"])
 COUNTS = st.integers(1, 12)
 CRASHES = st.sampled_from([False, False, False, True])
@@ -145,7 +152,8 @@ class Resume(RuleBasedStateMachine):
     @precondition(lambda self: self.audits)
     @rule(first=st.booleans(), finding=st.sampled_from(["", "", "it came out otherwise"]), crash=CRASHES)
     def end_audit(self, first, finding, crash) -> None:
-        self.ask(audited(self.audits.pop(0 if first else -1), finding), crash=crash)
+        job = self.audits.pop(0 if first else -1)
+        self.ask(audited(job, finding), holder_of(self.calm.state.audits.get(job.environment)), crash)
 
     @precondition(lambda self: self.jobs)
     @rule(
@@ -161,14 +169,14 @@ class Resume(RuleBasedStateMachine):
         version = self.calm.state.version
         alive = self.calm.state.jobs.get(job.id)
         if how == "admit":
-            self.ask(environment(job, version), crash=crash)
+            self.ask(environment(job, version), holder_of(alive), crash)
             if alive:
                 self.acknowledged[job.id] = trajectory(version)
         elif how == "release":
-            self.ask(ReleaseDesign(job.id, job.lease), crash=crash)
+            self.ask(ReleaseDesign(job.id, job.lease), holder_of(alive), crash)
         else:
             known = alive is None or (job.lease, 1) in alive.attempts
-            self.ask(rejected(job, version, last=how == "fail"), crash=crash)
+            self.ask(rejected(job, version, last=how == "fail"), holder_of(alive), crash)
             if not known:
                 self.acknowledged[f"{job.id}/{job.lease:03d}/001"] = trajectory(version)
 
@@ -189,12 +197,12 @@ class Resume(RuleBasedStateMachine):
         version = self.calm.state.version
         held = self.calm.state.plays.get(play.id)
         if how == "void":
-            self.ask(void(play), crash=crash)
+            self.ask(void(play), holder_of(held), crash)
         elif how == "release":
-            self.ask(ReleasePlay(play.id, play.lease), crash=crash)
+            self.ask(ReleasePlay(play.id, play.lease), holder_of(held), crash)
         else:
             counts = held is not None and held.state in ("open", "leased")
-            self.ask(played(play, how, version), crash=crash)
+            self.ask(played(play, how, version), holder_of(held), crash)
             if counts:
                 self.acknowledged[play.id] = trajectory(version)
 

@@ -52,6 +52,7 @@ from spade.protocol import (
 )
 from spade.supervise import supervise
 from spade.transport import Incoming, connect
+from tests.replay.everyone import everyone
 from tests.replay.replay_world import config, ended, environment, rejected, trajectory, weights
 
 # Two slots; windows of one chunk of 4 plays; batches of 4.
@@ -82,7 +83,12 @@ async def serving(run, settings=SETTINGS):
 
 
 @asynccontextmanager
-async def joined(run, role="agent", name=None, serves=None, settings=SETTINGS):
+async def joined(run, role=None, name=None, serves=None, settings=SETTINGS):
+    """A peer of a role, or of all that a test asks in."""
+    if role is None:
+        async with everyone(address(run), settings) as replay:
+            yield replay
+            return
     hello = Hello(PROTOCOL_VERSION, digest(settings), role, name or f"{role}-0", os.getpid(), serves)
     async with connect(address(run), hello, bus=settings.bus) as client:
         yield ReplayClient(client, settings.bus.call_deadline_s)
@@ -128,7 +134,7 @@ async def test_one_step_of_the_loop(tmp_path):
 
 
 async def test_who_asks_for_work_waits_until_there_is_some(tmp_path):
-    async with serving(tmp_path), joined(tmp_path) as replay, joined(tmp_path, "designer") as other:
+    async with serving(tmp_path), joined(tmp_path) as replay, joined(tmp_path) as other:
         assert await replay.lease_plays(1, 0.0) == ()
         leased = []
 
@@ -179,7 +185,7 @@ async def test_weights_and_services_are_announced(tmp_path):
 
 
 async def test_leases_of_who_left_are_leased_again(tmp_path):
-    async with serving(tmp_path), joined(tmp_path, "designer") as replay:
+    async with serving(tmp_path), joined(tmp_path) as replay:
         await publish(replay)
         await design(replay)
         async with joined(tmp_path, "agent", name="agent-7") as leaving:
@@ -200,7 +206,7 @@ async def test_what_cannot_be_served_is_refused_and_hurts_nobody(tmp_path):
             weights(5),
         ):
             with pytest.raises(RefusedError):
-                await replay.client.call(request)
+                await replay.send(request)
         with pytest.raises(RefusedError, match="no environment 'e9'"):
             await replay.program("e9")
         assert (await replay.status()).plays == 0
@@ -266,7 +272,7 @@ async def test_the_status_and_what_is_left_in_the_run_directory(tmp_path):
     assert (status.regret, status.learnable_share, status.reward_levels) == (0.0, 0.5, 2.0)
     assert (status.response_tokens, status.lag_mean, status.wasted_share) == (1.0, 0.0, 0.0)
     assert status.step_metrics == StepMetrics(loss=0.5, step_s=2.0)
-    assert status.waiting_for == "waiting for a learner, an engine, a designer, an env-runner to connect"
+    assert status.waiting_for == "waiting for an engine, an env-runner to connect"
     silent = msgspec.structs.replace(child, state="silent")  # its supervisor is gone
     assert status.processes == (msgspec.structs.replace(silent, gauges={"episodes": 3.0}),)
     assert status.plays_per_s > 0
@@ -360,7 +366,7 @@ async def test_asking_again_for_work_is_one_wait(tmp_path):
 
 async def test_an_evaluation_is_a_row_and_stays(tmp_path):
     told = Evaluation(step=0, oldest=1, newest=1, plays=8, voids=1, win_rate=0.5, error=0.19, seconds=9.0)
-    async with serving(tmp_path), joined(tmp_path, "evaluator") as replay:
+    async with serving(tmp_path), joined(tmp_path) as replay:
         with pytest.raises(RefusedError, match="versions 1 to 1 were never published"):
             await replay.evaluated(told)
         await publish(replay)
@@ -488,7 +494,7 @@ async def test_requests_that_wait_are_bounded(tmp_path):
 
     async with (
         serving(tmp_path, few),
-        joined(tmp_path, "designer", settings=few) as honest,
+        joined(tmp_path, settings=few) as honest,
         joined(tmp_path) as greedy,
         trio.open_nursery() as nursery,
     ):
@@ -551,7 +557,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
     async def fill_up():
         async with supervise(SETTINGS.supervise, tmp_path / "logs") as supervisor:
             await supervisor.add(launch)
-            async with joined(tmp_path, "designer") as replay:
+            async with joined(tmp_path) as replay:
                 await publish(replay)
                 (job,) = await replay.lease_designs(1, 5.0)
                 # From now on no file of the service may grow by more than a megabyte.
@@ -587,9 +593,16 @@ async def test_no_name_of_an_environment_ends_the_service(tmp_path, name):
 
 
 async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
-    async with serving(tmp_path), joined(tmp_path, "supervisor") as replay:
+    async with serving(tmp_path), joined(tmp_path) as replay:
         for index in range(100):
-            await replay.report_processes(f"s{index}", (Process(f"agent-{index}", "agent", 1, "ready", 0),))
+            async with joined(tmp_path, "supervisor", f"s{index}") as supervisor:
+                await supervisor.report_processes(f"s{index}", (Process(f"agent-{index}", "agent", 1, "ready", 0),))
+                with pytest.raises(RefusedError, match=f"s{index} may not report for 's0.'"):
+                    await supervisor.report_processes("s0.", ())
+        long = Process("x" * 300_000, "agent", 1, "ready", 0)
+        async with joined(tmp_path, "supervisor", "s100") as supervisor:
+            with pytest.raises(RefusedError, match="is over 262144; have more supervisors"):
+                await supervisor.report_processes("s100", (long,))
         names = [process.name for process in (await replay.status()).processes]
         assert names == [f"agent-{index}" for index in range(36, 100)]
 

@@ -10,18 +10,14 @@ from pathlib import Path
 
 import lmdb
 import msgspec
-import numpy as np
 import pytest
 
 from replay.batches import batch, recorded
-from replay.contents import read_contents
 from replay.ledger import Ledger
 from replay.loading import load, open_run
 from replay.records import Counters, Job, Reject
 from replay.state import State
 from replay.store import FORMAT, Format, open_reader, open_store
-from replay.verify import problems
-from spade.codec import unpack_floats, unpack_mask
 from spade.errors import RunError
 from spade.protocol import LeaseDesigns, LeasePlays, Trajectory
 from tests.replay.kept_world import keep_world
@@ -75,8 +71,8 @@ def test_trajectories_rest_as_they_were_encoded_in_any_order_and_go_whole(tmp_pa
         assert store.bodies(["p", "q"]) == [msgspec.msgpack.encode(trajectory(version)) for version in (9, 1)]
         assert [key for key, _ in store.each("trajectories")] == ["p", "q"]
         assert store.scan("trajectories", Trajectory, start="q") == [trajectory(1)]
-        assert list(store.broken()) == []
-        with pytest.raises(RunError, match="1 of 2 trajectories are missing"):
+        assert list(store.miscounted()) == []
+        with pytest.raises(RunError, match="trajectories r: is missing"):
             store.bodies(["p", "r"])
 
 
@@ -114,7 +110,7 @@ FILL = [sys.executable, str(Path(__file__).parent / "fill_disk.py")]
 def test_a_full_disk_is_one_line_and_loses_nothing_committed(tmp_path):
     done = subprocess.run([*FILL, str(tmp_path), str(4_000_000)], capture_output=True, text=True, timeout=120)
     line, whole, goes_on = done.stdout.splitlines()
-    assert "the store cannot be written" in line
+    assert "the store cannot be written: its file may not grow" in line
     assert line.endswith("Nothing acknowledged is lost: free space, then the same command goes on")
     assert (whole, goes_on, done.stderr) == ("True", "True True", "")
 
@@ -128,7 +124,7 @@ def test_a_full_file_system_is_one_line_and_loses_nothing_committed(tmp_path):
     mounted = f"mount -t tmpfs -o size=4m none {tmp_path} && {script}"
     done = subprocess.run([*inside, mounted], capture_output=True, text=True, timeout=120)
     line, whole, goes_on = done.stdout.splitlines()
-    assert "MB are free there" in line
+    assert "the store cannot be written: the disk is full" in line
     assert (whole, goes_on, done.stderr) == ("True", "True True", "")
 
 
@@ -139,44 +135,21 @@ def test_one_writer_at_a_time(tmp_path):
         pass
 
 
-def test_a_format_that_is_not_ours_is_refused_and_nothing_is_written(tmp_path):
+@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1])
+def test_a_format_that_is_not_ours_is_refused_and_nothing_is_written(tmp_path, other):
     """The store of a version that had other tables: not one of ours is made in it."""
     with closing(lmdb.open(str(tmp_path), max_dbs=2)) as environment:
         meta = environment.open_db(b"meta")
         with environment.begin(write=True) as transaction:
-            transaction.put(b"format", msgspec.msgpack.encode(Format(FORMAT + 1)), db=meta)
+            transaction.put(b"format", msgspec.msgpack.encode(Format(other)), db=meta)
     for opened in (open_store(tmp_path, "nosync"), open_reader(tmp_path)):
-        with pytest.raises(RunError, match=f"format {FORMAT + 1}, this version of spade reads {FORMAT}") as refused:
+        with pytest.raises(RunError, match=f"format {other}, this version of spade reads {FORMAT}") as refused:
             opened.__enter__()
         assert "\n" not in str(refused.value)
     with closing(lmdb.open(str(tmp_path), readonly=True, max_dbs=2)) as environment, environment.begin() as transaction:
         assert [key for key, _ in transaction.cursor()] == [b"meta"]
     with pytest.raises(RunError, match="no store can be read here"):
         open_reader(tmp_path / "nowhere").__enter__()
-
-
-def test_a_store_of_the_first_format_is_migrated_whole(tmp_path):
-    """It kept trajectories in their table, with a mask byte and a log-probability for every token."""
-    keep_world(tmp_path, 4)
-    with open_reader(tmp_path) as store:
-        before = {table: list(store.each(table)) for table in store.extents()}
-    with closing(lmdb.open(str(tmp_path), max_dbs=20)) as environment:
-        tables = {name: environment.open_db(name.encode()) for name in ("meta", "trajectories", "log")}
-        with environment.begin(write=True) as transaction:
-            transaction.drop(tables["log"])
-            for key, data in before["trajectories"]:
-                now = msgspec.msgpack.decode(data, type=Trajectory)
-                mask = unpack_mask(now)
-                logprobs = np.zeros(now.tokens, "<f4")
-                logprobs[mask == 1] = unpack_floats(now.logprobs)
-                old = ["Trajectory", now.ids, mask.tobytes(), logprobs.tobytes(), now.versions, now.temperature]
-                transaction.put(key.encode(), msgspec.msgpack.encode(old), db=tables["trajectories"])
-            transaction.put(b"format", msgspec.msgpack.encode(Format(1)), db=tables["meta"])
-    with pytest.raises(RunError, match="older format 1; resume the run once"):
-        open_reader(tmp_path).__enter__()
-    with open_store(tmp_path, "nosync") as store:
-        assert {table: list(store.each(table)) for table in store.extents()} == before
-        assert problems(read_contents(store)) == []
 
 
 def test_a_reader_in_another_process_sees_commits_while_the_writer_has_it(tmp_path):
@@ -279,7 +252,7 @@ def test_lengths_of_the_statistics_may_change_at_a_resume(tmp_path):
 
 def test_a_damaged_store_is_a_clear_line(tmp_path):
     (tmp_path / "data.mdb").write_bytes(b"not a database" * 1_000)
-    with pytest.raises(RunError, match="cannot be opened"):
+    with pytest.raises(RunError, match=r"data\.mdb: its head 0 is damaged"):
         open_store(tmp_path, "nosync").__enter__()
 
 
@@ -343,7 +316,7 @@ for opened in open_reader(Path(sys.argv[1])), open_store(Path(sys.argv[1]), "syn
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", code, str(data.parent)], capture_output=True, text=True, timeout=120)
-    line = rf"{data}: only [0-9]+ bytes of [0-9]+ are there.*restore it from a copy"
+    line = rf"{data.parent}: .+: page [0-9]+ is past the end of the file, which has [0-9]+ bytes.*from a copy"
     assert (done.returncode, done.stderr) == (0, "")
     assert len(re.findall(line, done.stdout)) == len(done.stdout.splitlines()) == 2
 
@@ -356,7 +329,8 @@ def pages_in_bytes(folder):
 def test_a_file_whose_free_pages_were_never_written_is_whole(tmp_path):
     """What one commit took and gave back ends the file on paper alone."""
     with open_store(tmp_path, "nosync") as store:
-        put(store, ("rejects", "a", reject("x")))
+        for _ in range(3):  # what these free, the large commit takes for all but its large record
+            put(store, ("rejects", "a", reject("x")))
         put(store, ("rejects", "b", reject("x" * 1_000_000)), ("rejects", "b", None))
     assert (tmp_path / "data.mdb").stat().st_size < 1_000_000 < pages_in_bytes(tmp_path)
     for opened in open_reader(tmp_path), open_store(tmp_path, "nosync"):

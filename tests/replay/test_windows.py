@@ -290,6 +290,20 @@ def test_a_play_is_of_who_ended_it():
     assert [ledger.state.plays[play.id].holder for play in (lost, taken)] == ["agent/1", "agent/1"]
 
 
+def test_a_lease_is_ended_by_its_holder_alone():
+    """Ids and numbers of leases can be guessed."""
+    ledger = begin()
+    (play,) = lease(ledger, 1, holder="agent/1")
+    before = msgspec.msgpack.encode(ledger.state.plays[play.id])
+    for request in (played(play, 1.0, 1), void(play)):
+        with pytest.raises(RefusalError, match=f"play {play.id}: its lease 1 is not of agent/2"):
+            ledger.apply(request, "agent/2", 1.0)
+    ledger.apply(ReleasePlay(play.id, play.lease), "agent/2", 1.0)
+    assert msgspec.msgpack.encode(ledger.state.plays[play.id]) == before
+    ledger.apply(played(play, 1.0, 1), "agent/1", 1.0)
+    assert (ledger.state.plays[play.id].state, ledger.state.plays[play.id].holder) == ("finished", "agent/1")
+
+
 def test_a_repeated_submit_changes_nothing():
     ledger = begin()
     plays = lease(ledger)

@@ -18,7 +18,7 @@ from spade.transport import Client, Server, connect, keys, serve
 
 BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=60.0, window=8)
 DIGEST = "d" * 32
-HELLO = Hello(PROTOCOL_VERSION, DIGEST, "agent", "agent-0", os.getpid())
+HELLO = Hello(PROTOCOL_VERSION, DIGEST, "agent", "agent-0@far", os.getpid())
 LOOPBACK = "tcp://127.0.0.1:*"
 # Of two ends only one has keys: whichever finds out first hangs up, mostly but not always after it has told the other.
 ONE_SIDED = "one end has keys and the other none; --set bus.keys=DIR|the handshake fails; do both ends have keys"
@@ -101,7 +101,8 @@ async def test_keys_of_another_run_open_nothing(folder: Path, tmp_path: Path) ->
 async def test_the_allow_list_is_read_at_every_handshake(folder: Path) -> None:
     async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)) as server:
         keys.create(folder, ["late"])
-        async with connect(server.address, HELLO, bus=under(folder / "hosts/late")):
+        late = msgspec.structs.replace(HELLO, name="agent-0@late")
+        async with connect(server.address, late, bus=under(folder / "hosts/late")):
             pass
         (folder / "allowed" / "late.key").unlink()
         await refused_within(server, under(folder / "hosts/late"), "not on the service's allow-list")
@@ -259,7 +260,7 @@ def test_key_files_are_private(folder: Path) -> None:
 def test_hosts_are_added_later_and_never_twice(folder: Path) -> None:
     before = keys.allowed(folder)
     assert keys.create(folder, ["late"]) == [folder / "hosts" / "late"]
-    assert sorted(keys.allowed(folder).values()) == ["far", "late", "local"]
+    assert sorted(grant.name for grant in keys.allowed(folder).values()) == ["far", "late", "local"]
     assert before.items() <= keys.allowed(folder).items()
     with pytest.raises(ConfigError, match="far has a key already"):
         keys.create(folder, ["far"])

@@ -661,3 +661,14 @@ async def test_a_server_takes_its_socket_file_with_it_and_nobody_elses(tmp_path,
                 assert file.is_socket()
             second.cancel()
     assert not file.exists()
+
+
+async def test_a_heartbeat_that_is_too_large_is_not_kept(address: str) -> None:
+    """It would be shown, and written into the metrics with each step."""
+    async with pair(address) as (server, client):
+        client.gauges["x" * 40_000] = 1.0
+        with trio.fail_after(60):
+            while not server.dropped:  # noqa: ASYNC110 (it tells nobody of this)
+                await trio.sleep(0.01)
+        assert all(len(name) < 100 for beat in server.heartbeats.values() for name in beat.gauges)
+        assert client.live

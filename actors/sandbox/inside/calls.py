@@ -1,6 +1,6 @@
 """System calls by name: what a program may call, and what no honest program ever calls.
 
-A call that is in neither table returns EPERM, so that an honest mistake reads as a Python error.
+A call that is in no table returns EPERM, so that an honest mistake reads as a Python error.
 """
 
 NUMBERS = {"x86_64": 0, "aarch64": 1}
@@ -11,24 +11,14 @@ Table = dict[str, tuple[int | None, int | None]]
 ALLOWED: Table = {
     "read": (0, 63),
     "write": (1, 64),
-    "futex": (202, 98),
     "munmap": (11, 215),
     "brk": (12, 214),
     "mremap": (25, 216),
     "madvise": (28, 233),
-    "newfstatat": (262, 79),
     "fstat": (5, 80),
     "lseek": (8, 62),
     "close": (3, 57),
     "pread64": (17, 67),
-    "getdents64": (217, 61),
-    "stat": (4, None),
-    "lstat": (6, None),
-    "access": (21, None),
-    "faccessat": (269, 48),
-    "faccessat2": (439, 439),
-    "readlink": (89, None),
-    "readlinkat": (267, 78),
     "getcwd": (79, 17),
     "rt_sigaction": (13, 134),
     "rt_sigprocmask": (14, 135),
@@ -37,9 +27,6 @@ ALLOWED: Table = {
     "alarm": (37, None),
     "setitimer": (38, 103),
     "getitimer": (36, 102),
-    "getpid": (39, 172),
-    "gettid": (186, 178),
-    "getppid": (110, 173),
     "getuid": (102, 174),
     "geteuid": (107, 175),
     "getgid": (104, 176),
@@ -47,12 +34,9 @@ ALLOWED: Table = {
     "uname": (63, 160),
     "getrusage": (98, 165),
     "times": (100, 153),
-    "clock_gettime": (228, 113),
-    "clock_getres": (229, 114),
     "gettimeofday": (96, 169),
     "time": (201, None),
     "nanosleep": (35, 101),
-    "clock_nanosleep": (230, 115),
     "restart_syscall": (219, 128),
     "select": (23, None),
     "pselect6": (270, 72),
@@ -60,7 +44,6 @@ ALLOWED: Table = {
     "ppoll": (271, 73),
     "getrandom": (318, 278),
     "sched_yield": (24, 124),
-    "sched_getaffinity": (204, 123),
     "membarrier": (324, 283),
     "set_robust_list": (273, 99),
     "rseq": (334, 293),
@@ -68,14 +51,48 @@ ALLOWED: Table = {
     "exit_group": (231, 94),
 }
 
-READ_ONLY: Table = {"open": (2, None), "openat": (257, 56)}
-"""Allowed for reading alone, and not at all where Landlock does not say of what."""
+HELD: Table = {
+    "mmap": (9, 222),
+    "mprotect": (10, 226),
+    "futex": (202, 98),
+    "clock_gettime": (228, 113),
+    "clock_getres": (229, 114),
+    "clock_nanosleep": (230, 115),
+    "sched_getaffinity": (204, 123),
+}
+"""Allowed where all their conditions hold."""
 
-NOT_EXECUTABLE: Table = {"mmap": (9, 222), "mprotect": (10, 226)}
-"""Allowed but for memory that could be executed: what a program needs was loaded before it began."""
+_ANY_CLOCK = ((0, 0xFFFF_FFF0, (0,)),)  # a negative number is the clock of some process
 
-FLAGS = {"open": 1, "openat": 2, "mmap": 2, "mprotect": 2}
-"""Which argument of a call, from 0, says so."""
+CONDITIONS: dict[str, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
+    # Neither PROT_EXEC, MAP_SHARED nor MAP_HUGETLB: the budget of memory counts neither of the last two.
+    "mmap": ((2, 0x4, (0,)), (3, 0x4_0001, (0,))),
+    "mprotect": ((2, 0x4, (0,)),),
+    # WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP and the two of bit sets; the others write the process number.
+    "futex": ((1, 0x7F, (0, 1, 3, 4, 5, 9, 10)),),
+    "clock_gettime": _ANY_CLOCK,
+    "clock_getres": _ANY_CLOCK,
+    "clock_nanosleep": _ANY_CLOCK,
+    "sched_getaffinity": ((0, 0xFFFF_FFFF, (0,)),),
+}
+"""Of an argument (from 0), its bits under a mask must be one of these. Only the low half of an argument counts."""
+
+ABSENT: Table = {
+    "open": (2, None),
+    "openat": (257, 56),
+    "stat": (4, None),
+    "lstat": (6, None),
+    "newfstatat": (262, 79),
+    "access": (21, None),
+    "faccessat": (269, 48),
+    "faccessat2": (439, 439),
+    "readlink": (89, None),
+    "readlinkat": (267, 78),
+}
+"""No path leads anywhere: ENOENT. What is imported lies in memory."""
+
+NOBODYS: Table = {"getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173)}
+"""They return 0: consecutive numbers would tell how many processes there were between two."""
 
 KILLED: Table = {
     "ptrace": (101, 117),

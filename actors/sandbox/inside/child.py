@@ -7,18 +7,8 @@ import json
 import os
 from typing import Any, NoReturn
 
-from . import walls
 from .messages import FRAME_BYTES, LENGTH
 from .program import Answer, Environment, ProgramError
-
-
-def run(descriptor: int, zygote: int, raised: walls.Walls) -> NoReturn:
-    """The body of a forked child; never returns into the zygote's code."""
-    try:
-        raised.enclose(descriptor, zygote)
-        serve(walls.CHANNEL)
-    finally:
-        os._exit(1)
 
 
 def serve(channel: int) -> NoReturn:

@@ -1,17 +1,13 @@
-"""The domain of files and names: a program reads its libraries, and nothing else, and reaches nobody.
+"""The domain of files and names: a program opens no file and reaches nobody.
 
 Numbers, structures and the growth of the interface: linux/landlock.h, landlock(7).
 """
 
 import ctypes
-import os
 import struct
-from collections.abc import Iterable
 
-_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same on every machine
+_CREATE, _RESTRICT = 444, 446  # the same on every machine
 _ASK_VERSION = 1
-_BENEATH = 1
-_READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 """From this version of the interface on there are so many rights over files."""
 _NETWORK_SINCE, _NETWORK = 4, 0b11
@@ -26,8 +22,8 @@ def version() -> int:
     return max(0, int(_libc.syscall(_CREATE, None, 0, _ASK_VERSION)))
 
 
-def ruleset(readable: Iterable[str]) -> int:
-    """A descriptor of the rules: reading beneath these folders, nothing else. Raises OSError where there is none."""
+def ruleset() -> int:
+    """A descriptor of the rules: every right is handled and none granted. Raises OSError where there is no Landlock."""
     abi = version()
     if not abi:
         raise OSError("the kernel has no Landlock, or it is switched off")
@@ -35,14 +31,7 @@ def ruleset(readable: Iterable[str]) -> int:
     network = _NETWORK if abi >= _NETWORK_SINCE else 0
     scopes = _SCOPES if abi >= _SCOPES_SINCE else 0
     handled = struct.pack("=QQQ", rights, network, scopes)
-    rules = checked(_libc.syscall(_CREATE, handled, len(handled), 0), "landlock_create_ruleset")
-    for path in readable:
-        if os.path.isdir(path):
-            folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            rule = struct.pack("=Qi", _READ_FILE | _READ_DIRECTORY, folder)
-            checked(_libc.syscall(_ADD_RULE, rules, _BENEATH, rule, 0), "landlock_add_rule")
-            os.close(folder)
-    return rules
+    return checked(_libc.syscall(_CREATE, handled, len(handled), 0), "landlock_create_ruleset")
 
 
 def restrict(rules: int) -> None:

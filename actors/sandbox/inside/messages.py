@@ -3,7 +3,7 @@
 import struct
 
 MESSAGE = struct.Struct("<Bqi")
-"""Kind, the child's number, a value (errno or wait status). Descriptors ride along."""
+"""Kind, the child's name, a value. Descriptors ride along."""
 
 FORK, READY, BORN, FAILED, ENDED = range(5)
 

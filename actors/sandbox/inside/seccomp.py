@@ -11,15 +11,14 @@ from collections.abc import Iterator
 
 from . import calls
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM
+_LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+_ALLOW, _KILL, _ANSWER = 0x7FFF0000, 0x80000000, 0x00050000
+_REFUSE, _ABSENT, _ZERO = _ANSWER | errno.EPERM, _ANSWER | errno.ENOENT, _ANSWER
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000
 """On x86-64 the bit that asks for the table of another ABI."""
 
-_NOT_READING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND | (os.O_TMPFILE & ~os.O_DIRECTORY) | os.O_PATH
-_PROT_EXEC = 4
 _PR_SET_SECCOMP, _FILTER_MODE = 22, 2
 
 Instruction = tuple[int, int, int, int]
@@ -32,11 +31,11 @@ class _Program(ctypes.Structure):
 class Filter:
     """A filter, assembled once, that any number of processes may put on. Raises OSError where it is unknown here."""
 
-    def __init__(self, reading: bool) -> None:
+    def __init__(self) -> None:
         machine = os.uname().machine
         if machine not in _AUDIT:
             raise OSError(errno.ENOSYS, f"no table of system calls for {machine}")
-        packed = b"".join(struct.pack("=HBBI", *each) for each in program(machine, reading))
+        packed = b"".join(struct.pack("=HBBI", *each) for each in program(machine))
         self._instructions = ctypes.create_string_buffer(packed, len(packed))
         self._program = _Program(len(packed) // 8, ctypes.addressof(self._instructions))
 
@@ -47,14 +46,17 @@ class Filter:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP)")
 
 
-def program(machine: str, reading: bool) -> list[Instruction]:
-    """The instructions: (code, jump if true, jump if false, constant). Three returns at the end serve all jumps."""
-    checks = [
-        *((number, _ALLOW) for number in calls.numbered(calls.ALLOWED, machine).values()),
-        *((number, _KILL) for number in calls.numbered(calls.KILLED, machine).values()),
-    ]
-    conditions = list(_conditions(machine, reading))
-    returns = (_REFUSE, _ALLOW, _KILL)
+def program(machine: str) -> list[Instruction]:
+    """The instructions: (code, jump if true, jump if false, constant). The returns at the end serve all jumps."""
+    verdicts = (
+        (calls.ALLOWED, _ALLOW),
+        (calls.KILLED, _KILL),
+        (calls.ABSENT, _ABSENT),
+        (calls.NOBODYS, _ZERO),
+    )
+    checks = [(number, verdict) for table, verdict in verdicts for number in calls.numbered(table, machine).values()]
+    conditions = list(_conditions(machine))
+    returns = (_REFUSE, _ALLOW, _KILL, _ABSENT, _ZERO)
     body = len(checks) + len(conditions)
 
     def away(at: int, verdict: int) -> int:
@@ -73,12 +75,14 @@ def program(machine: str, reading: bool) -> list[Instruction]:
     ]
 
 
-def _conditions(machine: str, reading: bool) -> Iterator[Instruction]:
-    """Allow a call whose flags have none of the bits; the low half of an argument comes first on both machines."""
-    for table, bits in ((calls.NOT_EXECUTABLE, _PROT_EXEC), (calls.READ_ONLY if reading else {}, _NOT_READING)):
-        for name, number in calls.numbered(table, machine).items():
-            yield _EQUAL, 0, 4, number
-            yield _LOAD, 0, 0, _ARGUMENTS + 8 * calls.FLAGS[name]
-            yield _ANY_BIT, 0, 1, bits
-            yield _RETURN, 0, 0, _REFUSE
-            yield _RETURN, 0, 0, _ALLOW
+def _conditions(machine: str) -> Iterator[Instruction]:
+    """Allow a call where all its conditions hold; the low half of an argument comes first on both machines."""
+    for name, number in calls.numbered(calls.HELD, machine).items():
+        held: list[Instruction] = []
+        for argument, mask, values in calls.CONDITIONS[name]:
+            held += [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (_AND, 0, 0, mask)]
+            held += [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
+            held.append((_RETURN, 0, 0, _REFUSE))
+        held.append((_RETURN, 0, 0, _ALLOW))
+        yield _EQUAL, 0, len(held), number
+        yield from held

@@ -9,7 +9,7 @@ import ctypes
 import os
 import resource
 import signal
-import sys
+import threading
 
 from .landlock import restrict, ruleset
 from .seccomp import Filter
@@ -25,20 +25,24 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 
+THREAD_WORDS = 256
+"""So far into its description of a thread the C libraries keep its number."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.pthread_self.restype = ctypes.c_void_p
 
 
 class Walls:
     """What a zygote prepares once, for every child to raise around itself.
 
-    `layers` may name limits, landlock, seccomp and sealed (seccomp without any opening of files). Raises OSError where
-    this machine lacks one of them.
+    `layers` may name limits, landlock and seccomp. Raises OSError where this machine lacks one of them.
     """
 
-    def __init__(self, layers: frozenset[str], memory_bytes: int) -> None:
-        self._address_bytes = address_space() + memory_bytes if "limits" in layers else None
-        self._rules = ruleset(filter(None, sys.path)) if "landlock" in layers else None
-        self._filter = Filter(reading="sealed" not in layers) if "seccomp" in layers else None
+    def __init__(self, layers: frozenset[str], address_bytes: int) -> None:
+        self._address_bytes = address_bytes if "limits" in layers else None
+        self._rules = ruleset() if "landlock" in layers else None
+        self._numbers = kept_numbers()
+        self._filter = Filter() if "seccomp" in layers else None
 
     def enclose(self, descriptor: int, zygote: int) -> None:
         """Raise them around this process. Beside /dev/null only `descriptor` stays open, as CHANNEL."""
@@ -63,6 +67,8 @@ class Walls:
         if self._address_bytes is not None:
             limit(self._address_bytes)
         if self._filter is not None:
+            for place in self._numbers:
+                ctypes.memset(place, 0, 4)
             self._filter.put_on()
 
 
@@ -80,21 +86,20 @@ def limit(address_bytes: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def address_space() -> int:
-    """Virtual size of this process, in bytes."""
-    return pages()[0] * resource.getpagesize()
+def kept_numbers() -> list[int]:
+    """Where the C library keeps this process's number: in what describes its thread; a child has it there too."""
+    start = _libc.pthread_self()
+    words = (ctypes.c_int * THREAD_WORDS).from_address(start)
+    return [start + 4 * index for index, word in enumerate(words) if word == threading.get_native_id()]
 
 
-def private_pages() -> int:
-    """Resident pages of this process that no file backs."""
-    _, resident, shared, *_ = pages()
-    return resident - shared
-
-
-def pages() -> list[int]:
-    """What the kernel counts of this process: size, resident and shared pages, and more."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
+def pages(proc: int) -> tuple[int, int]:
+    """Pages of this process: its address space, and what is resident that no file backs. Closes `proc`."""
+    statm = os.open("self/statm", os.O_RDONLY, dir_fd=proc)
+    size, resident, shared, *_ = (int(word) for word in os.read(statm, 256).split())
+    os.close(statm)
+    os.close(proc)
+    return size, resident - shared
 
 
 def control(option: int, value: int) -> None:

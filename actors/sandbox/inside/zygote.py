@@ -1,84 +1,124 @@
 """The fork server: one trusted process that forks a child for every episode and never runs a program itself.
 
 The control socket keeps message boundaries. Host to zygote: FORK with the child's end of the episode's channel.
-Zygote to host: READY (its private pages) once; BORN with the child's pidfd, or FAILED (errno), for every fork; ENDED
-(wait status) for every child. Its end, or the host's death, ends the zygote and with it every child.
+Zygote to host: READY (its private pages) once; for every fork in turn BORN with the child's name and pidfd, or FAILED
+(errno); ENDED (exit status, or minus the signal) for every child. Its end, or the host's death, ends the zygote and
+with it every child.
+
+A child is a copy of this process, and its program may read all of its memory. So the zygote remembers nothing of the
+children: the kernel does, and a child is named by the number that its pidfd has here. A child leaves the zygote's
+frames before it meets its program.
 """
 
 import array
+import ctypes
 import gc
 import os
+import resource
 import select
 import socket
-from contextlib import suppress
+import sys
+import threading
 
-from . import child, given, walls
+from . import child, given, library, walls
 from .messages import BORN, ENDED, FAILED, MESSAGE, READY
 
 
-def main(control: int, host: int, heavy: bool, memory_bytes: int, layers: frozenset[str]) -> None:
-    """Serve until the host closes the control socket."""
-    if "namespaces" not in layers:  # there no parent can be seen
-        walls.die_with(host)
+def main(control: int, proc: int, host: int, heavy: bool, memory_bytes: int, layers: frozenset[str]) -> None:
+    """Serve until the host closes the control socket; in a child, serve its episode. Never returns."""
+    status = 1
+    try:
+        if "namespaces" not in layers:  # there no parent can be seen
+            walls.die_with(host)
+        prepare(heavy)
+        if serve(control, proc, layers, memory_bytes):
+            gc.enable()
+            child.serve(walls.CHANNEL)
+        status = 0
+    finally:
+        os._exit(status)  # at once: nothing here needs an interpreter's farewell
+
+
+def prepare(heavy: bool) -> None:
+    """Load what every child finds, and forget how we were started."""
     if heavy:
         given.load_heavy()
-    # What exists now is never garbage; collecting it in a child would only copy pages.
+    library.offer(heavy)
+    os.chdir("/")
+    del sys.argv[:], sys.orig_argv[:]
+    threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
+    # What exists now is never garbage; collecting it in a child would only copy pages. Nor does the zygote collect:
+    # its count of collections would tell a child how many were born before.
     gc.collect()
     gc.freeze()
-    with suppress(ConnectionError):  # the host left without reading to the end
-        Zygote(socket.socket(fileno=control), walls.Walls(layers, memory_bytes)).serve()
-    os._exit(0)  # at once: nothing here needs an interpreter's farewell
+    gc.disable()
+
+
+def serve(control: int, proc: int, layers: frozenset[str], memory_bytes: int) -> bool:
+    """Fork children and tell of their ends: False where the host has gone, True in a child behind its walls."""
+    size, private = walls.pages(proc)
+    raised = walls.Walls(layers, size * resource.getpagesize() + memory_bytes)
+    zygote = Zygote(socket.socket(fileno=control), raised)
+    zygote.tell(READY, 0, private)
+    while True:
+        for descriptor, _ in zygote.events.poll():
+            if descriptor != control:
+                zygote.reap(descriptor)
+            else:
+                channel = zygote.requested()
+                if channel is None:
+                    return False
+                if zygote.fork(channel):
+                    return True
+
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+"""`os.fork` would prepare the child for threads and seed generators, which costs it a tenth of its page faults."""
 
 
 class Zygote:
-    """The loop over the control socket and the ends of the children."""
+    """The control socket and the ends of the children."""
 
     def __init__(self, control: socket.socket, raised: walls.Walls) -> None:
         self.control = control
         self.walls = raised
         self.pid = os.getpid()
-        self.children: dict[int, tuple[int, int]] = {}  # pidfd: number, pid
         self.events = select.epoll()
+        self.events.register(control, select.EPOLLIN)
 
-    def serve(self) -> None:
-        self.events.register(self.control, select.EPOLLIN)
-        self.tell(READY, 0, walls.private_pages())
-        while True:
-            for descriptor, _ in self.events.poll():
-                if descriptor in self.children:
-                    self.reap(descriptor)
-                elif not self.fork():
-                    return
-
-    def fork(self) -> bool:
-        """Serve one request; False where the host has gone."""
+    def requested(self) -> int | None:
+        """The channel of the child that the host asks for; None where the host has gone."""
         room = socket.CMSG_SPACE(array.array("i").itemsize)
-        data, ancillary, _, _ = self.control.recvmsg(MESSAGE.size, room)
-        if not data:
-            return False
-        _, number, _ = MESSAGE.unpack(data)
-        (descriptor,) = array.array("i", ancillary[0][2])
         try:
-            pid = os.fork()
-        except OSError as error:
-            self.tell(FAILED, number, error.errno or 0)
+            data, ancillary, _, _ = self.control.recvmsg(MESSAGE.size, room)
+        except ConnectionError:
+            return None
+        return array.array("i", ancillary[0][2])[0] if data else None
+
+    def fork(self, channel: int) -> bool:
+        """True in the child."""
+        pid = _libc.fork()
+        if pid < 0:
+            self.tell(FAILED, 0, ctypes.get_errno())
         else:
             if pid == 0:
-                child.run(descriptor, self.pid, self.walls)
+                self.events.close()
+                self.control.close()
+                self.walls.enclose(channel, self.pid)
+                return True
             pidfd = os.pidfd_open(pid)
-            self.children[pidfd] = (number, pid)
             self.events.register(pidfd, select.EPOLLIN)
-            self.tell(BORN, number, 0, pidfd)
-        os.close(descriptor)
-        return True
+            self.tell(BORN, pidfd, 0, pidfd)
+        os.close(channel)
+        return False
 
     def reap(self, pidfd: int) -> None:
-        number, pid = self.children.pop(pidfd)
+        ended = os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+        assert ended is not None, "a pidfd is readable when its process has ended"
+        self.tell(ENDED, pidfd, ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
         self.events.unregister(pidfd)
         os.close(pidfd)
-        _, status = os.waitpid(pid, 0)
-        self.tell(ENDED, number, status)
 
-    def tell(self, kind: int, number: int, value: int, *descriptors: int) -> None:
+    def tell(self, kind: int, name: int, value: int, *descriptors: int) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-        self.control.sendmsg([MESSAGE.pack(kind, number, value)], rights)
+        self.control.sendmsg([MESSAGE.pack(kind, name, value)], rights)

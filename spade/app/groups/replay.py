@@ -107,16 +107,23 @@ def replay_import(
 def keys_new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The run's key folder; made if it is not there.")],
     hosts: Annotated[list[str] | None, typer.Argument(metavar="[HOST]...", help="Make a key folder for each.")] = None,
+    roles: Annotated[
+        str | None,
+        typer.Option(metavar="ROLE,…", help="What these hosts may be [default: all that `spade actors up` starts]."),
+    ] = None,
 ) -> None:
-    """Make the keys of a run and of its hosts, and let them all in."""
+    """Make the keys of a run and of its hosts, and let them all in.
+
+    A host that may start actors may supervise them too; the run's own host may be anything.
+    """
     from spade.app.keys import new_keys
 
-    new_keys(folder, hosts or [])
+    new_keys(folder, hosts or [], roles)
 
 
 @keys.command("ls")
 def keys_ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")]) -> None:
-    """List whom the services of a key folder let in."""
+    """List whom the services of a key folder let in, and as what."""
     from spade.app.keys import list_keys
 
     list_keys(folder)

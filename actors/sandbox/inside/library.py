@@ -1,0 +1,109 @@
+"""What a child may still import, from memory: it opens no file, so its libraries are read before it is born.
+
+The sources lie in a mapping that no private page backs: every child shares it, and a fork does not copy it.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import mmap
+import os
+import sys
+import types
+from collections.abc import Iterable, Iterator, Sequence
+
+PACKAGES = ("numpy", "sympy", "mpmath", "math_verify", "latex2sympy2_extended", "antlr4")
+"""What the heavy zygote offers of site-packages; nothing else that lies there can be imported."""
+
+_LEFT_OUT = {
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "test",
+    "tests",
+    "tkinter",
+    "turtle",
+    "turtledemo",
+    "venv",
+}
+
+
+class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """A finder and loader of modules (PEP 302): those of these files that are not loaded yet."""
+
+    def __init__(self, files: Iterable[tuple[str, str]]) -> None:
+        self._places: dict[str, tuple[str, int, int]] = {}  # name: path, offset, bytes
+        memory, end = os.memfd_create("library"), 0
+        for name, path in files:
+            if name not in sys.modules:
+                with open(path, "rb") as file:
+                    source = file.read()
+                with open(memory, "wb", closefd=False) as all_of_them:
+                    all_of_them.seek(end)
+                    all_of_them.write(source)
+                self._places[name] = (path, end, len(source))
+                end += len(source)
+        self._sources = mmap.mmap(memory, max(end, 1), mmap.MAP_PRIVATE, mmap.PROT_READ) if end else b""
+        os.close(memory)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module by its full name, wherever its package says that it lies."""
+        if name not in self._places:
+            return None
+        origin = self._places[name][0]
+        package = os.path.basename(origin) == "__init__.py"
+        spec = importlib.machinery.ModuleSpec(name, self, origin=origin, is_package=package)
+        spec.has_location = True
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """The import system's own kind of module."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Run the module."""
+        path, start, length = self._places[module.__name__]
+        code = compile(self._sources[start : start + length], path, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+
+    def get_source(self, name: str) -> str:
+        """For tracebacks and `inspect`."""
+        _, start, length = self._places[name]
+        return importlib.util.decode_source(self._sources[start : start + length])
+
+
+def offer(heavy: bool) -> None:
+    """From now on imports come from memory alone: the standard library, and where `heavy` the named packages."""
+    files = list(_standard())
+    for package in PACKAGES if heavy else ():
+        spec = importlib.util.find_spec(package)
+        if spec is not None:
+            for folder in spec.submodule_search_locations or ():
+                files += _modules(folder, package)
+    library = Library(files)
+    sys.meta_path[:] = [importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter, library]
+    sys.path.clear()
+    sys.path_hooks.clear()
+    sys.path_importer_cache.clear()
+
+
+def _standard() -> Iterator[tuple[str, str]]:
+    folder = os.path.dirname(os.__file__)
+    for name in sys.stdlib_module_names - _LEFT_OUT:
+        path = os.path.join(folder, name)
+        if os.path.isdir(path):
+            yield from _modules(path, name)
+        elif os.path.isfile(path + ".py"):
+            yield name, path + ".py"
+
+
+def _modules(folder: str, package: str) -> Iterator[tuple[str, str]]:
+    """Name and path of all modules of a package, without its tests."""
+    for entry in os.scandir(folder):
+        stem, suffix = os.path.splitext(entry.name)
+        if suffix == ".py" and entry.is_file():
+            yield package if stem == "__init__" else f"{package}.{stem}", entry.path
+        elif entry.is_dir() and entry.name.isidentifier() and entry.name not in _LEFT_OUT and stem != "__pycache__":
+            yield from _modules(entry.path, f"{package}.{entry.name}")

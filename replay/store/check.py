@@ -1,0 +1,102 @@
+"""What is looked at before a store is read: its heads, its format, its pages, and that it is the last state.
+
+What a page says is taken for true by LMDB, so that a wrong one can kill whoever reads it.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import lmdb
+import msgspec
+
+from replay.store.heads import heads
+from replay.store.pages import damaged_pages
+from replay.store.refusal import unreadable
+from replay.store.seal import NOT_COMMITTED, DamagedError, unsealed
+from replay.store.store import LOG, NAMES, Commit, begin
+from spade.errors import RunError
+
+FORMAT = 3
+_COPIED = 1  # LMDB's number of the commit that a compact copy holds
+_TRIES = 5
+
+# A record or more for each play: more than there is time for before the service begins, in a file larger than this.
+_QUICKLY_BYTES = 64 * 1024 * 1024
+_LARGE = frozenset({"plays", "trajectories", LOG})
+
+
+class Format(msgspec.Struct):
+    """The first record of every store."""
+
+    format: int
+
+
+def check_heads(path: Path) -> None:
+    """To be called before LMDB opens the file. Raises DamagedError, RunError where it cannot be read."""
+    data = path / "data.mdb"
+    try:
+        if data.exists() and data.stat().st_size:
+            heads(data)
+    except ValueError as error:
+        raise DamagedError(str(path), f"{data.name}: {error}") from None
+    except OSError as error:
+        raise unreadable(str(path), error) from None
+
+
+def check_all(environment: lmdb.Environment) -> None:
+    """Every page. Raises RunError where the format is not ours, else DamagedError."""
+    _check(environment, lambda _: True)
+
+
+def check_quickly(environment: lmdb.Environment) -> None:
+    """The same; where the file is large, without the tables that grow with every play."""
+    size = (Path(environment.path()) / "data.mdb").stat().st_size
+    _check(environment, lambda table: size <= _QUICKLY_BYTES or table not in _LARGE)
+
+
+def _check(environment: lmdb.Environment, whole: Callable[[str], bool]) -> None:
+    _check_pages(environment, ("meta",), whole)  # another format may have other tables
+    meta = environment.open_db(b"meta", create=False)
+    with begin(environment) as transaction:
+        number = transaction.id()
+        form, commit = (bytes(transaction.get(key, db=meta) or b"") for key in (b"format", b"commit"))
+    path = environment.path()
+    _check_format(path, form)
+    _check_pages(environment, NAMES, whole)
+    recorded = unsealed("meta", b"commit", commit)
+    if recorded is None:
+        raise DamagedError(path, f"meta commit: {NOT_COMMITTED}")
+    if number not in (_COPIED, msgspec.msgpack.decode(recorded, type=Commit).number):
+        raise DamagedError(path, "meta commit: this is not the state of the last commit")
+
+
+def _check_format(path: str, record: bytes) -> None:
+    if not record:
+        raise DamagedError(path, "meta format: is missing")
+    sound = unsealed("meta", b"format", record)
+    try:  # older formats had no checksum
+        found = msgspec.msgpack.decode(record if sound is None else sound, type=Format).format
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise DamagedError(path, f"meta format: {NOT_COMMITTED}") from None
+    if found != FORMAT:
+        raise RunError(
+            f"{path}: the store has format {found}, this version of spade reads {FORMAT}; "
+            "use the version that wrote it, or start a new run"
+        )
+
+
+def _check_pages(environment: lmdb.Environment, tables: Sequence[str], whole: Callable[[str], bool]) -> None:
+    data = Path(environment.path()) / "data.mdb"
+    # LMDB does not write free pages at the end, so a file may be short; that no others are missing is seen by looking.
+    short = data.stat().st_size < (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+    for _ in range(_TRIES):
+        with begin(environment) as transaction:  # it keeps the pages of its commit as they are
+            try:
+                damaged = damaged_pages(data, transaction.id(), tables, lambda name: short or whole(name))
+            except ValueError as error:
+                damaged = [f"{data.name}: {error}"]
+        if damaged:
+            raise DamagedError(environment.path(), *damaged)
+        if damaged is not None:
+            return
+    raise RunError(f"{environment.path()}: is written to so often that it cannot be looked at; try again")

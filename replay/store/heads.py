@@ -1,0 +1,82 @@
+"""The two heads of LMDB's file, each the state after a commit, read without LMDB. Layout: LMDB 0.9 on 64 bits."""
+
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE = struct.Struct("=QHHHH")  # a page's number, pad, kind, and where its free space begins and ends
+TREE = struct.Struct("=IHHQQQQQ")
+HEADER_BYTES = 16
+_META = struct.Struct("=IIQQ48s48sQQ")
+_META_PAGE = 8
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_SIZES = (4_096, 8_192, 16_384, 32_768)
+_LARGEST = _SIZES[-1]
+_TRIES = 5
+
+
+class Tree(NamedTuple):
+    """A table, as the file names it."""
+
+    pad: int
+    flags: int
+    depth: int
+    branches: int
+    leaves: int
+    overflow: int
+    entries: int
+    root: int
+
+
+class Meta(NamedTuple):
+    """One of the two heads of the file: the state after a commit. `size` is that of a page, `last` the last page."""
+
+    size: int
+    commit: int
+    last: int
+    free: Tree
+    main: Tree
+
+
+def heads(data: Path) -> list[Meta]:
+    """Both heads of a file. Raises ValueError where one is damaged, OSError where it cannot be read."""
+    for _ in range(_TRIES - 1):
+        try:
+            return _heads(data)
+        except ValueError:
+            pass  # a writer may have written the one, and then the other, while they were read
+    return _heads(data)
+
+
+def _heads(data: Path) -> list[Meta]:
+    with data.open("rb") as file:
+        begin = file.read(2 * _LARGEST)
+    size = _page_size(begin)
+    found = [_head(begin[number * size : (number + 1) * size], number) for number in (0, 1)]
+    first, second = (meta.commit for meta in found)
+    # Commits are written to the one and the other in turns.
+    if (first, second) != (0, 0) and (first % 2, second % 2, abs(first - second)) != (0, 1, 1):
+        raise ValueError(f"its heads are of the commits {first} and {second}, which do not follow one another")
+    return found
+
+
+def _page_size(begin: bytes) -> int:
+    """The size of a page, as the first one says."""
+    if len(begin) < HEADER_BYTES + _META.size:
+        raise ValueError(f"it has only {len(begin)} bytes")
+    size = int(TREE.unpack(_META.unpack_from(begin, HEADER_BYTES)[4])[0])
+    if size not in _SIZES:
+        raise ValueError("its head 0 is damaged")
+    if len(begin) < 2 * size:
+        raise ValueError(f"it has only {len(begin)} bytes")
+    return size
+
+
+def _head(page: bytes, number: int) -> Meta:
+    place, _, kind, _, _ = PAGE.unpack_from(page)
+    magic, version, _, mapped, free, main, last, commit = _META.unpack_from(page, HEADER_BYTES)
+    trees = Tree(*TREE.unpack(free)), Tree(*TREE.unpack(main))
+    sound = (place, kind, magic, version, trees[0].pad) == (number, _META_PAGE, _MAGIC, _VERSION, len(page))
+    if not sound or (last + 1) * len(page) > mapped:
+        raise ValueError(f"its head {number} is damaged")
+    return Meta(len(page), commit, last, *trees)

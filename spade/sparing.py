@@ -1,0 +1,30 @@
+"""A log that no flood of one kind fills, whoever sends what it tells of."""
+
+import logging
+from collections import Counter
+
+_PERIOD_S = 10.0
+_LINES = 100  # of one kind in a period
+_KINDS = 1_024  # that are told apart; a kind is the text before its arguments
+
+
+class Sparing(logging.Filter):
+    """Passes the first lines of each kind in a period; the next period's first says how many there were more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._until = 0.0
+        self._lines: Counter[str] = Counter()
+        self._before: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is written."""
+        if record.created >= self._until:
+            self._until = record.created + _PERIOD_S
+            self._before = Counter({kind: count - _LINES for kind, count in self._lines.items() if count > _LINES})
+            self._lines.clear()
+        kind = f"{record.name} {record.msg}" if len(self._lines) < _KINDS else record.name
+        self._lines[kind] += 1
+        if missing := self._before.pop(kind, 0):
+            record.msg = f"{record.msg} ({missing} more like it were not logged)"
+        return self._lines[kind] <= _LINES

@@ -1,0 +1,101 @@
+"""Rights: which role may send which request, and what a key lets its holder be.
+
+Every server asks both, of each message, by the role of the peer's Hello. Without keys the table keeps a process from
+doing another's work by mistake; with keys, which name their roles, it keeps a host from doing it at all.
+"""
+
+from typing import NamedTuple, get_args
+
+from spade.protocol import (
+    Audited,
+    Checkpointed,
+    CloseEpisode,
+    Evaluated,
+    Generate,
+    GetProgram,
+    GetStatus,
+    GetWeights,
+    Goodbye,
+    Heartbeat,
+    Hello,
+    LeaseAudit,
+    LeaseDesigns,
+    LeasePlays,
+    OpenEpisode,
+    Orders,
+    Publish,
+    RejectCandidate,
+    ReleaseDesign,
+    ReleasePlay,
+    ReportProcesses,
+    Request,
+    Role,
+    Serving,
+    StepEpisode,
+    SubmitEnvironment,
+    SubmitPlays,
+    TakeBatch,
+    Validate,
+)
+
+ROLES: tuple[Role, ...] = get_args(Role)
+ACTORS: tuple[Role, ...] = ("designer", "agent", "env-runner", "engine", "endpoint")  # that `spade actors up` starts
+HOST: tuple[Role, ...] = (*ACTORS, "supervisor")
+LOCAL = "local"  # the key of the run's own host
+
+_SESSION = (Hello, Heartbeat, Goodbye)
+_REQUESTS: dict[Role, tuple[type[Request], ...]] = {
+    "replay": (),
+    "learner": (TakeBatch, Publish, Checkpointed),
+    "engine": (Serving, GetWeights),
+    "endpoint": (),
+    "env-runner": (LeaseAudit, Audited),
+    "designer": (Generate, Validate, LeaseDesigns, RejectCandidate, SubmitEnvironment, ReleaseDesign),
+    "agent": (Generate, OpenEpisode, StepEpisode, CloseEpisode, LeasePlays, GetProgram, SubmitPlays, ReleasePlay),
+    "evaluator": (Generate, OpenEpisode, StepEpisode, CloseEpisode, Evaluated),
+    "observer": (GetStatus, Orders),
+    "supervisor": (GetStatus, ReportProcesses),
+}
+
+
+class Grant(NamedTuple):
+    """What the allow-list says of a key: whose it is, and the roles that its holder may take."""
+
+    name: str
+    roles: frozenset[str]
+
+    def __str__(self) -> str:
+        return " ".join((self.name, *sorted(self.roles)))
+
+    @classmethod
+    def parse(cls, text: str) -> "Grant":
+        """The grant that `str` made a text of."""
+        name, *roles = text.split(" ")
+        return cls(name, frozenset(roles))
+
+
+def forbidden(hello: Hello, request: Request) -> str:
+    """Why the peer may not send this; "" where it may."""
+    if isinstance(request, (*_SESSION, *_REQUESTS[hello.role])):
+        return ""
+    return f"{hello.name} is {_one(hello.role)}, which may not send {type(request).__name__}"
+
+
+def ungranted(hello: Hello, grant: Grant) -> str:
+    """Why a key does not let its holder be this peer; "" where it does.
+
+    A host's peers carry the name of its key, so that none can act for a peer of another host.
+    """
+    if hello.role not in grant.roles:
+        may, name = " or ".join(sorted(grant.roles)) or "nothing", grant.name
+        return (
+            f"{hello.name} is {_one(hello.role)}, and the key of {name} lets its holder be {may}; "
+            f"remove allowed/{name}.key, then `spade keys new DIR {name} --roles {hello.role}` makes another"
+        )
+    if grant.name != LOCAL and not hello.name.endswith(f"@{grant.name}"):
+        return f"{hello.name}: under the key of {grant.name} a name ends in @{grant.name}"
+    return ""
+
+
+def _one(role: Role) -> str:
+    return f"{'an' if role[0] in 'aeo' else 'a'} {role}"

@@ -1,0 +1,147 @@
+"""Real services under keys: what the key of a host that is an agent alone opens, and what it does not."""
+
+import os
+import socket
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+import zmq
+from msgspec.structs import replace
+
+from learner.broadcast import broadcast
+from spade.codec import decode_response, encode
+from spade.config import Config, digest, dump
+from spade.errors import BusError, RefusedError
+from spade.process import Launch
+from spade.protocol import (
+    PROTOCOL_VERSION,
+    Done,
+    Hello,
+    LeasePlays,
+    Plays,
+    Ready,
+    Refused,
+    Request,
+    Role,
+    Status,
+    StepMetrics,
+    SubmitPlays,
+)
+from spade.supervise import supervise
+from spade.transport import Client, connect, keys
+from tests.fuzz.frames import REQUESTS, SESSION
+from tests.fuzz.targets import SETTINGS
+from tests.replay.everyone import everyone
+from tests.replay.replay_world import ended, environment
+
+AGENTS = (
+    "Generate",
+    "OpenEpisode",
+    "StepEpisode",
+    "CloseEpisode",
+    "LeasePlays",
+    "GetProgram",
+    "SubmitPlays",
+    "ReleasePlay",
+)
+
+
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+
+
+async def refusals(client: Client) -> dict[str, str]:
+    """Everything that can be asked, and the refusals of what the peer has no right to."""
+    found = {}
+    for request in REQUESTS:
+        if not isinstance(request, SESSION):
+            try:
+                await client.call(request)
+            except RefusedError as error:
+                if "which may not send" in str(error):
+                    found[type(request).__name__] = str(error)
+    return found
+
+
+async def enter(address: str, role: Role, settings: Config) -> None:
+    hello = Hello(PROTOCOL_VERSION, digest(settings), role, f"{role}-0@narrow", os.getpid())
+    async with connect(address, hello, bus=settings.bus):
+        raise AssertionError("must not get in")
+
+
+async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path) -> None:
+    keys.create(tmp_path / "keys", ["narrow"], ["agent"])
+    here = replace(SETTINGS, bus=replace(SETTINGS.bus, keys=str(tmp_path / "keys")))
+    far = replace(SETTINGS, bus=replace(SETTINGS.bus, keys=str(tmp_path / "keys/hosts/narrow")))
+    path = tmp_path / "config.toml"
+    path.write_text(dump(here))
+    replay, runner = free_address(), free_address()
+    launch = partial(Launch, config=str(path), run=str(tmp_path), replay=replay)
+    async with (
+        supervise(here.supervise, tmp_path / "logs") as supervisor,
+        broadcast("tcp://127.0.0.1:*", tmp_path / "weights", here) as learner,
+    ):
+        assert learner is not None
+        await supervisor.add(launch("replay", "replay", bind=replay))
+        await supervisor.add(launch("env-runner", "env-runner", bind=runner))
+        hello = Hello(PROTOCOL_VERSION, digest(far), "agent", "agent-0@narrow", os.getpid())
+        async with everyone(replay, here) as owner:
+            await owner.publish(0, "digest-0", "/weights/0", StepMetrics())
+            for address in (replay, runner, learner):
+                async with connect(address, hello, bus=far.bus) as client:
+                    refused = await refusals(client)
+                    assert refused.keys().isdisjoint(AGENTS)
+                    assert len(refused) == len(REQUESTS) - len(SESSION) - len(AGENTS)
+                    assert refused["Publish"].endswith("agent-0@narrow is an agent, which may not send Publish")
+                for role in ("learner", "observer", "engine", "designer", "evaluator", "replay"):
+                    with pytest.raises(BusError, match="the key of narrow lets its holder be agent or supervisor"):
+                        await enter(address, role, far)
+            status = await owner.status()
+            assert isinstance(status, Status)
+            assert (status.policy_version, status.learner_step, status.wanted) == (1, 0, {})
+            assert status.dropped_messages == len(refused)
+            async with connect(replay, hello, bus=far.bus) as client:
+                assert isinstance(await client.call(LeasePlays(1, 0.0)), Plays)
+        assert [process.restarts for process in supervisor.processes()] == [0, 0]
+
+
+async def test_requests_that_are_sent_again_by_whomever_take_effect_once(tmp_path: Path) -> None:
+    """A peer that has another's frames, bytes and numbers alike, can do no more with them than with its own."""
+    path = tmp_path / "config.toml"
+    path.write_text(dump(SETTINGS))
+    address = f"ipc://{tmp_path}/replay"
+    async with supervise(SETTINGS.supervise, tmp_path / "logs") as supervisor:
+        await supervisor.add(Launch("replay", "replay", str(path), str(tmp_path), address, address))
+        async with everyone(address, SETTINGS) as owner:
+            await owner.publish(0, "digest-0", "/weights/0", StepMetrics())
+            (job,) = await owner.lease_designs(1, 5.0)
+            await owner.submit_environment(environment(job, 1))
+            with zmq.Context() as context, context.socket(zmq.DEALER) as first, context.socket(zmq.DEALER) as second:
+                for peer, name in ((first, "agent-1"), (second, "agent-2")):
+                    peer.connect(address)
+                    greeting = Hello(PROTOCOL_VERSION, digest(SETTINGS), "agent", name, os.getpid())
+                    assert isinstance(await ask(peer, 1, greeting), Ready)
+                leased = await ask(first, 2, LeasePlays(1, 5.0))
+                assert await ask(first, 2, LeasePlays(1, 5.0)) == leased, "sent again it is given what it has"
+                others = await ask(second, 2, LeasePlays(1, 5.0))
+                assert isinstance(leased, Plays)
+                assert isinstance(others, Plays)
+                assert {play.id for play in leased.plays}.isdisjoint(play.id for play in others.plays)
+                (play,) = leased.plays
+                submit = SubmitPlays((ended(play, 1.0, 1),))
+                stolen = Refused(f"play {play.id}: its lease 1 is not of agent-2/{os.getpid()}")
+                assert await ask(second, 3, submit) == stolen
+                for peer, number in ((first, 3), (first, 3), (second, 3), (second, 4)):
+                    assert await ask(peer, number, submit) == Done()
+                assert (await owner.status()).plays == 1
+                assert (await owner.status()).late_plays == 3
+
+
+async def ask(peer: zmq.Socket[bytes], number: int, message: Request) -> object:
+    peer.send_multipart([number.to_bytes(8, "big"), encode(message)])
+    assert await trio.to_thread.run_sync(peer.poll, 60_000), "no answer"
+    return decode_response(peer.recv_multipart()[1])
