@@ -1,10 +1,11 @@
 """Design jobs and designer groups: opening, leasing, closing."""
 
 from replay import receipts
+from replay.admission import lag_bound
 from replay.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
 from replay.state import State
 from replay.statistics import SlotFigures
-from replay.training import enqueue
+from replay.training import enqueue, waiting
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
 
@@ -88,7 +89,7 @@ def _as_leased(state: State, job: Job) -> DesignJob:
     """The job as its holder is told of it; drawn from the memory as it is now."""
     draw = state.seed("memory", job.id, job.lease)
     seeds = state.memory.seeds(job.skill, state.config.design.memory_seeds, draw)
-    avoid = state.memory.avoid(job.skill, draw)
+    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw)
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
     return DesignJob(
@@ -213,12 +214,24 @@ def form(state: State, group: DesignGroup, now: float) -> None:
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:
-    """Open lost leases again and form the groups whose round is over. `live`: holders still here (None: unknown)."""
+    """Open lost leases again, form the groups that wait no longer. `live`: holders still here (None: unknown)."""
     for job in list(state.job_leases):
         if now >= job.deadline or (live is not None and job.holder not in live):
             state.counters.expired_leases += 1
             release(state, job)
     # In an order of its own: that of a dict is not the same after a restart.
     for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
-        if not group.formed and now >= group.deadline:
+        if not group.formed and (now >= group.deadline or _ages(state, group)):
             form(state, group, now)
+
+
+def _ages(state: State, group: DesignGroup) -> bool:
+    """Whether the oldest member would be over the lag bound in any batch after the one the group could be in now.
+
+    Then it goes with the members it has: waiting on for the slowest window would waste them all.
+    """
+    if not group.members:
+        return False
+    step = state.counters.taken_step + 1 + waiting(state) // state.config.learner.batch_sequences
+    oldest = min(state.steps[member.version] for member in group.members)
+    return state.lag(step, oldest) >= lag_bound("designer", state.config)

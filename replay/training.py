@@ -5,9 +5,9 @@ from typing import Literal
 from replay import receipts
 from replay.admission import lag_bound
 from replay.records import BatchRecord, Group, Member, Publication
-from replay.reward import has_variance
 from replay.state import State
 from spade.protocol import Publish, Weights
+from spade.returns import differ
 
 
 class RefusalError(Exception):
@@ -75,7 +75,7 @@ def drop_stale(state: State, now: float) -> None:
 
 
 def _teaches(group: Group, members: tuple[Member, ...]) -> bool:
-    return has_variance([member.reward for member in members]) if group.role == "agent" else bool(members)
+    return differ([member.reward for member in members]) if group.role == "agent" else bool(members)
 
 
 def take(state: State, step: int, now: float) -> BatchRecord | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from replay.contents import Contents
 from replay.designs import environment_id, group_id, reject_key
 from replay.records import BatchRecord, Group, Member
-from replay.reward import has_variance
+from spade.returns import differ
 
 
 def training_problems(found: Contents) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _trainable_plays(found: Contents) -> int:
         if environment is None or index >= len(environment.chunks) or environment.chunks[index].scored_at is None:
             continue
         returns = [p.episode_return for p in plays if p.state == "finished" and not p.hinted and p.sampled]
-        count += len(returns) if has_variance(returns) else 0
+        count += len(returns) if differ(returns) else 0
     return count
 
 

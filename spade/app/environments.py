@@ -13,6 +13,7 @@ from spade.codec import named
 from spade.config import Config, load
 from spade.errors import RunError, reason
 from spade.protocol import Faulted, Observed, Stage, Verdict
+from spade.returns import won
 from spade.seeds import derive, new_secret
 
 
@@ -144,6 +145,7 @@ def _read(file: Path) -> str:
 
 async def _play(source: str, seed: int, config: Config, console: Console) -> None:
     from actors.actions import boxed
+    from actors.rollout import episode_return
     from actors.sandbox import open_sandbox
 
     async with open_sandbox(config.sandbox) as sandbox:
@@ -158,8 +160,9 @@ async def _play(source: str, seed: int, config: Config, console: Console) -> Non
                     if turn:
                         console.print(f"[dim]reward {reward:g}[/]")
                     if terminated or truncated or turn == config.play.max_turns:
-                        won = terminated and reward >= config.play.win_return
-                        console.print("[green]won[/]" if won else "[red]lost[/]", f"in {turn} turns")
+                        ended = episode_return([reward], terminated)
+                        outcome = "[green]won[/]" if won(ended, config.play.win_return) else "[red]lost[/]"
+                        console.print(outcome, f"in {turn} turns")
                         return
             turn += 1
             typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)

@@ -1,10 +1,11 @@
 """What a recipe wastes and where its deadlines fall, in simulated time over the real ledger, from quick plays to slow.
 
-    python -m tests.bench.pacing [--recipes games-4b games-8b games-30b] [--steps 200] [--endless] [--out pacing.json]
+    python -m tests.bench.pacing [--recipes games-4b games-8b games-30b] [--steps 240] [--seed 1] [--apart 0.5]
+                                  [--endless] [--out pacing.json]
 
 Of each recipe everything holds but the time that things take, which is drawn log-normally: plays of a mean of 20 to
-400 s, sigma 1 in all, half of its variance between environments (a slow one is slow in every play); a draft, a learner
-step and an audit of the means in ASSUMED and AUDIT_S, sigma 0.7. All episodes and designs that the actors hold go on at
+400 s, sigma 1 in all, of which `--apart` is between environments (a slow one is slow in every play); a draft, a learner
+step and an audit of the means in ASSUMED and AUDIT_S. All episodes and designs that the actors hold go on at
 once, each at its pace however many there are. Half of the drafts fail and 5 % of the jobs, win rates are even over 0 to
 1, and nothing is lost on its way. `--endless` lifts deadlines and leases, to see how long everything lasts by itself.
 """
@@ -22,7 +23,7 @@ from spade.config import Config, load
 from tests.replay.replay_world import Pace, World
 
 PLAYS_S = (20.0, 30.0, 50.0, 75.0, 110.0, 170.0, 260.0, 400.0)
-SIGMA = math.sqrt(0.5)  # of a play and of an environment each
+APART = 0.5  # sigma between environments; with the rest within them 1 in all
 # Seconds of a draft and of a learner step. Arithmetic: 4,500 sampled tokens a draft at 40 a second (8B: 12,000, for it
 # thinks), and 8 FLOP a trained token and active parameter (1.5 million tokens; 8B: 3 million) at 160 TFLOP/s a GPU.
 ASSUMED = {"games-4b": (112.0, 75.0), "games-8b": (300.0, 245.0), "games-30b": (112.0, 65.0)}
@@ -63,22 +64,24 @@ class Found(msgspec.Struct, frozen=True):
     twice: float
 
 
-def pace(recipe: str, config: Config, play_s: float) -> Pace:
+def pace(recipe: str, config: Config, play_s: float, apart: float) -> Pace:
     """The assumed pace of a recipe whose plays take `play_s` on average."""
     design_s, step_s = ASSUMED[recipe]
     actors = config.actors
     agents = actors.agents if isinstance(actors.agents, int) else actors.agents_min
     return Pace(
-        play_s=play_s, spread=SIGMA, apart=SIGMA, design_s=design_s, step_s=step_s, audit_s=AUDIT_S,
-        episodes=agents * actors.episodes_in_flight, designs=actors.designers * actors.designs_in_flight,
-        failed_drafts=0.5, tick_s=play_s / 10,
+        play_s=play_s, spread=math.sqrt(1 - apart * apart), apart=apart, design_s=design_s, step_s=step_s,
+        audit_s=AUDIT_S, episodes=agents * actors.episodes_in_flight,
+        designs=actors.designers * actors.designs_in_flight, failed_drafts=0.5, tick_s=play_s / 10,
     )  # fmt: skip
 
 
-def simulate(recipe: str, play_s: float, steps: int, seed: int, *overrides: str) -> Found:
+def simulate(
+    recipe: str, play_s: float, steps: int, overrides: tuple[str, ...] = (), seed: int = 1, apart: float = APART
+) -> Found:
     """So many learner steps of a recipe."""
     config = load(recipe, overrides)
-    world = World(config, seed, pace(recipe, config, play_s))
+    world = World(config, seed, pace(recipe, config, play_s, apart))
     state, counters = world.ledger.state, world.ledger.state.counters
     while counters.taken_step < steps:
         world.run(world.now + play_s)
@@ -134,15 +137,18 @@ def table(found: list[Found]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipes", nargs="+", choices=tuple(ASSUMED), default=list(ASSUMED))
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=240)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--apart", type=float, default=APART)
     parser.add_argument("--endless", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("pacing.json"))
     arguments = parser.parse_args()
     results: dict[str, list[Found]] = {}
     for recipe in arguments.recipes:
         overrides = ENDLESS if arguments.endless else ()
-        results[recipe] = [simulate(recipe, play_s, arguments.steps, arguments.seed, *overrides) for play_s in PLAYS_S]
+        results[recipe] = [
+            simulate(recipe, play_s, arguments.steps, overrides, arguments.seed, arguments.apart) for play_s in PLAYS_S
+        ]
         print(f"{recipe}\n{table(results[recipe])}\n", flush=True)
     arguments.out.write_text(json.dumps(msgspec.to_builtins(results), indent=2) + "\n")
 
