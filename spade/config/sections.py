@@ -1,4 +1,7 @@
-"""The sections of a run's configuration and their settings. Defaults are the paper's numbers for games."""
+"""The sections of a run's configuration and their settings. Defaults are the paper's numbers for games.
+
+Deadlines and leases of design, play and learner are chosen by simulation (docs/learner.md, "Policy lag").
+"""
 
 from typing import Literal
 
