@@ -99,8 +99,8 @@ class Agent:
             await self._session.hand_in(partial(self._ended.deliver, ended))
             self._gauges["plays"] += 1
         else:
-            log.info("play %s given back: %s", lease.id, ended)
-            await self._session.hand_in(partial(self._replay.release_play, lease))
+            log.info("play %s given back: %s", lease.id, ended.why)
+            await self._session.hand_in(partial(self._replay.release_play, lease, suspect=ended.suspect))
             self._gauges["plays_released"] += 1
             # The slot rests a beat, so that services in trouble are not hammered with the same play.
             await trio.sleep(self._config.bus.heartbeat_s)

@@ -19,7 +19,7 @@ from actors.rollout import TrajectoryBuilder
 from actors.session import Session, attend
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
-from spade.errors import BusError, ConfigError
+from spade.errors import BusError, ConfigError, SuspectError
 from spade.process import Launch, main
 from spade.protocol import (
     DesignJob,
@@ -147,7 +147,10 @@ class Designer:
         source = self._session.profile.program(draft.completion)
         if source is None:
             return Failure("extract", "there is no program in the completion")
-        verdict = await self._validate(source, derive(b"", "validate", job.sampler, draft.number))
+        try:
+            verdict = await self._validate(source, derive(b"", "validate", job.sampler, draft.number))
+        except SuspectError as error:
+            return Failure("contain", str(error))
         if not verdict.passed:
             return Failure(verdict.stages[-1].name, verdict.stages[-1].reason)
         hint = await self._hint(source, derive(b"", "hint", job.sampler, draft.number))

@@ -19,6 +19,7 @@ from actors.validation import validate
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import BusError, RefusedError, RunError
+from spade.faults import RequestFaults
 from spade.process import Launch, main, serving
 from spade.protocol import (
     AuditJob,
@@ -55,7 +56,7 @@ class Tenant:
 
 
 class Runner:
-    """The service. Its gauges are those of the sandbox, and since the start `validations`, `admitted` and `audits`."""
+    """The service. Gauges: the sandbox's, and since the start `validations`, `admitted`, `audits`, `request_faults`."""
 
     def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
         self._server = server
@@ -65,6 +66,7 @@ class Runner:
         self._config = config
         self._tenants: dict[str, Tenant] = {}
         self._validating = self._validations = self._admitted = self._audits = 0
+        self._faults = RequestFaults()
         # A request holds a place from its arrival to its reply; more wait in the peers' own windows.
         self._places = trio.Semaphore(2 * config.sandbox.episodes)
 
@@ -80,9 +82,21 @@ class Runner:
 
     async def _serve(self, incoming: Incoming) -> None:
         try:
-            await self._server.reply(incoming, await self._answer(incoming))
+            await self._server.reply(incoming, await self._answer_surely(incoming))
         finally:
             self._places.release()
+
+    async def _answer_surely(self, incoming: Incoming) -> Response:
+        """The one place where an error that nobody foresaw stops: it is the fault of its request."""
+        try:
+            return await self._answer(incoming)
+        except Exception as error:
+            match incoming.message:
+                case OpenEpisode() as request:  # nobody knows how far it came
+                    self._evict(_own(incoming.hello, request).episode)
+                case StepEpisode() as request:
+                    self._evict(_own(incoming.hello, request).episode)
+            return self._faults.refusal(incoming.message, error)
 
     async def _answer(self, incoming: Incoming) -> Response:
         owner = incoming.hello
@@ -148,7 +162,11 @@ class Runner:
             return ()
 
     async def _audit(self, job: AuditJob) -> None:
-        outcome = await audit(self._sandbox, job)
+        try:
+            outcome = await audit(self._sandbox, job)
+        except Exception as error:  # of this audit alone, whose lease ends; after a few of them it is left out
+            self._faults.note(job, error)
+            return
         if outcome.finding:
             log.info("environment %s: %s", job.environment, outcome.finding)
         try:
@@ -191,6 +209,7 @@ class Runner:
                 self._evict(episode)
             self._replay.gauges.update(self._sandbox.gauges())
             self._replay.gauges.update(validations=self._validations, admitted=self._admitted, audits=self._audits)
+            self._replay.gauges.update(request_faults=self._faults.total)
             await trio.sleep(self._config.bus.heartbeat_s)
 
 

@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 import trio
 
 from actors.actions import answer, boxed
-from actors.pool import Service
+from actors.pool import LostError, Service
 from actors.rollout import TrajectoryBuilder, episode_return
 from actors.session import Session
 from spade.codec import answer_digest, unpack_ids
-from spade.errors import BusError
+from spade.errors import BusError, SuspectError
 from spade.protocol import (
     CloseEpisode,
     EndedPlay,
@@ -31,17 +32,29 @@ from spade.tokens import LONG_TEXT
 log = logging.getLogger(__name__)
 
 
-async def attempt(session: Session, lease: PlayLease, find: Callable[[], Awaitable[Program]]) -> EndedPlay | str:
-    """How a play of the program that `find` brings ended, or why it has to be played again: our own services failed."""
+@dataclass(frozen=True)
+class Undone:
+    """Why a play has to be played again: our own services failed. `suspect`: one of them while it served this play."""
+
+    why: str
+    suspect: bool = False
+
+
+async def attempt(session: Session, lease: PlayLease, find: Callable[[], Awaitable[Program]]) -> EndedPlay | Undone:
+    """How a play of the program that `find` brings ended, or that it did not."""
     within_s = session.config.play.lease_s
     with trio.move_on_after(within_s):
         try:
             program = await find()
             with session.runners.hold() as runner:
                 return await Episode(session, lease, runner, program).play()
+        except SuspectError as error:
+            return Undone(str(error), suspect=True)
+        except LostError as error:
+            return Undone(str(error), await session.runners.ended(error, session.config.bus.call_deadline_s))
         except BusError as error:
-            return str(error)
-    return f"not over within play.lease_s = {within_s:g} s"
+            return Undone(str(error))
+    return Undone(f"not over within play.lease_s = {within_s:g} s")
 
 
 class Episode:

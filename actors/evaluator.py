@@ -16,8 +16,10 @@ import trio
 from actors.corpus import load
 from actors.episode import attempt
 from actors.nano.world import unseen
+from actors.pool import MOST_ENDS
 from actors.session import Session, attend
 from spade.config import Config
+from spade.disk import read
 from spade.errors import ConfigError, reason
 from spade.estimates import mean_and_error
 from spade.process import Launch, main
@@ -44,7 +46,7 @@ def read_programs(config: Config) -> list[str]:
             f"evaluation.programs: {folder} has no environment program (*.py); give a folder or 'builtin'"
         )
     try:
-        return [file.read_text(encoding="utf-8") for file in files]
+        return [read(file).decode() for file in files]
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"evaluation.programs: {folder} cannot be read ({reason(error)})") from None
 
@@ -131,11 +133,15 @@ class Evaluator:
         return summary(ended, step, self._config.play.win_return, trio.current_time() - began)
 
     async def _play(self, lease: PlayLease) -> EndedPlay:
-        """Play until it is over: what our own services failed proves nothing and is played again."""
+        """Play until it is over: what our own services failed proves nothing and is played again.
+
+        A play over which two services ended is void.
+        """
 
         async def program() -> Program:
             return self._programs[int(lease.environment)]
 
+        suspected = 0
         self._gauges["episodes"] += 1
         try:
             while True:
@@ -145,7 +151,11 @@ class Evaluator:
                 ended = await attempt(self._session, msgspec.structs.replace(lease, lease=self._episodes), program)
                 if isinstance(ended, EndedPlay):
                     return ended
-                log.info("%s is played again: %s", lease.id, ended)
+                suspected += ended.suspect
+                if suspected == MOST_ENDS:
+                    log.warning("%s is void: %s", lease.id, ended.why)
+                    return EndedPlay(lease.id, lease.lease, "fault", 0.0, (), 0.0, fault=ended.why)
+                log.info("%s is played again: %s", lease.id, ended.why)
                 self._gauges["plays_again"] += 1
                 # As the agent's: services in trouble are not hammered with the same play.
                 await trio.sleep(self._config.bus.heartbeat_s)

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 import trio
 
 from spade.config import Bus
-from spade.errors import BusError
+from spade.errors import BusError, SuspectError
 from spade.protocol import Hello, Peer, Pulse, Request, Response, Role
 from spade.transport import Client, connect
 from spade.waits import Waits
@@ -24,8 +24,19 @@ log = logging.getLogger(__name__)
 _UNEVEN = 1.25  # times the mean that a service may hold for the sake of nearness
 
 
+MOST_ENDS = 2  # of services that ended while they served one request: it is not sent to a third
+
+
 class LostError(BusError):
-    """The service went away while it was needed, or there is none."""
+    """The service went away while it was needed, or there is none.
+
+    `life` is that of the service `name` which had the request, "" where none had it, or it left in order.
+    """
+
+    def __init__(self, text: str, name: str = "", life: str = "") -> None:
+        super().__init__(text)
+        self.name = name
+        self.life = life
 
 
 def rank(name: str, near: str) -> bytes:
@@ -60,17 +71,28 @@ class Service:
         """True where it does not answer at present, or the newest pulse does not name it."""
         return not self.answers or self.unnamed_since is not None
 
+    @property
+    def life(self) -> str:
+        """Another one after each restart of it; "" while it is not connected, or once it has left in order."""
+        return self._client.life if self._client is not None else ""
+
     async def call(self, request: Request, deadline_s: float) -> Response:
-        """Ask and wait. Raises LostError where the service is gone, else as the bus does."""
-        if self._client is not None:
-            with trio.CancelScope() as scope:
-                self._calls.add(scope)
-                try:
-                    with self._waits.on(self.peer.name, type(request).__name__):
-                        return await self._client.call(request, deadline_s)
-                finally:
-                    self._calls.discard(scope)
-        raise LostError(f"{self.peer.name} is gone")
+        """Ask and wait. Raises LostError where the service is gone, SuspectError where it ended, else as the bus does.
+
+        A service that was only out of reach for a while is asked again.
+        """
+        client = self._client
+        if client is None:
+            raise LostError(f"{self.peer.name} is gone")
+        sent = client.live
+        with trio.CancelScope() as scope:
+            self._calls.add(scope)
+            try:
+                with self._waits.on(self.peer.name, type(request).__name__):
+                    return await client.call(request, deadline_s, once=True)
+            finally:
+                self._calls.discard(scope)
+        raise LostError(f"{self.peer.name} is gone", self.peer.name, client.life if sent else "")
 
     async def live(self, hello: Hello, bus: Bus, connected: Callable[[], None]) -> None:
         """Hold the connection until the scope is cancelled; then fail every call under way."""
@@ -120,16 +142,40 @@ class Pool:
     async def call(self, request: Request, deadline_s: float, near: str = "") -> Response:
         """Ask the service that `hold` would give, and where it is lost another, waiting for one if need be.
 
-        For requests that any of them can answer. Raises LostError where none could in time, else as the bus does.
+        For requests that any of them can answer. Raises LostError where none could in time, SuspectError where two
+        ended, or met an error nobody foresaw, while they served this one; else as the bus does.
         """
-        until = trio.current_time() + deadline_s
+        name, until = type(request).__name__, trio.current_time() + deadline_s
+        ends = 0
+        lost: list[LostError] = []
+        why: BusError
         while await self.available(until - trio.current_time()):
             try:
                 with self.hold(near) as service:
                     return await service.call(request, until - trio.current_time())
+            except SuspectError as error:
+                ends, why = ends + 1, error
             except LostError as error:
-                log.info("%s is asked elsewhere: %s", type(request).__name__, error)
+                lost, why = [*lost, error] if error.life else lost, error
+            log.info("%s is asked elsewhere: %s", name, why)
+            if ends + len(lost) >= MOST_ENDS:  # before a third one is asked: which of those that were lost have ended?
+                ends += sum([await self.ended(each, until - trio.current_time()) for each in lost])
+                lost = []
+            if ends >= MOST_ENDS:
+                raise SuspectError(f"{ends} times an {self.role} ended, or failed, while it served {name}: {why}")
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
+
+    async def ended(self, lost: LostError, within_s: float) -> bool:
+        """Whether the service that was lost has ended: within that time it is back by its name, in another life."""
+        if not lost.life:
+            return False
+        with trio.move_on_after(max(within_s, 0.0)):
+            while True:
+                for service in self._services.values():
+                    if service.peer.name == lost.name and service.life:
+                        return service.life != lost.life
+                await self._changed.wait()
+        return False
 
     async def available(self, within_s: float) -> bool:
         """Wait until there is a live service; False where there is none after `within_s`."""

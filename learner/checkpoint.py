@@ -11,9 +11,11 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 
 import msgspec
 
+from spade.decoding import decoded
 from spade.disk import DRAFT, discard, sync
 from spade.protocol import StepMetrics
 
@@ -35,17 +37,21 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], No
     """Make `root`/step-N of what `save` writes into the folder it is given. Durable when this returns."""
     root.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
-    save(draft)
-    files = sorted(path for path in draft.rglob("*") if path.is_file())
-    manifest = Manifest(step, metrics, {str(path.relative_to(draft)): file_digest(path) for path in files})
-    (draft / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-    for path in (*draft.rglob("*"), draft):
-        sync(path)
-    draft.chmod(0o755)  # mkdtemp's folders are private
-    folder = root / f"{PREFIX}{step}"
-    if folder.exists():  # one that was not chosen at the start: damaged, or it would be ours
-        discard(folder)
-    os.replace(draft, folder)
+    try:
+        save(draft)
+        files = sorted(path for path in draft.rglob("*") if path.is_file())
+        manifest = Manifest(step, metrics, {str(path.relative_to(draft)): file_digest(path) for path in files})
+        (draft / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+        for path in (*draft.rglob("*"), draft):
+            sync(path)
+        draft.chmod(0o755)  # mkdtemp's folders are private
+        folder = root / f"{PREFIX}{step}"
+        if folder.exists():  # one that was not chosen at the start: damaged, or it would be ours
+            discard(folder)
+        os.replace(draft, folder)
+    except BaseException:
+        rmtree(draft, ignore_errors=True)  # on a full disk half a checkpoint would stay in the way
+        raise
     sync(root)
     return folder
 
@@ -78,7 +84,7 @@ def kept(root: Path) -> list[tuple[int, Path]]:
 
 def verified(folder: Path) -> Manifest:
     """The manifest, after every file was checked. Raises OSError or ValueError where the checkpoint is damaged."""
-    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    manifest = decoded(msgspec.json.Decoder(Manifest).decode, (folder / MANIFEST).read_bytes())
     for name, checksum in manifest.checksums.items():
         if file_digest(folder / name) != checksum:
             raise ValueError(f"{name} is damaged")

@@ -89,9 +89,9 @@ class ReplayClient:
         """Hand in episodes that ended. Raises RefusedError where one makes no sense; the others are taken."""
         await self._call(SubmitPlays(plays), Done)
 
-    async def release_play(self, play: PlayLease) -> None:
-        """Give a play back: it is leased again, on the same seed."""
-        await self._call(ReleasePlay(play.id, play.lease), Done)
+    async def release_play(self, play: PlayLease, *, suspect: bool = False) -> None:
+        """Give a play back: it is leased again, on the same seed, unless it was `suspect` before."""
+        await self._call(ReleasePlay(play.id, play.lease, suspect), Done)
 
     async def lease_audit(self, wait_s: float) -> tuple[AuditJob, ...]:
         """An audit; none where there is none within `wait_s`."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from replay.status import metrics_row
-from spade.disk import out_of_descriptors
+from spade.disk import out_of_descriptors, replace
 from spade.errors import reason
 from spade.protocol import Evaluation, Status
 
@@ -41,10 +41,8 @@ class Journal:
 
     def status(self, status: Status) -> None:
         """The status as `spade status` shows it of a run that is down; replaced whole or not at all."""
-        part = self._status.with_suffix(".json.part")
         with _unless_out_of_descriptors(self._status):
-            part.write_bytes(msgspec.json.encode(status))
-            part.replace(self._status)
+            replace(self._status, msgspec.json.encode(status))
 
     def _row(self, row: dict[str, object]) -> None:
         with _unless_out_of_descriptors(self._metrics):

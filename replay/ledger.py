@@ -86,8 +86,8 @@ class Ledger:
                     designs.reject(state, request, now)
                 elif request.last:
                     self._release_design(request.job, request.lease, holder)
-            case ReleasePlay(id=id, lease=lease):
-                self._release_play(id, lease, holder)
+            case ReleasePlay(id=id, lease=lease, suspect=suspect):
+                self._release_play(id, lease, holder, now, suspect=suspect)
             case ReleaseDesign(job=id, lease=lease):
                 self._release_design(id, lease, holder)
             case Audited(environment=id, lease=lease) if _anothers(state.audits.get(id), lease, holder):
@@ -158,7 +158,7 @@ class Ledger:
             if why := _nonsense(play):
                 wrong.append(f"play {play.id}: {why}")
             elif self._quarantined(play, holder, now):
-                self._release_play(play.id, play.lease, holder)
+                self._release_play(play.id, play.lease, holder, now)
             elif self._unleased(play):
                 wrong.append(f"play {play.id}: its lease {play.lease} was never given")
             elif _anothers(self.state.plays.get(play.id), play.lease, holder):
@@ -196,11 +196,15 @@ class Ledger:
             return f"versions {evaluation.oldest} to {evaluation.newest} were never published"
         return "" if math.isfinite(evaluation.seconds) else "its seconds must be finite"
 
-    def _release_play(self, id: str, lease: int, holder: str) -> None:
+    def _release_play(self, id: str, lease: int, holder: str, now: float, *, suspect: bool = False) -> None:
+        """`suspect`: a service ended while it served the play."""
         play = self.state.plays.get(id)
         if play is not None and play.state == "leased" and play.lease == lease and play.holder == holder:
             self.state.counters.released_leases += 1
-            windows.release(self.state, play)
+            if suspect:
+                windows.suspect(self.state, play, holder, now)
+            else:
+                windows.release(self.state, play)
 
     def _release_design(self, id: str, lease: int, holder: str) -> None:
         job = self.state.jobs.get(id)

@@ -147,6 +147,7 @@ class Play(Record):
     """One play. `version` is the newest policy when it was leased, then the oldest that sampled one of its tokens.
 
     `holder` and `request` are who leased it, and with which of its requests; in the end `holder` is who played it.
+    `suspected` counts the leases under which a service ended, or failed as nobody foresaw, while it served this play.
     """
 
     id: str
@@ -166,6 +167,7 @@ class Play(Record):
     seconds: float = 0.0
     fault: str = ""
     request: int = 0
+    suspected: int = 0
 
 
 class Member(Record):

@@ -216,8 +216,9 @@ class Service:
     def _tell_stall(self) -> None:
         """Once for each stall: who waits for whom."""
         status = self.status()
-        lines = "\n".join(["", status.waiting_for, *picture(status.waits, status.processes)])
-        log.warning("no learner step and no play for %.0f s (replay.stall_s):%s", status.stalled_s, lines)
+        log.warning("no learner step and no play for %.0f s (replay.stall_s)", status.stalled_s)
+        for line in (status.waiting_for, *picture(status.waits, status.processes)):
+            log.warning("%s", line)
 
     # ------------------------------------------------------------ what is stored and seen
 

@@ -15,6 +15,7 @@ from spade.returns import differ
 from spade.returns import won as is_won
 
 LEVELS = 256
+SUSPECTED = 2  # leases under which a service ended over a play, before that is the fault of its program
 
 
 def open_chunk(state: State, environment: Environment, now: float) -> None:
@@ -98,6 +99,16 @@ def release(state: State, play: Play) -> None:
     play.state, play.holder = "open", ""
     state.flight.add(play)
     state.touch("plays", play.id, play)
+
+
+def suspect(state: State, play: Play, holder: str, now: float) -> None:
+    """A service ended while it served a leased play. Once is chance, so it is open again; a second time it is void."""
+    play.suspected += 1
+    if play.suspected < SUSPECTED:
+        release(state, play)
+    else:
+        fault = f"suspect: {play.suspected} times a service ended, or failed, while it served this play"
+        finish(state, EndedPlay(play.id, play.lease, "fault", 0.0, (), 0.0, fault=fault), holder, now)
 
 
 def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from spade.decoding import decoded
 from spade.protocol import DIGEST_BYTES, Observed, Request, Response, Trajectory
 
 _encoder = msgspec.msgpack.Encoder()
@@ -20,13 +21,13 @@ def encode(message: msgspec.Struct) -> bytes:
 
 
 def decode_request(data: bytes) -> Request:
-    """Raises msgspec.DecodeError (ValidationError included) on nonsense."""
-    return _requests.decode(data)
+    """Raises UnreadableError on nonsense."""
+    return decoded(_requests.decode, data)
 
 
 def decode_response(data: bytes) -> Response:
-    """Raises msgspec.DecodeError (ValidationError included) on nonsense."""
-    return _responses.decode(data)
+    """Raises UnreadableError on nonsense."""
+    return decoded(_responses.decode, data)
 
 
 def answer_digest(answer: Observed) -> bytes:

@@ -2,18 +2,23 @@
 
 import errno
 import fcntl
+import logging
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
 from typing import BinaryIO
 
-from spade.errors import RunError
+from spade.errors import RunError, reason
 
 DRAFT = ".draft-"
 """How the name of a folder begins that is being written, is being deleted, or was left by a crash in either."""
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+log = logging.getLogger(__name__)
 
 
 def out_of_descriptors(error: OSError) -> bool:
@@ -70,10 +75,75 @@ def discard_unless_held(folder: Path, name: str) -> None:
 
 @contextmanager
 def whole(folder: Path) -> Iterator[Path]:
-    """Where to make what takes the name of `folder` when the block is done. Raises RunError where that exists."""
-    if folder.exists():
+    """Where to make what takes the name of `folder` when the block is done; where the block fails nothing is left.
+
+    Raises RunError where the folder exists, or cannot be made: on a full disk, for example.
+    """
+    if os.path.lexists(folder):
         raise RunError(f"{folder}: exists already; give a new directory")
-    part = folder.with_name(f"{folder.name}.part")
-    rmtree(part, ignore_errors=True)
-    yield part
-    part.rename(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
+        try:
+            yield draft / folder.name
+            os.replace(draft / folder.name, folder)
+        finally:
+            rmtree(draft, ignore_errors=True)
+    except OSError as error:
+        raise RunError(f"{folder}: was not made ({reason(error)}); nothing of it is left") from None
+
+
+def replace(file: Path, data: bytes) -> None:
+    """Write a file whole or not at all. Raises OSError."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(file)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def read(file: Path, most: int = 1 << 20) -> bytes:
+    """A file that a person or another program named, at most `most` bytes of it.
+
+    Raises RunError where it is longer, or no regular file: a FIFO may never have a writer, a device never end. Raises
+    OSError where it cannot be read.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+        if not stat.S_ISREG(mode):
+            raise RunError(f"{file}: is no regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as opened:
+            data = opened.read(most + 1) or b""  # None where a file of the kernel's has nothing now
+    finally:
+        os.close(descriptor)
+    if len(data) > most:
+        raise RunError(f"{file}: is over {most} bytes")
+    return data
+
+
+def private(folder: Path) -> None:
+    """Have a folder that nobody else may enter, made if it is not there; one of ours that was open is closed.
+
+    Raises RunError where it belongs to another user or cannot be closed, OSError.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid():
+            raise RunError(f"{folder}: belongs to another user (uid {found.st_uid}); choose another directory")
+        if not found.st_mode & _OTHERS:
+            return
+        os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & ~_OTHERS)
+        if os.fstat(descriptor).st_mode & _OTHERS:
+            raise RunError(f"{folder}: its file system keeps it open to other users; choose another directory")
+        log.warning("%s: was open to other users (mode %o) and is closed now", folder, stat.S_IMODE(found.st_mode))
+    finally:
+        os.close(descriptor)

@@ -3,7 +3,8 @@
     SpadeError            one clear line: what, where, what to do
     ├── ConfigError       a setting that is unknown, of the wrong type or in conflict with another
     ├── BusError          a peer that cannot be reached or does not answer
-    │   └── RefusedError  a peer that answered, and said no: final
+    │   ├── RefusedError  a peer that answered, and said no: final
+    │   └── SuspectError  a service that ended, or met an error nobody foresaw, while it served this very request
     ├── WeightsError      parameters that are not those that were published
     └── RunError          a run directory or store that cannot be used as asked
 
@@ -20,6 +21,8 @@ def reason(error: BaseException) -> str:
     match error:
         case OSError(strerror=str(words)):
             return words
+        case OSError(args=[[(_, _, str(words)), *_]]):  # shutil's, of several files
+            return words
         case UnicodeDecodeError():
             return "is no UTF-8 text"
     return str(error)
@@ -35,6 +38,13 @@ class BusError(SpadeError):
 
 class RefusedError(BusError):
     """A peer answered Refused: asking again will not help. Any other BusError may pass."""
+
+
+class SuspectError(BusError):
+    """A service ended, or met an error that nobody foresaw, while it served this very request.
+
+    Once is chance: services are killed. A second time it is taken for the fault of what was asked.
+    """
 
 
 class WeightsError(SpadeError):

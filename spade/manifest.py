@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from spade.decoding import UnreadableError, decoded
 from spade.errors import WeightsError
 from spade.protocol import DIGEST_BYTES
 
@@ -41,6 +42,10 @@ class Tensor(msgspec.Struct, frozen=True):
 Manifest = dict[str, Tensor]
 Spans = dict[str, tuple[int, int]]
 """Name to the tensor's bytes, [first, last) of the file."""
+
+_manifests: msgspec.json.Decoder[Manifest] = msgspec.json.Decoder(Manifest)
+_headers: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_entries: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
 
 
 def hasher(data: bytes | memoryview = b"") -> hashlib.blake2b:
@@ -108,8 +113,8 @@ def read(folder: Path, digest: str) -> Manifest:
 def decode(data: bytes, digest: str) -> Manifest:
     """The manifest in `data`. Raises WeightsError where it is not that of the weights `digest`."""
     try:
-        manifest = msgspec.json.decode(data, type=Manifest)
-    except msgspec.DecodeError as error:
+        manifest = decoded(_manifests.decode, data)
+    except UnreadableError as error:
         raise WeightsError(f"the manifest of weights {digest} cannot be read: {error}") from None
     if digest_of(manifest) != digest:
         raise WeightsError(f"a manifest of other weights ({digest_of(manifest)}) was found for weights {digest}")
@@ -135,9 +140,9 @@ def _layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
         try:
             if first > size:
                 raise ValueError("it is cut short")
-            header = msgspec.json.decode(opened.read(first - LENGTH_BYTES), type=dict[str, msgspec.Raw])
+            header = decoded(_headers.decode, opened.read(first - LENGTH_BYTES))
             header.pop("__metadata__", None)
-            entries = {name: msgspec.json.decode(raw, type=_Entry) for name, raw in header.items()}
+            entries = {name: decoded(_entries.decode, bytes(raw)) for name, raw in header.items()}
             layout = {
                 name: (entry, first + entry.data_offsets[0], first + entry.data_offsets[1])
                 for name, entry in entries.items()
@@ -146,6 +151,6 @@ def _layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
                 raise ValueError("it is cut short")
             if sum(end - start for _, start, end in layout.values()) != size - first:
                 raise ValueError("it has bytes of no tensor")
-        except (msgspec.DecodeError, ValueError) as error:
+        except ValueError as error:
             raise WeightsError(f"{file}: is no whole safetensors file ({error})") from None
     return layout

@@ -20,10 +20,9 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from spade import config
+from spade import config, logs
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
-from spade.sparing import Sparing
 from spade.transport import Client, Server, connect, serve
 
 READY = b"ready\n"
@@ -67,15 +66,14 @@ def main(body: Body) -> NoReturn:
     launch = msgspec.json.decode(sys.argv[1], type=Launch)
     pipe = socket.socket(fileno=int(sys.argv[2]))
     pipe.set_inheritable(False)  # our own children must not keep it open
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=line_format(launch.name))
-    logging.getLogger().handlers[0].addFilter(Sparing())
-    logging.captureWarnings(True)
+    logs.begin(launch.name)
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
     except Exception as error:
         code, line, bug = _verdict(error)
         log.critical("%s", line, exc_info=bug)
-        _say(pipe, f"{line}\n".encode())
+        _say(pipe, f"{line}\n".encode(errors="backslashreplace"))
+        logs.forget_unwritten()  # else a full disk, which no restart mends, would end in another code
         sys.exit(code)
     log.info("left in order")
     sys.exit(0)
@@ -93,11 +91,6 @@ async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tupl
         hello = Hello(PROTOCOL_VERSION, digest, launch.role, launch.name, os.getpid(), server.address)
         async with connect(launch.replay, hello, bus=settings.bus) as replay:
             yield server, replay
-
-
-def line_format(name: str) -> str:
-    """How the lines of a process's log look."""
-    return f"%(asctime)s {name} %(levelname)s %(name)s: %(message)s"
 
 
 async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socket.socket) -> None:
@@ -155,7 +148,7 @@ def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
 
 def _disk_full(error: BaseException) -> bool:
     """Whether a write failed for want of space; safetensors says so in words alone."""
-    return getattr(error, "errno", None) in _NO_SPACE or "No space left on device" in str(error)
+    return getattr(error, "errno", None) in _NO_SPACE or any(os.strerror(one) in str(error) for one in _NO_SPACE)
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

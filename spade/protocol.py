@@ -305,20 +305,30 @@ class Hello(Wire, frozen=True):
 
 
 class Ready(Wire, frozen=True):
-    """The handshake is done; the rest as in a Pulse."""
+    """The handshake is done. `life`: of the service, another one after each restart; the rest as in a Pulse."""
 
     peers: tuple[Peer, ...] = ()
     weights: Weights | None = None
+    life: Name = ""
 
 
 class Refused(Wire, frozen=True):
-    """The request cannot be served; the text says why and what to do. Final: the sender does not try again."""
+    """The request cannot be served; the text says why and what to do. Final: the sender does not try again.
+
+    `unforeseen`: serving it ended in an error that nobody foresaw, so that the request itself is under suspicion.
+    """
 
     reason: str
+    unforeseen: bool = False
 
 
 class Rehello(Wire, frozen=True):
-    """The server does not know this peer (it restarted, or gave it up): say hello again, then send what is open."""
+    """The server does not know this peer (it restarted, or gave it up): say hello again, then send what is open.
+
+    `leaving`: unasked, from a server that ends in order; whatever it does not answer is no reason for its end.
+    """
+
+    leaving: bool = False
 
 
 class Heartbeat(Wire, frozen=True):
@@ -599,10 +609,14 @@ class SubmitPlays(Wire, frozen=True):
 
 
 class ReleasePlay(Wire, frozen=True):
-    """Give a play back: a fault of the infrastructure, it is leased again on the same seed. Reply: Done."""
+    """Give a play back: a fault of the infrastructure, it is leased again on the same seed. Reply: Done.
+
+    `suspect`: a service ended, or met an error nobody foresaw, while it served this play; the second time it is void.
+    """
 
     id: str
     lease: int
+    suspect: bool = False
 
 
 # ---------------------------------------------------------------- replay: env-runners

@@ -166,7 +166,7 @@ class Supervisor:
             self._fail(child, f"{name}: {end.why}")
         elif len(child.ends) > budget:
             often = f"gave up after {len(child.ends)} ends{within}"
-            self._fail(child, f"{name}: {end.why}; {often}. Last lines of {child.logfile}:\n{end.tail}")
+            self._fail(child, f"{name}: {end.why}; {often}. Last lines of {child.logfile}:", end.tail)
         else:
             log.warning("%s: %s; starting it again", name, end.why)
             child.restarts += 1
@@ -174,12 +174,15 @@ class Supervisor:
             return min(_BACKOFF_MAX_S, _BACKOFF_S * 2.0 ** (len(child.ends) - 1))
         return 0.0
 
-    def _fail(self, child: _Child, reason: str) -> None:
+    def _fail(self, child: _Child, reason: str, tail: str = "") -> None:
         child.state = "failed"
         if not (child.vital or child.was_ready):
-            log.error("%s", reason)
+            for line in (reason, *tail.splitlines()):
+                log.error("%s", line)
             return
-        self._failure = self._failure or RunError(reason)
+        if self._failure is None:
+            self._failure = RunError(reason)
+            self._failure.add_note(tail)
         self._leaving = True
         self._body.cancel()
 

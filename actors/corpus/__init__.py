@@ -5,9 +5,12 @@ from pathlib import Path
 import msgspec
 
 from actors.prompts import Document
-from spade.errors import ConfigError
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
+from spade.errors import ConfigError, reason
 
 BUILTIN = Path(__file__).parent / "documents.jsonl"
+CORPUS_BYTES = 1 << 32
 _TITLE_CHARACTERS = 60
 
 
@@ -28,9 +31,9 @@ def load(path: str) -> tuple[Document, ...]:
     """
     file = BUILTIN if path == "builtin" else Path(path)
     try:
-        lines = file.read_bytes().splitlines()
+        lines = read(file, CORPUS_BYTES).splitlines()
     except OSError as error:
-        raise ConfigError(f"design.corpus: {file}: {error.strerror}; give a JSONL file or 'builtin'") from None
+        raise ConfigError(f"design.corpus: {file}: {reason(error)}; give a JSONL file or 'builtin'") from None
     decoder = msgspec.json.Decoder(_Line)
     documents = tuple(_document(file, number, line, decoder) for number, line in enumerate(lines, 1) if line.strip())
     if not documents:
@@ -40,8 +43,8 @@ def load(path: str) -> tuple[Document, ...]:
 
 def _document(file: Path, number: int, line: bytes, decoder: msgspec.json.Decoder[_Line]) -> Document:
     try:
-        read = decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        read = decoded(decoder.decode, line)
+    except UnreadableError as error:
         raise ConfigError(
             f"design.corpus: {file}, line {number}: {error}; a line is a JSON object with a 'text'"
         ) from None

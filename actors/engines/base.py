@@ -5,6 +5,9 @@ from typing import Protocol
 
 from spade.protocol import Generate, Generated, Refused, Weights
 
+Result = Generated | Refused | Exception
+Results = Sequence[tuple[int, Result]]
+
 
 class Engine(Protocol):
     """Batched sampling with continuous admission: requests come and go between two decode steps."""
@@ -36,17 +39,21 @@ class Engine(Protocol):
         ...
 
     def submit(self, id: int, request: Generate) -> None:
-        """Queue a request that `refusal` has nothing against, under an id of the caller's that is not in use."""
+        """Queue a request that `refusal` has nothing against, under an id of the caller's that is not in use.
+
+        What it raises is that request's fault, which is then forgotten.
+        """
         ...
 
     def cancel(self, id: int) -> None:
         """Forget a request; it may have been answered already."""
         ...
 
-    def step(self) -> Sequence[tuple[int, Generated | Refused]]:
+    def step(self) -> Results:
         """One decode step, or a moment's wait for who samples elsewhere: the requests that ended since the last.
 
-        Refused is what turned out not to be served after all.
+        Refused is what turned out not to be served after all, an exception what nobody foresaw in serving that request
+        alone. What `step` raises is no single request's, and ends the engine.
         """
         ...
 

@@ -12,10 +12,11 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
+from actors.engines.base import Result, Results
+from spade.errors import SpadeError
 from spade.protocol import Generate, Generated, Refused
 
 T = TypeVar("T")
-Result = Generated | Refused
 
 _PATIENCE_S = 0.002  # of `step`: an order waits for no longer
 _PARTING_S = 1.0
@@ -31,14 +32,17 @@ class CoroutineEngine(ABC):
         self.active = 0
         self._rows = asyncio.Semaphore(rows)
         self._open: dict[int, Future[None]] = {}  # of the engine's thread alone
-        self._ended: queue.SimpleQueue[tuple[int, Result | BaseException]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
         self._thread.start()
 
     @abstractmethod
-    async def generate(self, request: Generate) -> Result:
-        """Answer one request; cancelled where nobody wants the answer any more. What it raises ends the engine."""
+    async def generate(self, request: Generate) -> Generated | Refused:
+        """Answer one request; cancelled where nobody wants the answer any more.
+
+        A SpadeError says that there is no engine any more, and ends it; another exception is this request's fault.
+        """
 
     @property
     def busy(self) -> bool:
@@ -56,7 +60,7 @@ class CoroutineEngine(ABC):
         if served is not None:
             served.cancel()
 
-    def step(self) -> list[tuple[int, Result]]:
+    def step(self) -> Results:
         """What ended, waiting for a moment where nothing has."""
         results: list[tuple[int, Result]] = []
         wait = True
@@ -66,7 +70,7 @@ class CoroutineEngine(ABC):
             except queue.Empty:
                 return results
             wait = False
-            if isinstance(result, BaseException):
+            if isinstance(result, SpadeError):
                 raise result
             if self._open.pop(id, None) is not None:  # else it was cancelled meanwhile
                 results.append((id, result))
@@ -89,7 +93,7 @@ class CoroutineEngine(ABC):
                     result = await self.generate(request)
                 finally:
                     self.active -= 1
-        except Exception as error:  # raised again by `step`, in the engine's thread
+        except Exception as error:  # told by `step`, in the engine's thread
             self._ended.put((id, error))
         else:
             if isinstance(result, Generated):

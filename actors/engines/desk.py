@@ -14,13 +14,14 @@ import trio
 from trio.lowlevel import current_trio_token
 
 from actors.engines import receipts
-from actors.engines.base import Engine
+from actors.engines.base import Engine, Results
 from actors.engines.fetch import Shelf
 from actors.engines.follow import Follower
-from actors.engines.loop import Cancel, Order, Results, Stop, Submit, work
+from actors.engines.loop import Cancel, Order, Stop, Submit, work
 from actors.engines.receipts import Swapped
 from actors.engines.shares import Shares
 from spade.config import Config
+from spade.faults import RequestFaults
 from spade.protocol import Generate, Generated, Overdue, Refused, Weights
 from spade.transport import Client, Incoming, Server
 
@@ -59,6 +60,7 @@ class Desk:
         self._open: dict[int, Asked] = {}
         self._queued_s: list[float] = []  # of what began since the last beat
         self._overdue = 0
+        self._faults = RequestFaults()
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._count = itertools.count(1)
         self._follower: Follower | None = None
@@ -101,11 +103,11 @@ class Desk:
         """Queue a request; False where it takes no room."""
         match incoming.message:
             case Generate() as request:
-                reason = self._engine.refusal(request)
+                refusal = self._refusal(request)
             case other:
-                reason = f"an engine does not serve {type(other).__name__}"
-        if reason is not None:
-            await self._server.reply(incoming, Refused(reason))
+                refusal = Refused(f"an engine does not serve {type(other).__name__}")
+        if refusal is not None:
+            await self._server.reply(incoming, refusal)
             return False
         key = (incoming.peer, incoming.id)
         if key in self._numbers:
@@ -115,6 +117,13 @@ class Desk:
         self._shares.ask(number, incoming.hello.role)
         self._begin()
         return True
+
+    def _refusal(self, request: Generate) -> Refused | None:
+        try:
+            reason = self._engine.refusal(request)
+        except Exception as error:
+            return self._faults.refusal(request, error)
+        return None if reason is None else Refused(reason)
 
     def _begin(self) -> None:
         """Pass on to the engine what may be sampled now.
@@ -153,6 +162,8 @@ class Desk:
         for number, result in results:
             asked = self._close(number)
             if asked is not None:
+                if isinstance(result, Exception):
+                    result = self._faults.refusal(asked.request, result)
                 self._server.reply_nowait(asked.incoming, self._with_receipts(result))
         self._begin()
 
@@ -197,6 +208,7 @@ class Desk:
                 queue=engine.queued + sum(waiting.values()),
                 queue_s=sum(self._queued_s) / max(len(self._queued_s), 1),
                 overdue=self._overdue,
+                request_faults=self._faults.total,
                 tokens_per_s=(engine.sampled - sampled) / (now - since),
                 policy_version=engine.version,
                 **{f"queue_{role}": count for role, count in waiting.items()},

@@ -23,12 +23,16 @@ from actors.engines.requests import unfit
 from spade import checkpoints
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
 from spade.errors import BusError, ConfigError
 from spade.process import Launch, main, serving
 from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import Tokenizer
 
 log = logging.getLogger(__name__)
+
+KEY_BYTES = 4_096
 
 T = TypeVar("T")
 
@@ -81,7 +85,7 @@ class EndpointEngine(CoroutineEngine):
             self._threads, exchange.run, "POST", "/completions", msgspec.json.encode(body)
         )
         try:
-            return self._generated(prompt, request.max_tokens, _decoded(self._url, await asked, Completion))
+            return self._generated(prompt, request.max_tokens, _answered(self._url, await asked, Completion))
         except BusError as error:
             log.warning("%s", error)
             return Refused(str(error))
@@ -116,7 +120,7 @@ class EndpointEngine(CoroutineEngine):
     def _find(self, name: str) -> str:
         """The model called `name`, the only one where it is ""."""
         try:
-            models = _decoded(self._url, self._exchange().run("GET", "/models"), Models)
+            models = _answered(self._url, self._exchange().run("GET", "/models"), Models)
         except StatusError as error:
             if error.status < 500 and error.status != http.HTTPStatus.TOO_MANY_REQUESTS:
                 raise ConfigError(f"endpoint.url, endpoint.key: {error}") from None
@@ -132,10 +136,10 @@ class EndpointEngine(CoroutineEngine):
         return Exchange(self._url, self._key, self._timeout_s)
 
 
-def _decoded(url: str, answer: bytes, kind: type[T]) -> T:
+def _answered(url: str, answer: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(answer, type=kind)
-    except msgspec.DecodeError as error:
+        return decoded(msgspec.json.Decoder(kind).decode, answer)
+    except UnreadableError as error:
         raise BusError(f"{url} does not speak OpenAI's completions API: {error}") from None
 
 
@@ -143,7 +147,7 @@ def _read_key(path: str) -> str:
     if not path:
         return ""
     try:
-        key = Path(path).expanduser().read_bytes().strip().decode("latin-1")
+        key = read(Path(path).expanduser(), KEY_BYTES).strip().decode("latin-1")
     except OSError as error:
         raise ConfigError(f"endpoint.key: {path}: {error.strerror}") from None
     if not (key.isascii() and key.isprintable()):

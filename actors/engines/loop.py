@@ -1,14 +1,14 @@
 """The engine's own thread: it follows orders between two steps and never waits for the bus."""
 
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from trio.lowlevel import TrioToken
 
-from actors.engines.base import Engine
+from actors.engines.base import Engine, Result, Results
 from actors.engines.receipts import Swapped, swap
-from spade.protocol import Generate, Generated, Refused, Weights
+from spade.protocol import Generate, Weights
 
 
 class Submit(NamedTuple):
@@ -29,7 +29,6 @@ class Stop(NamedTuple):
 
 
 Order = Submit | Cancel | Weights | Stop
-Results = Sequence[tuple[int, Generated | Refused]]
 
 
 def work(
@@ -47,10 +46,14 @@ def work(
     while True:
         taken = _taken(orders, wait=not engine.busy)
         newest = next((order for order in reversed(taken) if isinstance(order, Weights)), None)
+        failed: list[tuple[int, Result]] = []
         for order in taken:
             match order:
                 case Submit(id, request):
-                    engine.submit(id, request)
+                    try:
+                        engine.submit(id, request)
+                    except Exception as error:
+                        failed.append((id, error))
                 case Cancel(id):
                     engine.cancel(id)
                 case Weights() if order is newest:  # in its place: some engines begin what is submitted at once
@@ -58,7 +61,7 @@ def work(
                         token.run_sync_soon(served, swapped)
                 case Stop():
                     return
-        results = engine.step()
+        results = [*failed, *engine.step()]
         if results:
             token.run_sync_soon(ended, results)
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
+from actors.engines.base import Results
 from actors.engines.coroutines import CoroutineEngine
 from actors.engines.requests import unfit
 from spade import manifest
@@ -59,7 +60,7 @@ class VllmEngine(CoroutineEngine):
     def refusal(self, request: Generate) -> str | None:
         return unfit(request, self._context, self._vocabulary)
 
-    def step(self) -> list[tuple[int, Generated | Refused]]:
+    def step(self) -> Results:
         if self._llm.errored:  # what was asked just before a death is never answered
             raise BusError(_DEAD)
         return super().step()

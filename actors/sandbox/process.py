@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
-import msgspec
 import trio
 
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.wire import Answered, Blamed, Load, Loaded, Request, Solved, pack, unpack
+from spade.decoding import UnreadableError
 from spade.protocol import Faulted
 
 DETAIL_CHARACTERS = 2_000
@@ -137,8 +137,8 @@ class Process:
             return Faulted("protocol", "the answer is no single frame of at most 1 MiB")
         try:
             answer = unpack(body)
-        except msgspec.DecodeError as error:
-            return Faulted("protocol", f"the answer does not decode: {error}"[:DETAIL_CHARACTERS])
+        except UnreadableError as error:
+            return Faulted("protocol", f"the answer does not decode: {error}")
         if answer.nonce != nonce:
             return Faulted("protocol", "the answer is to no request of ours")
         if isinstance(answer, Blamed):

@@ -4,11 +4,12 @@ A frame is its length (little-endian uint32) and as much JSON; JSON because the 
 nonce names the request, so that an answer written in advance is no answer.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from actors.sandbox.inside.messages import LENGTH
+from actors.sandbox.inside.messages import LENGTH, NAME_CHARACTERS
+from spade.decoding import decoded
 
 
 class Load(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
@@ -42,9 +43,9 @@ class Answer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=
 
 
 class Loaded(Answer, frozen=True, tag="loaded"):
-    """`name` of the environment's class."""
+    """`name` of the environment's class: what `inside.program` lets through, and a forged answer may not."""
 
-    name: str
+    name: Annotated[str, msgspec.Meta(pattern=rf"\A[A-Za-z_][A-Za-z0-9_]{{0,{NAME_CHARACTERS - 1}}}\Z")]
 
 
 class Answered(Answer, frozen=True, tag="observed"):
@@ -83,5 +84,5 @@ def pack(request: Request, nonce: str) -> bytes:
 
 
 def unpack(body: bytes) -> Response:
-    """Raises msgspec.DecodeError (ValidationError included) on nonsense."""
-    return _responses.decode(body)
+    """Raises UnreadableError on nonsense."""
+    return decoded(_responses.decode, body)

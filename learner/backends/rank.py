@@ -12,8 +12,8 @@ from learner.backends.engine import dtype, prepare
 from learner.backends.ranks import Done, Failed, Gather, Halt, Here, Load, Orderly, Orders, Train
 from learner.backends.zero import Shard
 from learner.policy import CPU, policy, reference
+from spade import logs
 from spade.errors import SpadeError
-from spade.process import line_format
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +44,7 @@ def main() -> None:
 
 def _obey(learner: Orderly, orders: Orders) -> None:
     config = orders.config
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format=line_format(f"learner rank {orders.rank}"),
-    )
-    logging.captureWarnings(True)
+    logs.begin(f"learner rank {orders.rank}")
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
     prepare(orders.rank, config)

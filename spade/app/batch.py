@@ -20,7 +20,7 @@ from learner.train import open_backend
 from replay.batches import batch, recorded
 from replay.records import BatchRecord, Publication
 from replay.store import Store, open_reader
-from spade.app.printing import print_json
+from spade.app.printing import print_json, say
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import RunError
@@ -141,20 +141,20 @@ def print_batch(path: Path, step: int, out: Path | None, as_json: bool) -> bool:
         print_json(made)
         return not made.differs
     sequences = sum(len(trajectories) for _, _, trajectories in made.groups)
-    print(f"step {step} at version {made.version}: {sequences} sequences in {len(made.groups)} groups")
+    say(f"step {step} at version {made.version}: {sequences} sequences in {len(made.groups)} groups")
     for id, role, trajectories in made.groups:
-        print(f"  {id:<30} {role:<8}  {' '.join(trajectories)}")
+        say(f"  {id:<30} {role:<8}  {' '.join(trajectories)}")
     origin = f"checkpoint step-{made.checkpoint}" if made.checkpoint else "the initial policy"
     through = f", through steps {made.checkpoint + 1} to {step - 1}" if step - made.checkpoint > 1 else ""
-    print(f"{made.micro_batches} micro-batches, {made.trained_tokens} trained tokens, tensors {made.tensors}")
-    print(f"from {origin}{through}: loss {made.loss!r}")
+    say(f"{made.micro_batches} micro-batches, {made.trained_tokens} trained tokens, tensors {made.tensors}")
+    say(f"from {origin}{through}: loss {made.loss!r}")
     if made.recorded is None:
-        print("this step was not published (not yet, or by learner.publish_every), so no loss was recorded")
+        say("this step was not published (not yet, or by learner.publish_every), so no loss was recorded")
     elif made.differs:
-        print(
+        say(
             f"recorded loss {made.recorded!r}: {', '.join(made.differs)} differ; only the same settings, device, "
             "number of threads and torch give the same bits"
         )
     else:
-        print("bit-identical to what was recorded")
+        say("bit-identical to what was recorded")
     return not made.differs

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from spade import logs
 from spade.app.groups.actors import actors, learner
 from spade.app.groups.replay import keys, replay
 from spade.app.groups.things import config, env, model, nano
 from spade.app.options import Agents, Config, For, Headless, Json, Run, RunArgument, Set, seconds
+from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
 
 app = typer.Typer(
@@ -86,33 +88,44 @@ def top(
 
 
 @app.command()
-def doctor() -> None:
-    """Say what this machine can do, and what would make it better."""
+def doctor(run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.")] = None) -> None:
+    """Say what this machine can do, and what would make it better; of a run, which errors its services met."""
     from spade.app.doctor import examine
 
-    examine()
+    examine(run)
 
 
 def main() -> None:
     """The `spade` command: a SpadeError, and a file or address that the system refuses, is one line and exit code 1."""
+    open_streams()
+    logs.warn_plainly()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where what cannot be written is an error as any other
+    except* BrokenPipeError:  # whoever read us has seen enough
+        logs.forget_unwritten()
+        sys.exit(1)
     except* (SpadeError, OSError) as errors:
         for line in dict.fromkeys(_lines(errors)):
-            print(f"spade: {line}", file=sys.stderr)
+            complain(line)
+        logs.forget_unwritten()
         sys.exit(1)
     except* KeyboardInterrupt:
         sys.exit(130)
 
 
 def _lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:
+    """Each error in a line; the lines that one was given to be read with it stand below."""
     for error in errors.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _lines(error)
-        elif isinstance(error, OSError) and error.filename is not None:
-            yield f"{os.fsdecode(error.filename)}: {reason(error)}"
-        else:
-            yield reason(error)
+            continue
+        where = getattr(error, "filename", None)
+        place = "" if where is None or isinstance(where, int) else f"{os.fsdecode(where)}: "
+        yield f"spade: {place}{reason(error)}"
+        yield from (line for note in getattr(error, "__notes__", ()) for line in note.splitlines())
 
 
 if __name__ == "__main__":

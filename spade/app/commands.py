@@ -1,44 +1,44 @@
 """The small commands: status, stop, top, export, report."""
 
-import os
 import shutil
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import trio
 
+from spade.app.printing import print_json, say, show
 from spade.app.rundir import RunDir
 from spade.disk import whole
 from spade.errors import RunError
+from spade.text import line
 
 PICTURE = (100, 30)  # columns and lines of a drawn view
 
 
 def print_status(path: Path, as_json: bool) -> None:
     """`spade status`."""
-    from spade.app.observe import evaluated, read_status, sentence
-    from spade.app.printing import print_json
+    from spade.app.observe import evaluated, read_status, sentence, unforeseen
 
     status = trio.run(read_status, RunDir(path))
     if as_json:
         print_json(status)
         return
-    print(sentence(status))
+    say(sentence(status))
     if measured := evaluated(status):
-        print(measured)
+        say(measured)
     # Names of actors that joined carry their host.
-    width = max((len(process.name) for process in status.processes), default=0)
-    for process in status.processes:
-        print(f"  {process.name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}")
+    names = [line(process.name) for process in status.processes]
+    width = max(map(len, names), default=0)
+    for name, process in zip(names, status.processes, strict=True):
+        say(f"  {name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}")
+    for told in unforeseen(status):
+        say(told)
 
 
 def show_top(path: Path) -> None:
     """`spade top`: until Ctrl-C, or until nothing of the run is up."""
     from spade.app.observe import REFRESH_S, follow, interactive, narrate, observer
-    from spade.app.printing import say
 
     run = RunDir(path)
 
@@ -69,17 +69,16 @@ def draw_top(path: Path, svg: Path) -> None:
     """`spade top --svg`: the view of a live run, or of how a run was left, as a picture."""
     import io
 
-    from rich.console import Console
-
     from spade.app.observe import read_status
+    from spade.app.screen import Screen
     from spade.app.view import render
 
     width, height = PICTURE
     status = trio.run(read_status, RunDir(path))
-    console = Console(width=width, height=height, record=True, file=io.StringIO(), force_terminal=True)
+    console = Screen(width=width, height=height, record=True, file=io.StringIO(), force_terminal=True)
     console.print(render(status, width, height), height=height)
-    console.save_svg(str(svg), title=f"spade top {path}")
-    print(svg)
+    console.save_svg(str(svg), title=line(f"spade top {path}"))
+    say(str(svg))
 
 
 def stop_run(path: Path) -> None:
@@ -91,13 +90,12 @@ def stop_run(path: Path) -> None:
     # Learner and actors may be held apart from the replay service; each drains its own children.
     patience = time.monotonic() + 6 * run.config().supervise.drain_s
     for pid in holders:
-        with suppress(ProcessLookupError):  # it has just left
-            os.kill(pid, signal.SIGTERM)
+        run.tell(pid, signal.SIGTERM)
     while left := run.holders():
         if time.monotonic() > patience:
             raise RunError(f"{run.path}: still draining (pid {', '.join(map(str, left))}); its logs are in {run.logs}")
         time.sleep(0.05)
-    print(f"{run.path}: stopped")
+    say(f"{run.path}: stopped")
 
 
 def newest_weights(run: RunDir) -> Path:
@@ -119,7 +117,7 @@ def export_model(path: Path, out: Path) -> None:
     run = RunDir(path).require()
     with whole(out) as part:
         shutil.copytree(newest_weights(run), part)
-    print(f"{out}: the newest policy of {run.path}")
+    say(f"{out}: the newest policy of {run.path}")
 
 
 def print_nano_report(model: str, seed: int, as_json: bool) -> None:
@@ -131,6 +129,6 @@ def print_nano_report(model: str, seed: int, as_json: bool) -> None:
     origin = resolve(run.config().model.path if run.exists else model)
     result = report(newest_weights(run) if run.exists else origin, origin, seed)
     if as_json:
-        print(msgspec.json.encode(result).decode())
+        print_json(result)
     else:
-        print(compared(report(origin, origin, seed), result) if run.exists else result)
+        show(compared(report(origin, origin, seed), result) if run.exists else str(result))

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import trio
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from spade import extras
+from spade.app.screen import Screen
 from spade.config import load
 from spade.errors import SpadeError
-from spade.protocol import Faulted
+from spade.protocol import Faulted, Status
+from spade.text import line
 
 if TYPE_CHECKING:
     from actors.sandbox import Sandbox
@@ -32,14 +34,17 @@ _TIERS = {
 }
 _GIB = 2**30
 _DISK_GIB = 5
+NONE_MET = "no service met an error that nobody foresaw"
 
 
-def examine() -> None:
-    """Print one line a check."""
+def examine(run: Path | None = None) -> None:
+    """Print one line a check; with `run`, also of the errors that the services of that run met."""
     table = Table.grid(padding=(0, 2))
-    for name, good, detail in [*_machine(), *_accelerator(), *_packages(), *_sandbox()]:
-        table.add_row({True: "[green]ok[/]", False: "[red]no[/]", None: "[dim]–[/]"}[good], name, detail)
-    Console().print(table)
+    checks = [*_machine(), *_accelerator(), *_packages(), *_sandbox()] + (_run(run) if run else [])
+    for name, good, detail in checks:
+        mark = {True: Text("ok", "green"), False: Text("no", "red"), None: Text("–", "dim")}[good]
+        table.add_row(mark, Text(name), Text(line(detail)))
+    Screen().print(table)
 
 
 Check = tuple[str, bool | None, str]
@@ -54,6 +59,21 @@ def _machine() -> Iterator[Check]:
     yield "memory", memory >= 4, f"{memory:.0f} GiB"
     free = shutil.disk_usage(Path.cwd()).free / _GIB
     yield "disk", free >= _DISK_GIB, f"{free:.0f} GiB free here"
+
+
+def of_requests(status: Status) -> Check:
+    """Whether a service of a run met an error that nobody foresaw."""
+    from spade.app.observe import unforeseen
+
+    met = unforeseen(status)
+    return "requests", not met, "; ".join(met) or NONE_MET
+
+
+def _run(path: Path) -> list[Check]:
+    from spade.app.observe import read_status
+    from spade.app.rundir import RunDir
+
+    return [of_requests(trio.run(read_status, RunDir(path)))]
 
 
 def _accelerator() -> Iterator[Check]:

@@ -1,20 +1,25 @@
 """`spade env`: list, show, check and play environments."""
 
+import os
 from pathlib import Path
 
 import trio
-from rich.console import Console
-from rich.markup import escape
 from rich.syntax import Syntax
 
-from spade.app.printing import print_json
+from spade.app.options import an_id
+from spade.app.printing import print_json, say
 from spade.app.rundir import RunDir
+from spade.app.screen import Screen
 from spade.codec import named
 from spade.config import Config, load
+from spade.disk import read
 from spade.errors import RunError, reason
 from spade.protocol import Faulted, Observed, Stage, Verdict
 from spade.returns import won
 from spade.seeds import derive, new_secret
+from spade.text import line, visible
+
+NAME_CHARACTERS = 100
 
 
 def list_environments(path: Path, rejected: bool) -> None:
@@ -23,16 +28,16 @@ def list_environments(path: Path, rejected: bool) -> None:
 
     run = RunDir(path).require()
     if rejected:
-        print(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
+        say(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
         for reject in read_rejected(run.store):
-            why = visible(" ".join(reject.reason.split()))
-            print(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
+            why = " ".join(reject.reason.split())
+            say(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
-    print(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
+    say(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
     for env in read_environments(run.store):
         numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
         row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
-        print(f"{env.id:<8} {env.name:<34} {env.skill:<22} {env.state:<11}   {row}")
+        say(f"{env.id:<8} {line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
 
 
 def show_environment(path: Path, environment: str) -> None:
@@ -42,20 +47,20 @@ def show_environment(path: Path, environment: str) -> None:
     env = read_environment(RunDir(path).require().store, environment)
     if env is None:
         raise RunError(f"no environment {environment!r} in {path}; `spade env ls {path}` lists them")
-    console = Console()
-    console.print(f"[bold]{escape(env.name)}[/]  {env.id}  {env.skill}  {env.state}  [dim]from {env.document}[/]")
+    console = Screen()
+    console.tell((env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document}", "dim"))
     # Lines stay whole: what is printed is the program, also where it goes to a file.
     console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
-    console.print(f"[cyan]hint[/]  {escape(visible(env.hint))}")
+    console.tell(("hint", "cyan"), f"  {env.hint}")
     for name, value in (
         ("win rate unhinted", env.win_rate_unhinted),
         ("win rate hinted", env.win_rate_hinted),
         ("regret", env.regret),
         ("designer reward", env.reward),
     ):
-        console.print(f"[dim]{name:<18}[/] {'not scored yet' if value is None else f'{value:.3f}'}")
+        console.tell((f"{name:<18}", "dim"), f" {'not scored yet' if value is None else f'{value:.3f}'}")
     if env.audit:
-        console.print(f"[dim]{'audit':<18}[/] {escape(visible(env.audit))}")
+        console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
 
 
 def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides: tuple[str, ...]) -> bool:
@@ -63,16 +68,15 @@ def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides:
     config = load(recipe or "nano", overrides)
     verdicts = trio.run(_check, [(file, _source(file)) for file in files], config)
     if as_json:
-        print_json([{"file": str(file), **named(verdict)} for file, verdict in verdicts])
+        print_json([{"file": visible(str(file)), **named(verdict)} for file, verdict in verdicts])
         return all(verdict.passed for _, verdict in verdicts)
-    console = Console()
+    console = Screen()
     for file, verdict in verdicts:
-        word = "[green]admitted[/]" if verdict.passed else "[red]rejected[/]"
-        console.print(f"{word}  {escape(str(file))}  {escape(verdict.name)}".rstrip(), highlight=False, soft_wrap=True)
+        word = ("admitted", "green") if verdict.passed else ("rejected", "red")
+        console.tell(word, f"  {file}  {verdict.name}".rstrip())
         for stage in verdict.stages:
-            mark = "[green]ok[/]" if stage.passed else "[red]no[/]"
-            told = f"{stage.name:<14} {escape(visible(stage.reason))}".rstrip()
-            console.print(f"  {mark} {told}", highlight=False, soft_wrap=True)
+            mark = ("ok", "green") if stage.passed else ("no", "red")
+            console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
     return all(verdict.passed for _, verdict in verdicts)
 
 
@@ -92,11 +96,11 @@ async def _check(files: list[tuple[Path, str | Verdict]], config: Config) -> lis
     secret = new_secret()
     async with open_sandbox(config.sandbox) as sandbox:
         verdicts = []
-        for file, source in files:
+        for number, (file, source) in enumerate(files):
             if isinstance(source, Verdict):
                 verdicts.append((file, source))
                 continue
-            seed = derive(secret, "admission", str(file))
+            seed = derive(secret, "admission", number)
             verdicts.append((file, await validate(sandbox, source, seed, config.sandbox, config.play)))
         return verdicts
 
@@ -108,29 +112,24 @@ def play(
     own = str(RunDir(run).require().config_path) if run is not None else "nano"
     config = load(recipe or own, overrides)
     source, hint = _find(name, run)
-    console = Console()
+    console = Screen()
     if show_hint:
-        console.print(f"[cyan]hint[/] {escape(visible(hint) or 'a file has none')}")
+        console.tell(("hint", "cyan"), f" {hint or 'a file has none'}")
     try:
         trio.run(_play, source, seed, config, console)
     except* (KeyboardInterrupt, EOFError):
-        console.print("[dim]left[/]")
-
-
-def visible(text: str) -> str:
-    """What a program wrote, without what would steer the terminal: control characters as Python escapes them."""
-    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
+        console.tell(("left", "dim"))
 
 
 def _find(name: str, run: Path | None) -> tuple[str, str]:
     """Source and hint of an environment in a file or a run."""
     if run is None:
-        if not Path(name).exists():
+        if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
         return _read(Path(name)), ""
     from replay.reader import read_environment
 
-    env = read_environment(RunDir(run).require().store, name)
+    env = read_environment(RunDir(run).require().store, an_id(name))
     if env is None:
         raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
     return env.source, env.hint
@@ -138,12 +137,12 @@ def _find(name: str, run: Path | None) -> tuple[str, str]:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return read(file).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
 
 
-async def _play(source: str, seed: int, config: Config, console: Console) -> None:
+async def _play(source: str, seed: int, config: Config, console: Screen) -> None:
     from actors.actions import boxed
     from actors.rollout import episode_return
     from actors.sandbox import open_sandbox
@@ -154,15 +153,15 @@ async def _play(source: str, seed: int, config: Config, console: Console) -> Non
         while True:
             match answer:
                 case Faulted(kind=kind, detail=detail):
-                    raise RunError(f"the environment failed in turn {turn}: {kind}: {visible(detail)}")
+                    raise RunError(f"the environment failed in turn {turn}: {kind}: {detail}")
                 case Observed(observation=observation, terminated=terminated, truncated=truncated, reward=reward):
-                    console.print(escape(visible(observation)), highlight=False)
+                    console.print(visible(observation))
                     if turn:
-                        console.print(f"[dim]reward {reward:g}[/]")
+                        console.tell((f"reward {reward:g}", "dim"))
                     if terminated or truncated or turn == config.play.max_turns:
                         ended = episode_return([reward], terminated)
-                        outcome = "[green]won[/]" if won(ended, config.play.win_return) else "[red]lost[/]"
-                        console.print(outcome, f"in {turn} turns")
+                        outcome = ("won", "green") if won(ended, config.play.win_return) else ("lost", "red")
+                        console.tell(outcome, f" in {turn} turns")
                         return
             turn += 1
             typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from spade.app.printing import say
 from spade.errors import ConfigError, reason
 from spade.transport import keys
 from spade.transport.rights import HOST
@@ -16,11 +17,11 @@ def new_keys(folder: Path, hosts: Sequence[str], roles: str | None) -> None:
         raise ConfigError(f"{folder}: keys cannot be written there ({reason(error)})") from None
     for path in made:
         if path == folder:
-            print(f"{path}: keys of the services and of this machine; use them with --set bus.keys={path}")
+            say(f"{path}: keys of the services and of this machine; use them with --set bus.keys={path}")
         else:
-            print(f"{path}: move this folder to {path.name} and delete it here; --set bus.keys= names it there")
+            say(f"{path}: move this folder to {path.name} and delete it here; --set bus.keys= names it there")
     if not made:
-        print(f"{folder}: has its keys already; name hosts to make keys for them")
+        say(f"{folder}: has its keys already; name hosts to make keys for them")
 
 
 def list_keys(folder: Path) -> None:
@@ -28,4 +29,4 @@ def list_keys(folder: Path) -> None:
     keys.server_public(folder)  # what is no key folder is said to be none
     for public, grant in keys.allowed(folder).items():
         roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
-        print(f"{public.decode()}  {grant.name}  {roles}")
+        say(f"{public.decode()}  {grant.name}  {roles}")

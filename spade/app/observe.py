@@ -7,19 +7,24 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import trio
-from rich.console import Console
 from rich.live import Live
 
 from spade.app.rundir import RunDir
+from spade.app.screen import Screen
 from spade.app.view import render
 from spade.config import Bus, digest
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
 from spade.errors import BusError, RunError
 from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, Status
 from spade.transport import Client, connect
 from spade.waits import ends, picture
 
 REFRESH_S = 0.5
+STATUS_BYTES = 1 << 26  # of a status that was left
 ANSWER_S = 5.0  # a service that takes longer is shown as one that does not answer
+
+_statuses: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
 
 
 @asynccontextmanager
@@ -48,18 +53,18 @@ async def read_status(run: RunDir) -> Status:
         async with observer(run) as client:
             return await ask_status(client)
     try:
-        left = msgspec.json.decode(run.status_path.read_bytes(), type=Status)
+        left = decoded(_statuses.decode, read(run.status_path, STATUS_BYTES))
     except FileNotFoundError:
         raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
-    except msgspec.DecodeError as error:
+    except UnreadableError as error:
         raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
     stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
     return msgspec.structs.replace(left, processes=stopped)
 
 
-async def follow(client: Client, note: str, console: Console | None = None) -> None:
+async def follow(client: Client, note: str, console: Screen | None = None) -> None:
     """Show the live screen until cancelled. Draws on the terminal's alternate screen, so nothing scrolls."""
-    console = console or Console()
+    console = console or Screen()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         status = Status()
         while True:
@@ -105,7 +110,24 @@ def explain(status: Status) -> list[str]:
         if process.state in ("silent", "restarting", "starting", "failed")
     ]
     last = [f"it ends at {', '.join(wait.holder for wait in ends(status.waits)) or 'a circle'}"] if status.waits else []
-    return [*stalled, status.waiting_for, *apart, *ill, *picture(status.waits, status.processes), *last]
+    return [
+        *stalled,
+        status.waiting_for,
+        *apart,
+        *ill,
+        *unforeseen(status),
+        *picture(status.waits, status.processes),
+        *last,
+    ]
+
+
+def unforeseen(status: Status) -> list[str]:
+    """A line for each service that met errors nobody foresaw while it served a request."""
+    return [
+        f"{process.name} met {count:.0f} errors that nobody foresaw, each in one request; its log has their tracebacks"
+        for process in status.processes
+        if (count := process.gauges.get("request_faults", 0))
+    ]
 
 
 def sentence(status: Status) -> str:

@@ -1,17 +1,67 @@
-"""What commands print: a line at once, a value as JSON that a person or a script reads."""
+"""All that commands print: every line, value and message to a person goes through here (or `spade.app.screen`)."""
 
+import io
+import os
+import re
+import sys
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from spade.codec import named
+from spade.text import line, visible
+
+_NOT_ASCII = re.compile(r"[^\n -~]")
 
 
-def say(line: str) -> None:
-    """Print a line that whoever reads our output through a pipe sees now."""
-    print(line, flush=True)
+class _Errors(io.TextIOWrapper):
+    """Standard error: whoever writes there, what is said of an option or a warning too, steers no terminal."""
+
+    def write(self, text: str) -> int:
+        """As ever, but visible."""
+        return super().write(visible(text))
+
+
+def open_streams() -> None:
+    """Have all standard streams: one that was closed is /dev/null; what one cannot encode or decode, it escapes."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # else the next file to be opened would be taken for the stream
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    encoding = sys.stderr.encoding if sys.stderr else None
+    sys.stderr = _Errors(os.fdopen(2, "wb", closefd=False), encoding, "backslashreplace", line_buffering=True)
+    for stream in (sys.stdin, sys.stdout):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def say(text: str = "") -> None:
+    """Print one line, whatever `text` holds; whoever reads our output through a pipe sees it now."""
+    print(line(text), flush=True)
+
+
+def show(text: str) -> None:
+    """Print a text of several lines as it stands, but for what would steer the terminal."""
+    print(visible(text), flush=True)
+
+
+def complain(text: str) -> None:
+    """Say a line of why a command failed, to standard error."""
+    with suppress(OSError):  # nobody is left to hear it
+        print(line(text), file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON, structs by field name."""
-    print(msgspec.json.format(msgspec.json.encode(named(value)), indent=2).decode())
+    """Print a value as indented JSON in ASCII, structs by field name: exact, and nothing in it steers the terminal."""
+    from spade.codec import named
+
+    text = msgspec.json.format(msgspec.json.encode(named(value)), indent=2).decode()
+    print(_NOT_ASCII.sub(_escaped, text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """A character of a JSON string as its UTF-16 code units."""
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

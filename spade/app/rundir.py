@@ -4,26 +4,28 @@ import fcntl
 import hashlib
 import os
 import platform
+import signal
+import stat
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import TextIO
 
 import msgspec
 
 import spade
 from spade.config import Config, digest, dump, load
+from spade.decoding import UnreadableError, decoded
+from spade.disk import private, read, replace
 from spade.errors import RunError
 
 # A socket's path holds 107 bytes on Linux; the longest name we append stays under this.
 _LONGEST_SOCKET = 107
 _SOCKET_NAME_BYTES = 40
 _PID_WIDTH = 10
-_LOCK_PATIENCE_S = 1.0
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
 
@@ -39,11 +41,14 @@ class RunRecord(msgspec.Struct, frozen=True):
     replay: str
 
 
+_records: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(RunRecord)
+
+
 class RunDir:
     """Paths of one run and the locks on them."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve()
+        self.path = Path(os.path.realpath(path))  # not resolve(), which raises where links go round
         self.config_path = self.path / "config.toml"
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
@@ -78,16 +83,19 @@ class RunDir:
                     f"{self.path}: this run was started with another [run], [model] or [reward]; "
                     "resume it as it was (`spade config show` compares), or choose another --run"
                 )
-        self.logs.mkdir(parents=True, exist_ok=True)
-        _write(self.config_path, dump(config))
+        if not str(self.path).isprintable():
+            raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")
+        private(self.path)
+        self.logs.mkdir(exist_ok=True)
+        replace(self.config_path, dump(config).encode())
         record = _record(config, self)
         if self.record_path.exists():  # what it was started with stays; where it listens may have changed
             try:
-                started = msgspec.json.decode(self.record_path.read_bytes(), type=RunRecord)
-            except msgspec.DecodeError as error:
+                started = decoded(_records.decode, read(self.record_path))
+            except UnreadableError as error:
                 raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
             record = msgspec.structs.replace(started, replay=record.replay)
-        _write(self.record_path, msgspec.json.format(msgspec.json.encode(record)).decode())
+        replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
 
     def socket(self, name: str) -> str:
         """The ipc address of a service; below the system's temporary directory where the run's path is too long."""
@@ -95,7 +103,9 @@ class RunDir:
         if len(os.fsencode(folder)) + _SOCKET_NAME_BYTES > _LONGEST_SOCKET:
             key = hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
             folder = Path(tempfile.gettempdir()) / f"spade-{os.getuid()}-{key}"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_closed(folder)
+        else:
+            private(folder)
         return f"ipc://{folder}/{name}.sock"
 
     @property
@@ -106,42 +116,79 @@ class RunDir:
     @contextmanager
     def lock(self, part: str) -> Iterator[None]:
         """Hold `part` of the run ("replay", "learner") for this process. Raises RunError where another has it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(self.path / f"{part}.lock", os.O_RDWR | os.O_CREAT, 0o644), "r+") as file:
-            if not _acquire(file):
+        private(self.path)
+        file = self.path / f"{part}.lock"
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = _holder(file)
+                if holder is None:
+                    raise RunError(f"{file}: is locked by a process that is none of this run's; end it") from None
                 raise RunError(
-                    f"{self.path}: its {part} is already up (pid {file.read().strip()}); "
+                    f"{self.path}: its {part} is already up (pid {holder}); "
                     f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
-                )
+                ) from None
             # In one write of one length, so that whoever looks sees the number before or this one, never a part.
-            os.pwrite(file.fileno(), f"{os.getpid():<{_PID_WIDTH}}".encode(), 0)
+            os.pwrite(descriptor, f"{os.getpid():<{_PID_WIDTH}}".encode(), 0)
+            os.ftruncate(descriptor, _PID_WIDTH)
             yield
+        finally:
+            os.close(descriptor)
 
     def holders(self) -> list[int]:
-        """The processes that hold a part of this run now."""
-        held: set[int] = set()
-        for part in sorted(self.path.glob("*.lock")):
-            with part.open() as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    # Empty for the moment between a first lock and its number.
-                    held.update(int(number) for number in file.read().split())
-        return sorted(held)
+        """The processes that hold a part of this run now; who locks a file of it for other ends is none."""
+        found = (_holder(file) for file in sorted(self.path.glob("*.lock")))
+        return sorted({pid for pid in found if pid is not None})
+
+    def tell(self, pid: int, number: signal.Signals) -> None:
+        """Signal a holder; one that has just left, and whatever has its number now, is not."""
+        with suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            try:
+                if pid in self.holders():  # asked again: from here on the descriptor is that process
+                    signal.pidfd_send_signal(process, number)
+            finally:
+                os.close(process)
 
 
-def _acquire(file: TextIO) -> bool:
-    """Lock a file. Who only looks (`holders`) has the lock for an instant, so a refusal has to last to count."""
-    deadline = time.monotonic() + _LOCK_PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(_LOCK_PATIENCE_S / 10)
-        else:
-            return True
+def _holder(file: Path) -> int | None:
+    """The process that locked `file`, by the number it wrote and by the kernel's word that it has the lock.
+
+    None where there is no such process: the number is damaged, old, or another's, or of one we may not look at.
+    """
+    try:
+        pid = int(read(file, _PID_WIDTH))
+        ours = file.stat()
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            if _is_lock(pid, name, ours):
+                return pid
+    except (OSError, ValueError, RunError):
+        pass
+    return None
+
+
+def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
+    """Whether a descriptor of a process is `file` and holds a lock on it."""
+    try:
+        if not os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):
+            return False
+        return "FLOCK" in Path(f"/proc/{pid}/fdinfo/{name}").read_text(encoding="ascii")
+    except OSError:  # it was closed meanwhile
+        return False
+
+
+def _make_closed(folder: Path) -> None:
+    """Make a folder where everybody may write, or take one that is ours and was never open to others."""
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not (stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077):
+        raise RunError(
+            f"{folder}: sockets would go here, but it is another's or open to others; delete it, or choose a shorter "
+            "--run, whose sockets stay in the run directory"
+        )
 
 
 def _record(config: Config, run: RunDir) -> RunRecord:
@@ -154,11 +201,3 @@ def _record(config: Config, run: RunDir) -> RunRecord:
         digest=digest(config),
         replay=run.replay_address,
     )
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(path.suffix + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

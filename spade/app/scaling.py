@@ -1,5 +1,6 @@
 """`spade actors scale · ls · drain`: orders to the supervisors of a live run, and whether they took effect."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import trio
 
 from spade.app.elastic import longest_lease_s
 from spade.app.observe import ANSWER_S, ask_status, observer
+from spade.app.printing import say
 from spade.app.rundir import RunDir
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
+from spade.text import line
 from spade.transport import Client
 
 ROLES: dict[str, Role] = {"agents": "agent", "designers": "designer", "runners": "env-runner", "engines": "engine"}
@@ -37,11 +40,13 @@ def list_actors(path: Path) -> None:
 
     status = trio.run(ask)
     for supervisor, counts in sorted(status.wanted.items()):
-        print(f"{supervisor}: {', '.join(f'{name}={counts.get(role, 0)}' for name, role in ROLES.items())}")
+        say(f"{supervisor}: {', '.join(f'{name}={counts.get(role, 0)}' for name, role in ROLES.items())}")
         for process in _kept(status, supervisor):
             detail = process.detail if process.state != "ready" else ""
-            line = f"{process.name:<24} {process.pid:>7}  {process.state:<10} restarts {process.restarts}  {detail}"
-            print(f"  {line.rstrip()}")
+            row = (
+                f"{line(process.name):<24} {process.pid:>7}  {process.state:<10} restarts {process.restarts}  {detail}"
+            )
+            say(f"  {row.rstrip()}")
 
 
 def parse(words: Sequence[str]) -> dict[Role, int]:
@@ -49,7 +54,7 @@ def parse(words: Sequence[str]) -> dict[Role, int]:
     counts: dict[Role, int] = {}
     for word in words:
         name, _, number = word.partition("=")
-        if name not in ROLES or not number.isdecimal() or int(number) > MOST_ACTORS:
+        if name not in ROLES or not re.fullmatch("[0-9]{1,9}", number) or int(number) > MOST_ACTORS:
             raise ConfigError(f"{word!r}: write ROLE=COUNT, the role one of {', '.join(ROLES)}, at most {MOST_ACTORS}")
         counts[ROLES[name]] = int(number)
     return counts
@@ -88,7 +93,7 @@ async def _scale(run: RunDir, counts: dict[Role, int], on: str | None) -> None:
         patience_s = settings.ready_s + settings.drain_s
         await _order(client, Orders(name, counts), wanted, patience_s)
         await _until(client, there, patience_s)
-    print(f"{name}: {', '.join(f'{name} {counts[role]}' for name, role in ROLES.items() if role in counts)}")
+    say(f"{name}: {', '.join(f'{name} {counts[role]}' for name, role in ROLES.items() if role in counts)}")
 
 
 async def _drain(run: RunDir, name: str) -> None:
@@ -111,7 +116,7 @@ async def _drain(run: RunDir, name: str) -> None:
     others = any(each.role == left.role and each.state in _UP for each in status.processes)
     word = next(word for word, role in ROLES.items() if role == left.role)
     missing = f"no {left.role} is left; `spade actors scale {run.path} {word}=1` starts one"
-    print(f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}")
+    say(f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}")
 
 
 def _kept(status: Status, supervisor: str) -> list[Process]:

@@ -18,7 +18,7 @@ from replay.store import FORMAT, DamagedError, open_reader, open_store
 from replay.transfer import check_fit, import_memory, read_memory
 from replay.verify import problems
 from spade import manifest
-from spade.app.printing import print_json
+from spade.app.printing import print_json, say
 from spade.app.rundir import RunDir
 from spade.codec import named
 from spade.config import digest, load
@@ -43,11 +43,11 @@ def print_stats(path: Path, as_json: bool) -> None:
         print_json({"format": FORMAT, "bytes": size, "held_bytes": held, "tables": tables, "counters": figures})
         return
     version = 0 if counters.newest is None else counters.newest.weights.version
-    print(f"{run.path}: format {FORMAT}, up for {clock.elapsed_s:.0f} s, step {counters.taken_step}, version {version}")
-    print(f"{'table':<14} {'records':>10} {'MiB':>10}")
+    say(f"{run.path}: format {FORMAT}, up for {clock.elapsed_s:.0f} s, step {counters.taken_step}, version {version}")
+    say(f"{'table':<14} {'records':>10} {'MiB':>10}")
     for table, extent in tables.items():
-        print(f"{table:<14} {extent.records:>10} {extent.bytes / MIB:>10.2f}")
-    print(f"{'file':<14} {'':>10} {size / MIB:>10.2f}  of which free {max(size - held, 0) / MIB:.2f}")
+        say(f"{table:<14} {extent.records:>10} {extent.bytes / MIB:>10.2f}")
+    say(f"{'file':<14} {'':>10} {size / MIB:>10.2f}  of which free {max(size - held, 0) / MIB:.2f}")
 
 
 def verify_run(path: Path) -> bool:
@@ -61,11 +61,11 @@ def verify_run(path: Path) -> bool:
     except DamagedError as error:  # its records cannot be looked at
         lines = list(error.what)
     for line in lines[:SHOWN]:
-        print(line)
+        say(line)
     if len(lines) > SHOWN:
-        print(f"… and {len(lines) - SHOWN} more")
+        say(f"… and {len(lines) - SHOWN} more")
     count = len(found.trajectories)
-    print(f"{run.path}: {len(lines) or 'no'} problem{'' if len(lines) == 1 else 's'}, {count} trajectories looked at")
+    say(f"{run.path}: {len(lines) or 'no'} problem{'' if len(lines) == 1 else 's'}, {count} trajectories looked at")
     return not lines
 
 
@@ -110,7 +110,8 @@ def print_lineage(path: Path, id: str, as_json: bool) -> None:
     if as_json:
         print_json(lineage)
         return
-    print("\n".join(_lineage_lines(lineage)))
+    for line in _lineage_lines(lineage):
+        say(line)
 
 
 def _lineage_lines(lineage: Lineage) -> Iterator[str]:
@@ -171,14 +172,14 @@ def export_store(path: Path, out: Path, as_parquet: bool) -> None:
                 from spade.app.parquet import write_parquet
 
                 write_parquet(part / f"{table}.parquet", kind, rows(store, table))
-    print(f"{out}: {len(TABLES)} tables of {run.path}")
+    say(f"{out}: {len(TABLES)} tables of {run.path}")
 
 
 def compact_store(path: Path) -> None:
     """`spade replay compact`."""
     run = RunDir(path).require()
     before, after = compact(run.store)
-    print(f"{run.path}: its store had {before / MIB:.2f} MiB and has {after / MIB:.2f}")
+    say(f"{run.path}: its store had {before / MIB:.2f} MiB and has {after / MIB:.2f}")
 
 
 def import_run(path: Path, source: Path, recipe: str | None, overrides: tuple[str, ...]) -> None:
@@ -196,4 +197,4 @@ def import_run(path: Path, source: Path, recipe: str | None, overrides: tuple[st
             done = import_memory(store, opened.state, memory)
         Journal(run.path).event("import", opened.elapsed_s, opened.changed)
     others = f", {done.known} were known, {done.foreign} are of other skills" if done.known or done.foreign else ""
-    print(f"{run.path}: {done.taken} environments of the memory of {old.path}{others}")
+    say(f"{run.path}: {done.taken} environments of the memory of {old.path}{others}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import trio
 
 from replay.client import ReplayClient
+from spade import logs
 from spade.app.autoscale import autoscale
 from spade.app.elastic import Actors, longest_lease_s
 from spade.app.observe import ANSWER_S, evaluated, follow, interactive, narrate, read_status
@@ -20,7 +21,7 @@ from spade.app.rundir import RunDir
 from spade.config import Bus, Config, digest, load
 from spade.errors import BusError, ConfigError
 from spade.gpus import share
-from spade.process import Launch, line_format
+from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.supervise import Supervisor, supervise
 from spade.transport import Client, connect
@@ -198,9 +199,8 @@ async def _supervise(
 
 def _log(name: str, path: Path) -> None:
     """All goes to the file; warnings to standard error too, as it is then: the live view takes it over."""
-    logging.basicConfig(filename=path, level=logging.INFO, format=line_format(name))
-    if logging.lastResort:
-        logging.getLogger().addHandler(logging.lastResort)
+    handlers: list[logging.Handler] = [logs.File(path)]
+    logs.begin(name, handlers + ([logging.lastResort] if logging.lastResort else []))
 
 
 @asynccontextmanager

@@ -1,5 +1,8 @@
 """The live view: a run's Status as one screen. Pure: the same status and size give the same picture."""
 
+from typing import Any
+
+import msgspec
 from rich.console import RenderableType
 from rich.layout import Layout
 from rich.panel import Panel
@@ -8,6 +11,7 @@ from rich.text import Text
 
 from spade.app.chart import bar, chart
 from spade.protocol import Process, Status
+from spade.text import line
 from spade.waits import ends, picture
 
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
@@ -20,11 +24,13 @@ _STATES = {
     "failed": "red",
 }
 _SMALL_WIDTH = 120
+_LONGEST_TEXT = 500  # characters; no screen has room for more of one
 _HEADER, _FOOTER, _NUMBERS, _CHARTS = 1, 1, 5, 6  # lines; the charts have what is left, so many at least
 
 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
     """The whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
+    status = _shown(status)
     room = height - _HEADER - _FOOTER
     processes_height = min(len(status.processes) + 3, max(height // 3, 10))
     panels = [
@@ -48,6 +54,22 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
         Layout(_header(status), size=_HEADER), charts, *shown, Layout(_footer(status, note), size=_FOOTER)
     )
     return screen
+
+
+def _shown(status: Status) -> Status:
+    """The same with every text as one line, however many a process or a model wrote in it."""
+
+    def shown(value: Any) -> Any:
+        match value:
+            case str():
+                return line(value, _LONGEST_TEXT)
+            case list():
+                return [shown(item) for item in value]
+            case dict():
+                return {shown(key): shown(item) for key, item in value.items()}
+        return value
+
+    return msgspec.convert(shown(msgspec.to_builtins(status)), Status)
 
 
 def _header(status: Status) -> Text:
@@ -185,7 +207,7 @@ def _footer(status: Status, note: str) -> Text:
 def _panel(body: RenderableType, title: str, style: str, below: str = "") -> Panel:
     return Panel(
         body,
-        title=title,
+        title=Text(title),
         title_align="left",
         subtitle=Text(below) if below else None,
         subtitle_align="left",

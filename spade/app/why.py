@@ -6,6 +6,7 @@ import msgspec
 import trio
 
 from spade.app.observe import ANSWER_S, ask_status, explain, observer
+from spade.app.printing import say
 from spade.app.rundir import RunDir
 from spade.errors import BusError, RunError
 from spade.protocol import Status
@@ -22,7 +23,8 @@ def print_waits(path: Path) -> None:
             f"replay: no answer within {ANSWER_S:g} s, and all others wait for it (held by pid {holders}); "
             f"its log is {run.logs / 'replay.log'}"
         ) from None
-    print("\n".join(explain(status)))
+    for line in explain(status):
+        say(line)
 
 
 async def _ask(run: RunDir) -> Status:

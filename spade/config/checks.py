@@ -2,12 +2,17 @@
 
 import ipaddress
 import math
+import re
 from urllib.parse import urlsplit
 
 from spade.config.sections import SKILLS, Bus, Config, Endpoint, Learner, Section
 from spade.errors import ConfigError
+from spade.protocol import MOST_ACTORS
 
 BYTES_PER_TOKEN = 9  # of a trajectory at most: id, log-probability, and its share of what counts and names them
+MOST = {"_s": 1e9, "_ms": 1e9, "_bytes": 2**50, "seed": 2**63 - 1}  # by the end of a setting's name
+MOST_NUMBER = 2**31 - 1  # of all others: what a library of C still takes
+MOST_WINDOW = 65_536  # requests; a socket's queue has four times as many
 LONGEST_WAIT_S = 3_600.0  # of a request for work
 
 
@@ -36,13 +41,24 @@ _MAY_BE_ZERO = {
 def _check_positive(name: str, section: Section) -> None:
     for field in section.__struct_fields__:
         value = getattr(section, field)
+        _check_text(f"{name}.{field}", value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
         path = f"{name}.{field}"
-        if not math.isfinite(value):
+        most = next((bound for end, bound in MOST.items() if field.endswith(end)), MOST_NUMBER)
+        if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{path}: must be a finite number, is {value}")
+        if abs(value) > most:
+            raise ConfigError(f"{path}: is beyond all sense; must be at most {most:g}")
         if value < 0 or (value == 0 and path not in _MAY_BE_ZERO):
             raise ConfigError(f"{path}: must be {'at least' if path in _MAY_BE_ZERO else 'more than'} 0, is {value}")
+
+
+def _check_text(path: str, value: object) -> None:
+    """Names and paths are printed, and written into TOML and JSON."""
+    for text in value if isinstance(value, tuple) else (value,):
+        if isinstance(text, str) and not text.isprintable():
+            raise ConfigError(f"{path}: holds characters that cannot be printed: {text!r}")
 
 
 def _check_ranges(config: Config) -> None:
@@ -78,6 +94,12 @@ def _check_ranges(config: Config) -> None:
             f"learner.schedule_steps: {learner.schedule_steps} leave nothing to fall over after "
             f"learner.warmup_steps = {learner.warmup_steps}"
         )
+    for name in ("designers", "agents", "runners", "engines", "agents_max"):
+        count = getattr(config.actors, name)
+        if count != "auto" and count > MOST_ACTORS:
+            raise ConfigError(f"actors.{name}: must be at most {MOST_ACTORS}, is {count}")
+    if config.bus.window > MOST_WINDOW:
+        raise ConfigError(f"bus.window: must be at most {MOST_WINDOW}, is {config.bus.window}")
     if config.actors.agents_min > config.actors.agents_max:
         raise ConfigError("actors.agents_min: must be at most actors.agents_max")
     audit = config.audit
@@ -198,11 +220,15 @@ def is_local(address: str) -> bool:
         return False
 
 
+def _is_port(text: str) -> bool:
+    return re.fullmatch("[0-9]{1,5}", text) is not None and 0 < int(text) < 65_536
+
+
 def _check_bind(bus: Bus) -> None:
     if not bus.bind:
         return
     host, _, port = bus.bind.removeprefix("tcp://").rpartition(":")
-    if not (bus.bind.startswith("tcp://") and host and port.isdecimal() and 0 < int(port) < 65_536):
+    if not (bus.bind.startswith("tcp://") and host and _is_port(port)):
         raise ConfigError(f"bus.bind: write tcp://HOST:PORT, is {bus.bind!r}")
     if host in ("*", "0.0.0.0", "[::]"):
         raise ConfigError(f"bus.bind: {bus.bind} says nothing to others; give the address of this host they reach")

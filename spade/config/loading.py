@@ -11,10 +11,13 @@ import tomli_w
 
 from spade.config.checks import check
 from spade.config.sections import Config
-from spade.errors import ConfigError, reason
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
+from spade.errors import ConfigError, RunError, reason
 
 # Changing these changes what a run means, so a resume or a peer with others is refused.
 MEANING = ("run", "model", "reward")
+_NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits, or of brackets
 
 
 def recipes() -> dict[str, Path]:
@@ -31,12 +34,14 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     """
     path = recipes().get(name, Path(name))
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = decoded(_toml, read(path))
     except FileNotFoundError:
         raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
-    except tomllib.TOMLDecodeError as error:
+    except UnreadableError as error:
         raise ConfigError(f"{path}: is no TOML: {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except RunError as error:
+        raise ConfigError(str(error)) from None
+    except OSError as error:
         raise ConfigError(f"{path}: {reason(error)}") from None
     for override in overrides:
         _override(tree, override)
@@ -49,6 +54,10 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
     check(config)
     return config
+
+
+def _toml(data: bytes) -> dict[str, Any]:
+    return tomllib.loads(data.decode())
 
 
 def _told(error: str) -> str:
@@ -69,7 +78,7 @@ def _override(tree: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override!r}: write section.key=value, for example learner.lr=1e-5")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except _NO_TOML:
         value = text.strip()
     table = tree.setdefault(section, {})
     if not isinstance(table, dict):

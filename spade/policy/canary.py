@@ -13,6 +13,7 @@ import msgspec
 import torch
 from torch import Tensor
 
+from spade.decoding import UnreadableError, decoded
 from spade.errors import WeightsError
 from spade.policy.logprobs import log_distribution
 
@@ -40,10 +41,10 @@ def write(model: Any, folder: Path) -> None:
 def read(folder: Path) -> Canary | None:
     """The canary of published weights; None where the folder has none (a checkpoint that no learner published)."""
     try:
-        return msgspec.json.decode((folder / FILE).read_bytes(), type=Canary)
+        return decoded(msgspec.json.Decoder(Canary).decode, (folder / FILE).read_bytes())
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError as error:
+    except UnreadableError as error:
         raise WeightsError(f"{folder / FILE}: cannot be read: {error}") from None
 
 

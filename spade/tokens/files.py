@@ -1,24 +1,19 @@
 """What a checkpoint folder in the Hugging Face layout says of its tokens."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
+from spade.decoding import printable
 from spade.errors import RunError
+from spade.foreign import GenerationFile, TokenizerFile, read_json, read_text
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Raises RunError where the file is missing or no JSON object."""
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: {error}; a checkpoint folder needs this file") from None
-    if not isinstance(tree, dict):
-        raise RunError(f"{path}: a JSON object is expected")
-    return tree
+def read_settings(folder: Path) -> dict[str, Any]:
+    """tokenizer_config.json. Raises RunError where it is missing or no JSON object."""
+    return read_json(folder / "tokenizer_config.json", dict[str, Any])
 
 
 def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
@@ -26,7 +21,7 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     try:
         bpe = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the Rust side raises bare Exception
-        raise RunError(f"{path}: {error}") from None
+        raise RunError(f"{path}: {printable(error)}") from None
     bpe.no_truncation()
     bpe.no_padding()
     return bpe
@@ -48,11 +43,11 @@ def end_ids(folder: Path) -> frozenset[int]:
     found: set[int] = set()
     generation = folder / "generation_config.json"
     if generation.is_file():
-        listed = read_json(generation).get("eos_token_id")
+        listed = read_json(generation, GenerationFile).eos_token_id
         found.update([listed] if isinstance(listed, int) else listed or [])
-    eos = special_tokens(read_json(folder / "tokenizer_config.json")).get("eos_token")
-    entries = read_json(folder / "tokenizer.json").get("added_tokens", [])
-    found.update(entry["id"] for entry in entries if entry["content"] == eos)
+    eos = special_tokens(read_settings(folder)).get("eos_token")
+    entries = read_json(folder / "tokenizer.json", TokenizerFile).added_tokens
+    found.update(entry.id for entry in entries if entry.content == eos)
     if not found:
         raise RunError(f"{folder}: neither generation_config.json nor tokenizer_config.json names an end-of-turn token")
     return frozenset(found)
@@ -62,10 +57,11 @@ def template_text(folder: Path, settings: Mapping[str, Any]) -> str:
     """The chat template: that of chat_template.jinja, else that of tokenizer_config.json (`settings`)."""
     file = folder / "chat_template.jinja"
     if file.is_file():
-        return file.read_text(encoding="utf-8")
+        return read_text(file)
     template = settings.get("chat_template")
     if isinstance(template, list):
-        template = {entry["name"]: entry["template"] for entry in template}.get("default")
+        named = [entry for entry in template if isinstance(entry, dict) and entry.get("name") == "default"]
+        template = named[-1].get("template") if named else None
     if not isinstance(template, str):
         raise RunError(
             f"{folder}: no chat template (chat_template.jinja or tokenizer_config.json); use an instruct checkpoint"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, NoReturn
 
 import jinja2
@@ -22,6 +23,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from spade.errors import RunError
+from spade.foreign import from_template
 
 # A stand-in is one character of a private plane between two kinds of white space, which a template's trimming takes
 # off. JSON moves the character to the other private plane.
@@ -63,10 +65,13 @@ class Template:
         Raises RunError where the template refuses the conversation or does not show each message once and in order.
         """
         chat = [{"role": role, "content": _stand_in(number)} for number, role in enumerate(roles)]
-        try:
-            rendered = self._template.render(messages=chat, add_generation_prompt=prompt, **self._variables)
-        except TemplateError as error:
-            raise RunError(f"the model's chat template refuses the conversation: {error}") from None
+
+        def render() -> str:
+            text = self._template.render(messages=chat, add_generation_prompt=prompt, **self._variables)
+            text.encode()  # no tokenizer takes half of a surrogate pair
+            return text
+
+        rendered = from_template("refuses the conversation", render)
         layout = tuple(_pieces(rendered))
         if [piece.message for piece in layout if isinstance(piece, Slot)] != list(range(len(roles))):
             raise RunError(
@@ -110,10 +115,7 @@ def _compile(text: str) -> jinja2.Template:
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
-    try:
-        return environment.from_string(text)
-    except TemplateError as error:
-        raise RunError(f"the model's chat template does not parse: {error}") from None
+    return from_template("does not parse", partial(environment.from_string, text))
 
 
 def _raise_exception(message: str) -> NoReturn:

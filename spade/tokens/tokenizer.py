@@ -9,7 +9,7 @@ from typing import Protocol
 
 import tokenizers
 
-from spade.tokens.files import end_ids, read_json, read_tokenizer, special_tokens, template_text
+from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
 from spade.tokens.plain import PlainText, control_ids
 from spade.tokens.template import Slot, Template
 
@@ -52,7 +52,7 @@ class Tokenizer:
 
         `thinking` is the template's `enable_thinking`. Raises RunError where a file is missing or does not parse.
         """
-        settings = read_json(folder / "tokenizer_config.json")
+        settings = read_settings(folder)
         variables = {**special_tokens(settings), "enable_thinking": thinking}
         template = Template(template_text(folder, settings), variables)
         return cls(read_tokenizer(folder / "tokenizer.json"), template, end_ids(folder))

@@ -8,10 +8,12 @@ from spade.protocol import Refused, Response
 
 
 class _Call:
-    """A request that is kept until its reply."""
+    """A request that is kept until its reply. `once`: or until the end of the first service it was `sent` to."""
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, payload: bytes, once: bool) -> None:
         self.payload = payload
+        self.once = once
+        self.sent = False
         self.answered = trio.Event()
         self.response: Response | None = None
 
@@ -35,19 +37,21 @@ class Calls:
         self._open: dict[int, _Call] = {}
         self._refusal: Refused | None = None
 
-    async def reply(self, payload: bytes) -> Response:
-        """Wait for a place in the window, then for the reply, whenever it comes."""
+    async def reply(self, payload: bytes, once: bool = False) -> Response | None:
+        """Wait for a place in the window, then for the reply, whenever it comes.
+
+        None: it was to be sent `once`, and the service that it was sent to has ended.
+        """
         async with self._places:
             if self._refusal is not None:
                 return self._refusal
             number = next(self._numbers)
-            call = self._open[number] = _Call(payload)
+            call = self._open[number] = _Call(payload, once)
             try:
-                self._send(number, payload)  # where it does not go now, `send_again` sends it
+                call.sent = self._send(number, payload)  # where it does not go now, `send_again` sends it
                 await call.answered.wait()
             finally:
                 del self._open[number]
-        assert call.response is not None
         return call.response
 
     def answer(self, number: int, response: Response) -> None:
@@ -59,8 +63,17 @@ class Calls:
     def send_again(self) -> None:
         """Send all that have no reply, as far as it goes."""
         for number, call in self._open.items():
-            if not (call.answered.is_set() or self._send(number, call.payload)):
+            if call.answered.is_set():
+                continue
+            if not self._send(number, call.payload):
                 return
+            call.sent = True
+
+    def ended(self) -> None:
+        """The service has ended: what was sent to it, and is to be sent once, gets no reply."""
+        for call in self._open.values():
+            if call.once and call.sent:
+                call.answered.set()
 
     def refuse(self, refusal: Refused) -> None:
         """The reply to all that have none, and to all that come."""

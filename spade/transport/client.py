@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import trio
 import zmq
 
 from spade.codec import decode_response, encode
 from spade.config import Bus
-from spade.errors import BusError, RefusedError
+from spade.decoding import UnreadableError
+from spade.errors import BusError, RefusedError, SuspectError
 from spade.protocol import Goodbye, Heartbeat, Hello, Pulse, Ready, Refused, Rehello, Request, Response
 from spade.transport.calls import Calls
 from spade.transport.curve import Failure, Watch, has_keys, secure_client
@@ -33,6 +33,7 @@ class Client:
     pulse    the newest Pulse, from Ready or a heartbeat's reply
     gauges   sent with each heartbeat; the owner updates it
     waits    likewise: what the owner waits for, here and elsewhere
+    life     of the server, as it said when it last greeted us; "" once it has left in order
     dropped  messages that made no sense
     """
 
@@ -49,6 +50,7 @@ class Client:
         self._calls = Calls(bus.window, self._numbers, self._send_live)
         self._greeting: set[int] = set()  # numbers of the hellos of this handshake
         self._live = False
+        self.life = ""
         self._refused: str | None = None
         self._settled = trio.Event()  # the first hello was answered
         self._turn = trio.Event()  # the session turned live, lost or refused
@@ -63,11 +65,12 @@ class Client:
         """True while the server knows us and is not silent."""
         return self._live
 
-    async def call(self, request: Request, deadline_s: float | None = None) -> Response:
+    async def call(self, request: Request, deadline_s: float | None = None, *, once: bool = False) -> Response:
         """Send a request and wait for its reply, through restarts of the server (which may so see it more than once).
 
         `deadline_s` (default bus.call_deadline_s) bounds all of it, the wait for a place in the window included.
-        Raises RefusedError on Refused, BusError on the deadline.
+        `once`: not to another life of the server, unless the one before left in order. Raises RefusedError on Refused,
+        SuspectError where that is `unforeseen` or the life ended that was to answer once, BusError on the deadline.
         """
         name = type(request).__name__
         payload = encode(request)
@@ -76,9 +79,12 @@ class Client:
             raise BusError(f"{self.address}: {name} of {len(payload)} bytes is over bus.max_message_bytes = {most}")
         limit = self._bus.call_deadline_s if deadline_s is None else deadline_s
         with trio.move_on_after(limit):
-            response = await self._calls.reply(payload)
+            response = await self._calls.reply(payload, once)
+            if response is None:
+                raise SuspectError(f"{self.address}: ended while it served {name}")
             if isinstance(response, Refused):
-                raise RefusedError(f"{self.address}: {name} refused: {response.reason}")
+                kind = SuspectError if response.unforeseen else RefusedError
+                raise kind(f"{self.address}: {name} refused: {response.reason}")
             return response
         state = "the service is slow" if self._live else "the service cannot be reached"
         raise BusError(f"{self.address}: no answer to {name} within {limit:g} s; {state}")
@@ -181,10 +187,10 @@ class Client:
                 return
         try:
             response = decode_response(payload)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except UnreadableError as error:
             self._nonsense(str(error))
             response = Refused(f"the reply makes no sense ({error}); do both sides run the same version of spade?")
-        if number == PUSH:
+        if number == PUSH and not isinstance(response, Rehello):
             put_newest(self._pushed, self.pushes, response)
         else:
             self._on_response(int.from_bytes(number, "big"), response)
@@ -193,10 +199,13 @@ class Client:
         match response:
             case Ready():
                 self._on_ready(response)
-            case Rehello():
+            case Rehello(leaving=leaving):
                 # Those of one server come in order: after a Ready, a Rehello means that it has given us up since.
+                if leaving:
+                    self.life = ""
+                    self._send(next(self._numbers), encode(Goodbye()))  # it waits for that
                 if self._live:
-                    self._lose("it does not know us")
+                    self._lose("it leaves" if leaving else "it does not know us")
             case Refused() if number in self._greeting:
                 self._on_refused(response.reason)
             case Pulse():
@@ -209,6 +218,9 @@ class Client:
         self._on_pulse(Pulse(ready.peers, ready.weights))
         if self._live:
             return  # the reply to an earlier hello of the same handshake
+        if self.life not in ("", ready.life):
+            self._calls.ended()
+        self.life = ready.life
         self._live = True
         self._greeting.clear()
         self._wake()

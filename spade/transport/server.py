@@ -5,6 +5,7 @@ import resource
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
+from secrets import token_hex
 
 import msgspec
 import trio
@@ -12,6 +13,7 @@ import zmq
 
 from spade.codec import decode_request, encode
 from spade.config import Bus
+from spade.decoding import UnreadableError
 from spade.protocol import (
     PROTOCOL_VERSION,
     Done,
@@ -33,6 +35,7 @@ _PEERS = 4_096
 _EACH = 1_024  # of one key, unless it is that of the run's own host
 _BEAT_BYTES = 32_768  # of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept for a service that does not look
+_PARTING_S = 0.25  # for the goodbyes of all peers together
 _WAITING = 2  # requests one peer may have waiting, in windows: those it waits for, and those it has given up
 
 log = logging.getLogger(__name__)
@@ -65,6 +68,8 @@ class Server:
         self.strangers = 0
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
+        self._life = token_hex(8)
+        self._left = False  # in order; from then on nobody is heard, so that none is greeted anew
         self._bus = bus
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
@@ -82,12 +87,28 @@ class Server:
             if folder:
                 secure_server(self._pump.socket, folder)
             self.address = self._pump.bind(address)
-            async with background(self._pump.run, self._reap, self._watch.run):
-                yield
+            try:
+                async with background(self._pump.run, self._reap, self._watch.run):
+                    yield
+            except BaseException as error:
+                if _cancelled(error):
+                    await self._part()
+                raise  # who crashes says nothing
+            await self._part()
         finally:
             self._watch.close()
             self._pump.close()
             self._departed.close()
+
+    async def _part(self) -> None:
+        """Tell the peers that we leave in order, and hear their goodbyes: what a closing socket sends may be lost."""
+        self._left = True
+        with trio.move_on_after(_PARTING_S, shield=True):
+            async with background(self._pump.run):
+                for peer in list(self.peers):
+                    self._pump.send([peer, PUSH, encode(Rehello(leaving=True))])
+                while self.peers:
+                    await self.gone.receive()
 
     async def receive(self) -> Incoming:
         """The next request, in the order of arrival."""
@@ -137,13 +158,15 @@ class Server:
             self._give_up(peer, "its routing id is used under another key")
         try:
             message = decode_request(payload)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        except UnreadableError as error:
             self._drop(peer, str(error))
             reason = f"cannot read this message ({error}); do both sides run the same version of spade?"
             self._pump.send([peer, number, encode(Refused(reason))])
             return
         if peer in self.peers:
             self._heard[peer] = trio.current_time()
+        if self._left and not isinstance(message, Goodbye):
+            return
         match message:
             case Hello():
                 self._on_hello(peer, number, message)
@@ -187,6 +210,7 @@ class Server:
             self.peers[peer], self._users[peer] = hello, self._pump.user
             self._heard[peer] = trio.current_time()
             self._inbox.forget(peer)  # it sends again what it still wants
+            answer = msgspec.structs.replace(answer, life=self._life)
         else:
             log.warning("refused: %s", answer.reason)
         self._pump.send([peer, number, encode(answer)])
@@ -238,6 +262,13 @@ class Server:
             for peer, heard in list(self._heard.items()):
                 if self._drained_at - heard > self._bus.silence_s:
                     self._give_up(peer, f"silent for {self._drained_at - heard:.1f} s")
+
+
+def _cancelled(error: BaseException) -> bool:
+    """Whether it is a cancellation, and nothing else beside it."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_cancelled, error.exceptions))
+    return isinstance(error, trio.Cancelled)
 
 
 @asynccontextmanager

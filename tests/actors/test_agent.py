@@ -23,6 +23,7 @@ from spade.protocol import (
     OpenEpisode,
     PlayLease,
     Program,
+    Refused,
     ReleasePlay,
     SubmitPlays,
 )
@@ -289,6 +290,31 @@ async def test_a_fault_of_the_infrastructure_gives_the_play_back(settings, token
     assert (played.lease, played.episode_return) == (1, 1.0)
     assert opened == closed
     assert len(set(opened)) == 2
+
+
+async def test_a_play_over_which_a_service_ended_is_given_back_as_suspect(settings, tokenizer, given_back):
+    """It is told apart from one whose env-runner was killed between two of its requests."""
+    small = SmallReplay(leases(1), programs=[PROGRAM])
+    answers = itertools.chain(
+        [Refused("OpenEpisode ended in KeyError, which nobody foresaw: 'x'", unforeseen=True), Observed("Find it.")],
+        [Faulted("lost", "restarted"), Observed("Find it.")],
+        itertools.repeat(Observed("Found.", 1.0, terminated=True)),
+    )
+
+    def answer(request):
+        return Done() if isinstance(request, CloseEpisode) else next(answers)
+
+    async with (
+        small_replay(small, settings) as replay,
+        service("engine", "engine-0", replay, settings, says(tokenizer, counting())),
+        service("env-runner", "runner-0", replay, settings, answer),
+        process(agent.run, "agent", replay, settings),
+    ):
+        await small.until_done(3)
+    first, second, played = small.done
+    assert [(one.id, one.lease, one.suspect) for one in (first, second)] == [("p0", 0, True), ("p0", 1, False)]
+    assert "which nobody foresaw" in given_back()[0]
+    assert played.episode_return == 1.0
 
 
 async def test_an_agent_told_to_leave_gives_everything_back(settings, tokenizer):

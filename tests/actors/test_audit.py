@@ -163,3 +163,21 @@ async def test_an_env_runner_leases_audits_and_hands_their_outcome_in(sandbox):
         await small.until_done(2)
     assert {outcome.environment for outcome in small.done if isinstance(outcome, Audited)} == {"e000001", "e2"}
     assert not any(outcome.finding for outcome in small.done)
+
+
+async def test_an_audit_that_meets_an_unforeseen_error_is_let_go_and_the_env_runner_lives_on(sandbox, monkeypatch):
+    async def buggy(sandbox, work):
+        if work.environment == "e2":
+            raise KeyError("nobody thought of it")
+        return await audit(sandbox, work)
+
+    monkeypatch.setattr(env_runner, "audit", buggy)
+    settings = load("nano", ("bus.heartbeat_s=0.05",))
+    small = SmallReplay()
+    small.audits = [msgspec.structs.replace(await job(sandbox, HONEST), environment="e2"), await job(sandbox, HONEST)]
+    async with small_replay(small, settings) as replay, process(env_runner.run, "env-runner", replay, settings):
+        await small.until_done(1)
+        await small.until(
+            lambda: any(beat.gauges.get("request_faults") == 1 for beat in replay.heartbeats.values()),
+        )
+    assert [outcome.environment for outcome in small.done] == ["e000001"]

@@ -12,6 +12,7 @@ from spade.errors import ConfigError
 from spade.protocol import (
     DesignJob,
     MemorySeed,
+    Refused,
     RejectCandidate,
     ReleaseDesign,
     SubmitEnvironment,
@@ -27,6 +28,7 @@ from tests.actors.small_services import (
     service,
     small_replay,
 )
+from tests.hostile import frames
 
 # A code of two digits of which each guess tells how many are in place: sound, and not to be won by chance.
 GOOD = """\
@@ -58,6 +60,7 @@ class VaultEnv:
 """
 CRASHES = GOOD.replace("self.left -= 1", "self.left /= 0")
 SKILL = "logical deduction"
+FRAME_AT_STEP = "arrays before the tag, at step"
 DOCUMENTS = corpus.load("builtin")
 
 
@@ -118,6 +121,40 @@ async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(
     assert trajectory.versions == ((VERSION, len(said)),)
     assert trajectory.temperature == settings.design.temperature
     assert [request.max_tokens for request in asked] == [settings.design.max_tokens, settings.design.hint_max_tokens]
+
+
+async def test_programs_that_write_broken_frames_are_rejected_and_the_env_runner_lives_on(settings, tokenizer):
+    hostile = [each for each in frames.PROGRAMS if each.name in ("bad UTF-8 in the nonce, at import", FRAME_AT_STEP)]
+    small = SmallReplay(jobs=[job()])
+    long = msgspec.structs.replace(settings, design=msgspec.structs.replace(settings.design, max_tokens=3000))
+    async with designing(small, long, tokenizer, script(*(each.source for each in hostile), GOOD)):
+        await small.until_done(3)
+    *rejected, submitted = small.done
+    for reject in rejected:
+        assert isinstance(reject, RejectCandidate)
+        assert reject.reason.startswith("protocol: the answer does not decode: ")
+    assert isinstance(submitted, SubmitEnvironment)
+
+
+async def test_a_program_over_which_two_env_runners_ended_is_rejected_with_the_reason(settings, tokenizer):
+    asked = []
+
+    def runner(request):
+        asked.append(request)
+        return Refused("Validate ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
+
+    small = SmallReplay(jobs=[job()])
+    async with (
+        small_replay(small, settings) as replay,
+        service("engine", "engine-0", replay, settings, says(tokenizer, script(CRASHES, "none", "none"))),
+        service("env-runner", "runner-0", replay, settings, runner),
+        process(designer.run, "designer", replay, settings),
+    ):
+        await small.until_done(1)
+    (rejected, *_) = small.done
+    assert (rejected.stage, rejected.attempt, rejected.completion) == ("contain", 1, CRASHES)
+    assert rejected.reason.startswith("2 times an env-runner ended, or failed, while it served Validate: ")
+    assert asked == [asked[0]] * 2
 
 
 async def test_failed_attempts_are_kept_with_stage_and_reason(settings, tokenizer):

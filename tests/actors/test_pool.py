@@ -1,12 +1,13 @@
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import pytest
 import trio
 
 from actors.pool import LostError, open_pool, rank
 from spade import config
-from spade.protocol import PROTOCOL_VERSION, Done, Generate, Hello, Peer, Status
+from spade.errors import SuspectError
+from spade.protocol import PROTOCOL_VERSION, Done, Generate, Hello, Peer, Refused, Status
 from spade.transport import connect
 from tests.actors.small_services import SmallReplay, service, small_replay
 
@@ -152,3 +153,87 @@ async def test_a_service_that_cannot_be_reached_is_tried_again_and_hurts_nobody(
         for _ in range(3):
             await client.wait_pulse()
             assert await pool.call(ASKED, 60) == Status()
+
+
+class KilledError(Exception):
+    """As SIGKILL would, it lets a service say nothing as it ends."""
+
+
+async def lives(server, name, how, answer, count):
+    """The service `name` in so many lives, each ended after its first request; then in one more, which answers."""
+    for _ in range(count):
+        asked = trio.Event()
+        with suppress_group(KilledError):
+            async with service("engine", name, server, SETTINGS, lambda _, asked=asked: answer() or asked.set()):
+                await asked.wait()
+                if how == "killed":
+                    raise KilledError
+    async with service("engine", name, server, SETTINGS, lambda _: Status()):
+        await trio.sleep_forever()
+
+
+@contextmanager
+def suppress_group(kind):
+    try:
+        yield
+    except* kind:
+        pass
+
+
+@asynccontextmanager
+async def pool_of(*names, how, count, heard):
+    """A pool over services that end over each request, so many times each."""
+    async with (
+        small_replay(SmallReplay(), SETTINGS) as replay,
+        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
+        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
+        trio.open_nursery() as nursery,
+    ):
+        for name in names:
+            nursery.start_soon(lives, replay, name, how, lambda name=name: heard.append(name), count)
+        with trio.fail_after(60):
+            while sum(each.connected for each in pool._services.values()) < len(names):
+                await client.wait_pulse()
+            yield pool
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("names", [["engine-0"], ["engine-0", "engine-1", "engine-2"]])
+async def test_a_request_over_which_two_services_ended_is_sent_to_no_third(names):
+    heard = []
+    async with pool_of(*names, how="killed", count=3, heard=heard) as pool:
+        with pytest.raises(SuspectError, match="2 times an engine ended, or failed, while it served Generate"):
+            await pool.call(ASKED, 50)
+    assert len(heard) == 2
+
+
+async def test_a_request_over_which_one_service_ended_is_answered_by_the_next():
+    heard = []
+    async with pool_of("engine-0", how="killed", count=1, heard=heard) as pool:
+        assert await pool.call(ASKED, 50) == Status()
+    assert len(heard) == 1
+
+
+async def test_services_that_leave_in_order_are_not_held_against_a_request():
+    heard = []
+    async with pool_of("engine-0", how="leaves", count=3, heard=heard) as pool:
+        assert await pool.call(ASKED, 50) == Status()
+    assert len(heard) == 3
+
+
+async def test_what_two_services_could_not_foresee_is_asked_of_no_third():
+    heard = []
+
+    def unforeseen(request):
+        heard.append(request)
+        return Refused("Generate ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
+
+    async with (
+        small_replay(SmallReplay(), SETTINGS) as replay,
+        service("engine", "engine-0", replay, SETTINGS, unforeseen),
+        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
+        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
+    ):
+        with pytest.raises(SuspectError, match="KeyError, which nobody foresaw"):
+            await pool.call(ASKED, 50)
+    assert len(heard) == 2

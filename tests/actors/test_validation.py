@@ -1,9 +1,11 @@
 """Admission: every stage can be passed and can be failed, and the failing stage is the right one."""
 
+import msgspec
 import pytest
 
 from actors.sandbox import open_sandbox
 from actors.sandbox.process import Process
+from actors.sandbox.wire import unpack
 from actors.validation import validate
 from spade.config import Play
 from spade.config import Sandbox as Limits
@@ -30,6 +32,12 @@ def changed(*edits: tuple[str, str]) -> str:
 
 WINS = 'return "Found.", 1.0, True, False, {}'
 DEAF = ("if int(action) == self.goal:", "if False:"), ("self.goal else", "0 else")
+
+
+def named(name):
+    """The class renamed, as no `class` statement could name it."""
+    return f"\nSearchEnv.__name__ = {name}\n"
+
 
 FAILURES = [
     ("parse", "SyntaxError", changed(("class SearchEnv:", "class SearchEnv"))),
@@ -60,6 +68,11 @@ FAILURES = [
     ("effect", "the seed alone", changed(("self.turn += 1", "return action, float(self.goal > 20), True, False, {}"),
         ("[str(self.goal)]", "'hope'"))),
     # Among so many numbers no guess is right by luck.
+    ("class", "identifier of ASCII of at most 100 characters, is 'A\\x1b[2J", SEARCH + named("'A\\x1b[2J\\u202eEnv'")),
+    ("class", "identifier of ASCII", SEARCH + named("'Search\\nEnv'")),
+    ("class", "identifier of ASCII", SEARCH + named("'\\uff33earch'")),
+    ("class", "is 'EEEE", SEARCH + named("'E' * 101")),
+    ("class", "is 'EEEE", SEARCH + named("'E' * 1_000_000")),
     ("repeatable", "not repeatable", changed(("random.Random(seed)", "random.Random()"), ("31)", "1 << 40)"),
         ('"Lower."', "str(self.rng.random())"), ('"Higher."', "str(self.rng.random())"))),
     ("repeatable", "not repeatable", changed(('"Lower."', '"".join({*"lower than that"})'))),
@@ -88,6 +101,18 @@ async def test_every_stage_can_fail(sandbox):
         assert [stage.passed for stage in verdict.stages] == [True] * STAGES.index(name) + [False], (name, words, told)
         assert words in verdict.stages[-1].reason, (name, words, told)
     assert {name for name, _, _ in FAILURES} == set(STAGES)
+
+
+async def test_a_name_of_a_hundred_letters_is_a_name(sandbox):
+    verdict = await validate(sandbox, SEARCH + named("'E' * 100"), 3, LIMITS)
+    assert (verdict.passed, verdict.name) == (True, "E" * 100)
+
+
+@pytest.mark.parametrize("name", ["Search\n", "a\x1b[2J", "", "é", "E" * 101])
+def test_an_answer_that_is_forged_names_nothing_else(name):
+    body = {"is": "loaded", "nonce": "1", "name": name}
+    with pytest.raises(msgspec.ValidationError):
+        unpack(msgspec.json.encode(body))
 
 
 async def test_what_a_guess_wins_every_other_time_is_refused(sandbox):

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from spade import config
-from spade.app.environments import visible
 from spade.app.options import seconds
 from spade.errors import ConfigError
+from spade.text import visible
 from tests.actors.odd_programs import SEARCH
 
 
@@ -42,7 +42,7 @@ def test_light_commands_load_nothing_heavy(words):
         (["config", "check", "."], ".: Is a directory"),
         (["config", "check", "no_text"], "is no UTF-8 text"),
         (["up", "--for", "soon"], "soon"),
-        (["up", "--run", "no_text", "--headless"], "no_text: File exists"),
+        (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
         (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
         (["status", "nothing"], "no run here"),
         (["status", "no_text"], "is a file; give a run directory"),

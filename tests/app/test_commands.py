@@ -8,6 +8,7 @@ import pytest
 from spade.app import commands
 from spade.app.rundir import RunDir
 from spade.config import load
+from spade.errors import RunError
 
 
 @pytest.fixture
@@ -36,8 +37,8 @@ def test_an_exported_model_is_there_whole_or_not_at_all(run, monkeypatch, tmp_pa
 
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "copytree", retired)
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(RunError, match="was not made"):
             commands.export_model(run.path, out)
-    assert not out.exists()
+    assert not [path for path in tmp_path.iterdir() if path.name not in ("run", "weights")]
     commands.export_model(run.path, out)
     assert os.listdir(out) == ["config.json"]

@@ -1,13 +1,20 @@
 import os
+import signal
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
+from spade.app.commands import stop_run
+from spade.app.observe import read_status
 from spade.app.rundir import RunDir, RunRecord
 from spade.config import load
 from spade.errors import RunError
+from spade.protocol import Status
 
 
 def test_a_run_keeps_its_resolved_config_and_versions(tmp_path):
@@ -63,6 +70,101 @@ def test_looking_does_not_keep_a_run_from_starting(tmp_path):
             with run.lock("replay"):
                 pass
         looker.kill()
+
+
+def test_a_lock_that_is_none_of_the_runs_makes_it_neither_up_nor_stoppable(tmp_path):
+    """Another process has locked the file, which names an innocent one."""
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano"))
+    with subprocess.Popen(["sleep", "600"]) as innocent:
+        for written in (f"{innocent.pid:<10}", "", "-1", "0", "x", "9" * 100, f"{os.getpid()}\n"):
+            (run.path / "replay.lock").write_text(written)
+            code = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, 2); print('held', flush=True); input()"
+            with subprocess.Popen(
+                [sys.executable, "-c", code, str(run.path / "replay.lock")],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            ) as other:  # fmt: skip
+                assert other.stdout.readline() == b"held\n"
+                assert run.holders() == []
+                with (
+                    pytest.raises(RunError, match="locked by a process that is none of this run's"),
+                    run.lock("replay"),
+                ):
+                    pass
+                run.path.joinpath("status.json").write_bytes(msgspec.json.encode(Status(learner_step=7)))
+                assert trio.run(read_status, run).learner_step == 7
+                with pytest.raises(RunError, match="nothing is up"):
+                    stop_run(run.path)
+                run.tell(innocent.pid, signal.SIGKILL)
+                other.kill()
+        assert innocent.poll() is None
+        innocent.kill()
+
+
+def test_a_run_directory_is_closed_to_others(tmp_path, caplog):
+    run = RunDir(tmp_path / "runs" / "run")
+    run.create(load("nano"))
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
+    run.path.chmod(0o755)
+    run.create(load("nano"))
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
+    assert "was open to other users (mode 755) and is closed now" in caplog.text
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another user")
+
+
+@as_root
+def test_a_run_directory_of_another_user_is_refused(tmp_path):
+    run = RunDir(tmp_path / "run")
+    run.path.mkdir()
+    os.chown(run.path, 65_534, 65_534)
+    for use in (lambda: run.create(load("nano")), lambda: run.lock("replay").__enter__()):
+        with pytest.raises(RunError, match="belongs to another user"):
+            use()
+    assert list(run.path.iterdir()) == []
+
+
+def open_to_others(folder):
+    folder.mkdir()
+    folder.chmod(0o777)
+
+
+def elsewhere(folder):
+    folder.with_name("else").mkdir(mode=0o700, exist_ok=True)
+    folder.symlink_to(folder.with_name("else"))
+
+
+def of_another(folder):
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65_534, 65_534)
+
+
+@pytest.mark.parametrize("made", [open_to_others, elsewhere, pytest.param(of_another, marks=as_root)])
+def test_a_socket_folder_that_others_made_is_refused(tmp_path, monkeypatch, made):
+    (tmp_path / "t").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
+    deep = RunDir(tmp_path / ("x" * 60) / ("y" * 60))
+    folder = Path(deep.socket("replay").removeprefix("ipc://")).parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert deep.socket("replay")
+    folder.rmdir()
+    made(folder)
+    with pytest.raises(RunError, match="another's or open to others"):
+        deep.socket("replay")
+
+
+def test_who_may_only_read_a_run_is_answered(tmp_path):
+    """As of a file system that is mounted to be read; root may write all the same, so another user looks."""
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano"))
+    run.status_path.write_bytes(msgspec.json.encode(Status(learner_step=7)))
+    (run.path / "replay.lock").write_text("1")
+    (run.path / "replay.lock").chmod(0o400)
+    run.path.chmod(0o500)
+    assert run.holders() == []
+    assert trio.run(read_status, run).learner_step == 7
+    run.path.chmod(0o700)
 
 
 def test_a_directory_without_a_run_is_refused_with_the_way_to_make_one(tmp_path):

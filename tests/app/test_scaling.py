@@ -1,6 +1,7 @@
 import pytest
 
-from spade.app.observe import explain
+from spade.app.doctor import NONE_MET, of_requests
+from spade.app.observe import explain, unforeseen
 from spade.app.scaling import choose, parse
 from spade.errors import ConfigError, RunError
 from spade.protocol import Process, Status, Wait
@@ -25,6 +26,19 @@ def test_the_supervisor_meant():
         choose(one, "else")
     with pytest.raises(RunError, match="r: no supervisor keeps actors; `spade up` or `spade actors up` starts one"):
         choose(Status(run="r"), None)
+
+
+def test_why_names_services_that_met_errors_in_requests():
+    """As `spade status` and `spade doctor RUN` do."""
+    well, ill = (
+        Process(f"env-runner-{count:.0f}", "env-runner", 7, "ready", 0, gauges={"request_faults": count})
+        for count in (0.0, 3.0)
+    )
+    line = "env-runner-3 met 3 errors that nobody foresaw, each in one request; its log has their tracebacks"
+    assert line in explain(Status(processes=(well, ill)))
+    assert unforeseen(Status(processes=(well, ill))) == [line]
+    assert of_requests(Status(processes=(well,))) == ("requests", True, NONE_MET)
+    assert of_requests(Status(processes=(well, ill))) == ("requests", False, line)
 
 
 def test_why_tells_the_longest_wait_first_and_who_is_not_well():

@@ -24,6 +24,7 @@ import zmq
 
 from spade.codec import decode_request, decode_response, encode
 from spade.config import digest
+from spade.decoding import UnreadableError
 from spade.protocol import Heartbeat, Publish, Ready, Rehello, Role
 from tests.fuzz.frames import HELLO, message, seeds
 from tests.fuzz.targets import SETTINGS, Ground, Target, ground
@@ -74,7 +75,7 @@ def fire(address: str, session: bool, seconds: float, seed: int) -> Tally:
 def _is_publication(payload: bytes) -> bool:
     try:
         return isinstance(decode_request(payload), Publish)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+    except UnreadableError:
         return False
 
 

@@ -25,10 +25,10 @@ from actors.sandbox.tiers import TIERS, Layers
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import DOOR, children_of
-from tests.hostile import calls, hoards, lies, reach, sights, time_and_memory
+from tests.hostile import calls, frames, hoards, lies, reach, sights, time_and_memory
 from tests.hostile.hostile import ANSWERED, BREACH, Hostile
 
-FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards)
+FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards, frames)
 PROGRAMS: Sequence[Hostile] = [program for family in FAMILIES for program in family.PROGRAMS]
 HASTY = Limits(load_s=6.0, step_s=3.0)
 """For programs that may not answer at all."""

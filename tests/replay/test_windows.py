@@ -258,6 +258,30 @@ def test_a_play_given_back_is_leased_again_on_the_same_seed():
     assert lease(ledger) == ()
 
 
+def test_a_play_over_which_services_ended_twice_is_void_and_says_so():
+    ledger = begin()
+    id = lease(ledger)[0].id
+
+    def release(number, suspect):
+        ledger.apply(ReleasePlay(id, number, suspect), "agent/1", 1.0)
+        ledger.advance(1.0)
+        return lease(ledger, now=1.0)
+
+    # As often as it likes where nothing is wrong with the play itself; and a lease that is over says nothing.
+    assert [play.lease for number in (1, 2, 3) for play in release(number, False)] == [2, 3, 4]
+    (again,) = release(4, True)
+    assert (again.id, again.lease) == (id, 5)
+    assert release(4, True) == ()
+    assert [play.lease for play in release(5, False)] == [6]
+    assert ledger.state.plays[id].suspected == 1
+    assert release(6, True) == ()
+    play = ledger.state.plays[id]
+    assert (play.state, play.suspected, play.holder) == ("void", 2, "agent/1")
+    assert play.fault == "suspect: 2 times a service ended, or failed, while it served this play"
+    assert ledger.state.counters.voids == 1
+    assert ledger.state.counters.released_leases == 6
+
+
 def test_who_asks_again_under_the_same_number_is_given_what_it_has():
     """A request is sent again when its answer was lost with the connection."""
     ledger = begin()

@@ -18,7 +18,7 @@ import zmq
 
 from spade.codec import decode_response, encode
 from spade.config import Bus
-from spade.errors import BusError, RefusedError
+from spade.errors import BusError, RefusedError, SuspectError
 from spade.protocol import (
     PROTOCOL_VERSION,
     CloseEpisode,
@@ -556,6 +556,7 @@ async def test_an_arrival_is_not_lost_where_a_send_swallows_its_edge(address: st
 
 
 SERVER = """
+import signal
 import sys
 import trio
 from spade.config import Bus
@@ -565,12 +566,19 @@ from spade.transport import serve
 async def main(address, digest, answers):
     bus = Bus(heartbeat_s=0.05, silence_s=0.5, window=8)
     async with serve(address, digest=digest, bus=bus) as server:
-        print("up", flush=True)
-        while True:
-            incoming = await server.receive()
-            print("got", incoming.message.turn, flush=True)
-            if answers == "yes":
-                await server.reply(incoming, Observed(incoming.message.action))
+        with trio.open_signal_receiver(signal.SIGTERM) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(leave, signals, nursery.cancel_scope)
+                print("up", flush=True)
+                while True:
+                    incoming = await server.receive()
+                    print("got", incoming.message.turn, flush=True)
+                    if answers == "yes":
+                        await server.reply(incoming, Observed(incoming.message.action))
+
+async def leave(signals, scope):
+    async for _ in signals:
+        scope.cancel()
 
 trio.run(main, *sys.argv[1:])
 """
@@ -672,3 +680,53 @@ async def test_a_heartbeat_that_is_too_large_is_not_kept(address: str) -> None:
                 await trio.sleep(0.01)
         assert all(len(name) < 100 for beat in server.heartbeats.values() for name in beat.gauges)
         assert client.live
+
+
+# ---------------------------------------------------------------- calls that are sent once
+
+
+async def ask_once(client: Client, said: list[object]) -> None:
+    """What a call that is to be sent once comes to."""
+    try:
+        said.append(await client.call(StepEpisode("once", 1, "a"), deadline_s=60, once=True))
+    except BusError as error:
+        said.append(error)
+
+
+@pytest.mark.parametrize("how", ["killed", "leaves"])
+async def test_a_call_sent_once_is_sent_to_no_second_life_unless_the_first_left_in_order(address, how):
+    said: list[object] = []
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            async with server_process(address, answers=False) as first:
+                client = await nursery.start(hold_client, address)
+                nursery.start_soon(ask_once, client, said)
+                await read_turns(first, 1)
+                first.send_signal(signal.SIGKILL if how == "killed" else signal.SIGTERM)
+                await first.wait()
+            async with server_process(address, answers=True):
+                # What may be sent again is, on the same connection; and what was not sent yet is sent at any rate.
+                assert await client.call(StepEpisode("again", 2, "b"), once=True) == Observed("b")
+                with trio.fail_after(60):
+                    while not said:  # noqa: ASYNC110
+                        await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+    (one,) = said
+    if how == "killed":
+        assert isinstance(one, SuspectError)
+        assert str(one) == f"{address}: ended while it served StepEpisode"
+    else:
+        assert one == Observed("a")
+
+
+async def test_a_server_that_gave_its_peer_up_has_not_ended(address):
+    said: list[object] = []
+    async with pair(address) as (server, client), trio.open_nursery() as nursery:
+        with trio.fail_after(60):
+            nursery.start_soon(ask_once, client, said)
+            first = await server.receive()
+            server._give_up(first.peer, "silent")
+            again = await server.receive()
+            assert again.message == first.message
+            await server.reply(again, Observed("a"))
+    assert said == [Observed("a")]

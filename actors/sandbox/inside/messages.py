@@ -12,3 +12,6 @@ LENGTH = struct.Struct("<I")
 
 FRAME_BYTES = 1 << 20
 """The longest body."""
+
+NAME_CHARACTERS = 100
+"""The longest name of an environment's class."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from .given import GIVEN
+from .messages import NAME_CHARACTERS
 
 MODULE = "environment"
 FILE = f"{MODULE}.py"
@@ -42,7 +43,7 @@ class Environment:
         module = execute(source)
         with guarded("class"):
             self.kind = environment_class(module)
-            self.name = name_of(self.kind)
+            self.name = checked_name(self.kind)
         with guarded("construct"):
             self.arguments = turn_budget(self.kind, max_turns)
         self.instance: Any = None
@@ -203,6 +204,15 @@ def shape(value: object) -> str:
 def name_of(kind: type) -> str:
     """The name of a class, which its metaclass cannot forge."""
     return str(type.__dict__["__name__"].__get__(kind))
+
+
+def checked_name(kind: type) -> str:
+    """The name of a class as everybody is shown it: an identifier of ASCII, so that no text looks like another."""
+    name = name_of(kind)
+    if not (name.isascii() and name.isidentifier() and len(name) <= NAME_CHARACTERS):
+        wanted = f"an identifier of ASCII of at most {NAME_CHARACTERS} characters, is {name[:NAME_CHARACTERS]!a}"
+        raise ProgramError("protocol", "class", f"the name of the class must be {wanted}")
+    return name
 
 
 def is_a(value: object, kind: type) -> bool:

@@ -6,6 +6,9 @@ from typing import Annotated
 import typer
 
 from spade.app.options import Agents, Config, RunArgument, Set
+from spade.protocol import MOST_ACTORS
+
+Count = Annotated[int, typer.Option(min=0, max=MOST_ACTORS)]
 
 actors = typer.Typer(help="Designers, agents, env-runners and engines.", no_args_is_help=True)
 learner = typer.Typer(help="The learner.", no_args_is_help=True)
@@ -19,10 +22,10 @@ def actors_up(
         Path | None,
         typer.Option("--run", help="Where their logs go [default: a new directory under runs/]."),
     ] = None,
-    designers: Annotated[int, typer.Option(min=0)] = 0,
+    designers: Count = 0,
     agents: Agents = None,
-    runners: Annotated[int, typer.Option(min=0)] = 0,
-    engines: Annotated[int, typer.Option(min=0)] = 0,
+    runners: Count = 0,
+    engines: Count = 0,
     set_: Set = None,
 ) -> None:
     """Add actors to a run that is up; Ctrl-C drains them."""

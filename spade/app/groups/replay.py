@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spade.app.options import Config, Json, Run, RunArgument, Set
+from spade.app.options import Config, Json, Run, RunArgument, Set, an_id
 
 replay = typer.Typer(help="The replay service.", no_args_is_help=True)
 keys = typer.Typer(help="Keys for hosts that join over a network.", no_args_is_help=True)
@@ -41,7 +41,10 @@ def replay_verify(run: RunArgument) -> None:
 @replay.command("lineage")
 def replay_lineage(
     run: RunArgument,
-    id: Annotated[str, typer.Argument(metavar="ID", help="A learner step, environment, group, play or design job.")],
+    id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="A learner step, environment, group, play or design job.", callback=an_id),
+    ],
     json: Json = False,
 ) -> None:
     """Say where something in a run comes from.
@@ -56,7 +59,7 @@ def replay_lineage(
 @replay.command("batch")
 def replay_batch(
     run: RunArgument,
-    step: Annotated[int, typer.Argument(metavar="STEP", min=1, help="A learner step.")],
+    step: Annotated[int, typer.Argument(metavar="STEP", min=1, max=2**31 - 1, help="A learner step.")],
     out: Annotated[Path | None, typer.Option(help="Write the step's tensors into this safetensors file.")] = None,
     json: Json = False,
 ) -> None:

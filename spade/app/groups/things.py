@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from spade.app.options import Json, Recipe, RunArgument, Set
+from spade.app.options import Json, Recipe, RunArgument, Seed, Set, an_id
+from spade.app.printing import say, show
 
 env = typer.Typer(help="Look at environments, check them, play them.", no_args_is_help=True)
 config = typer.Typer(help="Recipes and settings.", no_args_is_help=True)
@@ -20,7 +21,7 @@ def config_ls() -> None:
 
     for name, path in recipes().items():
         first = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
-        typer.echo(f"{name:<12} {first}")
+        say(f"{name:<12} {first}")
 
 
 @config.command("show")
@@ -31,7 +32,7 @@ def config_show(
     """Print the resolved config."""
     from spade.config import dump, load
 
-    typer.echo(dump(load(config, tuple(set_ or ()))), nl=False)
+    show(dump(load(config, tuple(set_ or ()))).removesuffix("\n"))
 
 
 @config.command("check")
@@ -42,7 +43,7 @@ def config_check(config: Annotated[str, typer.Argument(help="A recipe or a TOML 
 
     loaded = load(config, tuple(set_ or ()))
     gpus = placement(loaded)
-    typer.echo(f"{config}: fine, meaning {digest(loaded)[:12]}{gpus and f'; GPUs: {gpus}'}")
+    say(f"{config}: fine, meaning {digest(loaded)[:12]}{gpus and f'; GPUs: {gpus}'}")
 
 
 @env.command("ls")
@@ -57,7 +58,9 @@ def env_ls(
 
 
 @env.command("show")
-def env_show(run: RunArgument, environment: Annotated[str, typer.Argument(help="An environment's id.")]) -> None:
+def env_show(
+    run: RunArgument, environment: Annotated[str, typer.Argument(help="An environment's id.", callback=an_id)]
+) -> None:
     """Show one environment: program, hint, plays."""
     from spade.app.environments import show_environment
 
@@ -84,7 +87,7 @@ def env_check(
 def env_play(
     source: Annotated[str, typer.Argument(metavar="FILE_OR_ID", help="An environment file, or with --run an id.")],
     run: Annotated[Path | None, typer.Option("--run", help="The run the id belongs to.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The instance.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The instance.")] = 0,
     hint: Annotated[bool, typer.Option("--hint", help="Show the hint, where the run has one.")] = False,
     recipe: Recipe = None,
     set_: Set = None,
@@ -108,8 +111,8 @@ def model_export(
 @nano.command("build")
 def nano_build(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write the checkpoint.")],
-    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
-    minutes: Annotated[float, typer.Option(help="Length of the warm start: 60 steps each.")] = 40.0,
+    seed: Seed = 0,
+    minutes: Annotated[float, typer.Option(min=0, max=10_000, help="Length of the warm start: 60 steps each.")] = 40.0,
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""
@@ -123,7 +126,7 @@ def nano_build(
 @nano.command("report")
 def nano_report(
     model: Annotated[str, typer.Argument(help="A checkpoint folder, or a run directory.")] = "nano",
-    seed: Annotated[int, typer.Option(help="Seed of everything drawn.")] = 0,
+    seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Measure a checkpoint on held-out programs.

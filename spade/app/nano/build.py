@@ -16,6 +16,7 @@ from actors.nano.demonstrations import Demonstration, demonstrate
 from actors.prompts import Document
 from actors.prompts.nano import NanoProfile
 from spade.app.nano.tokens import ASSISTANT, END, PAD, SPECIAL, USER, Row, encode, save_tokenizer, train_tokenizer
+from spade.app.printing import say
 from spade.seeds import derive
 
 STEPS_PER_MINUTE = 60
@@ -116,7 +117,7 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
         rows = [echo(tokenizer, ids) for ids in said]
         loss = accumulate(model, [rows])
         descend(optimizers, min((step + 1) / (WARM_UP * ECHO_STEPS), 1.0))
-    print(f"copying: loss {loss:.3f}", flush=True)
+    say(f"copying: loss {loss:.3f}")
 
 
 def echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
@@ -136,7 +137,7 @@ def warm_start(model: PreTrainedModel, tokenizer: Tokenizer, record: Build, corp
         loss = accumulate(model, micro_batches(tokenizer, shown))
         descend(optimizers, schedule((step + 1) / record.steps))
         if step % 100 == 0:
-            print(f"step {step} of {record.steps}, loss {loss:.3f}", flush=True)
+            say(f"step {step} of {record.steps}, loss {loss:.3f}")
 
 
 def descend(optimizers: Sequence[tuple[torch.optim.Optimizer, float]], share: float) -> None:

@@ -17,6 +17,8 @@ from actors.validation import validate
 from spade import config
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.measure import Checkpoint, Play
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
 from spade.errors import RunError
 from spade.estimates import mean_and_error
 from spade.protocol import Verdict
@@ -114,9 +116,11 @@ def report(model: Path, origin: Path, seed: int) -> Report:
 def read_record(origin: Path) -> Build:
     """How the checkpoint at `origin` was built."""
     try:
-        return msgspec.json.decode((origin / RECORD).read_bytes(), type=Build)
+        return decoded(msgspec.json.Decoder(Build).decode, read(origin / RECORD))
     except FileNotFoundError:
         raise RunError(f"{origin}: no {RECORD} here; only what `spade nano build` made can be measured") from None
+    except UnreadableError as error:
+        raise RunError(f"{origin / RECORD}: is damaged ({error}); `spade nano build` makes another") from None
 
 
 async def judge(programs: Sequence[str], seed: int) -> list[Verdict]:

@@ -1,0 +1,60 @@
+"""What comes with a checkpoint of somebody else: files that may hold anything, and a chat template, which is code.
+
+A template runs in jinja2's sandbox, where it reaches nothing of ours; but its time and memory have no bound here
+(`docs/security.md`).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from spade.decoding import UnreadableError, decoded, printable
+from spade.errors import RunError, reason
+
+T = TypeVar("T")
+
+
+class AddedToken(msgspec.Struct):
+    """A token of `tokenizer.json` that stands beside its vocabulary."""
+
+    id: int
+    content: str
+
+
+class TokenizerFile(msgspec.Struct):
+    """What is read here of `tokenizer.json`."""
+
+    added_tokens: list[AddedToken] = []
+
+
+class GenerationFile(msgspec.Struct):
+    """What is read of `generation_config.json`."""
+
+    eos_token_id: int | list[int] | None = None
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """A JSON file of a checkpoint folder. Raises RunError where it is missing, or no `kind`."""
+    return _read(path, msgspec.json.Decoder(kind).decode)
+
+
+def read_text(path: Path) -> str:
+    """A text file of a checkpoint folder. Raises RunError where it is missing, or no UTF-8."""
+    return _read(path, lambda data: data.decode())
+
+
+def _read(path: Path, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decoded(decode, path.read_bytes())
+    except (OSError, UnreadableError) as error:
+        raise RunError(f"{path}: {reason(error)}; a checkpoint folder needs this file") from None
+
+
+def from_template(what: str, run: Callable[[], T]) -> T:
+    """What a chat template comes to. Raises RunError where its code raises anything: it `what`, in words."""
+    try:
+        return run()
+    except Exception as error:
+        raise RunError(f"the model's chat template {what}: {printable(error)}") from None

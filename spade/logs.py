@@ -1,0 +1,75 @@
+"""How the lines of every process's log look, and what becomes of one that cannot be written."""
+
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from spade.errors import reason
+from spade.sparing import Sparing
+from spade.text import line, visible
+
+
+class Lines(logging.Formatter):
+    """One line a record whatever its arguments hold, the traceback of a bug below it.
+
+    `name` is the process's, put before each line with the time; "" leaves the message alone.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        before = f"%(asctime)s {name.replace('%', '%%')} %(levelname)s %(name)s: " if name else ""
+        super().__init__(f"{before}%(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """The record's line."""
+        return line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """The traceback below it."""
+        return visible(super().formatException(ei))
+
+
+class File(logging.FileHandler):
+    """Appends to a file. That lines are lost, on a full disk for example, is said once, to standard error."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, encoding="utf-8")
+        self._told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """What `emit` raised."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told:
+            self._told = True
+            with suppress(OSError):
+                sys.stderr.write(line(f"{self.baseFilename}: lines are lost ({reason(error)})") + "\n")
+
+
+def forget_unwritten() -> None:
+    """Drop what the standard streams cannot take: the interpreter would try again as it ends, and change its code."""
+    for number, stream in (1, sys.stdout), (2, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+
+
+def warn_plainly() -> None:
+    """Have warnings of a process that keeps no log go to standard error, in words alone."""
+    if logging.lastResort:
+        logging.lastResort.setFormatter(Lines())
+
+
+def begin(name: str, handlers: Iterable[logging.Handler] = ()) -> None:
+    """Have this process log under `name` to `handlers`, or to standard error. Warnings of Python go there too."""
+    given = list(handlers) or [logging.StreamHandler(sys.stderr)]
+    for handler in given:
+        handler.setFormatter(handler.formatter or Lines(name))
+        handler.addFilter(Sparing())
+    logging.basicConfig(level=logging.INFO, handlers=given)
+    logging.captureWarnings(True)

@@ -1,0 +1,21 @@
+"""Text that a model or a file wrote, on its way to a person: no part of it steers a terminal or forges a line."""
+
+LONGEST_LINE = 10_000  # characters; what is longer says how long it is
+_KEPT = frozenset("\n\t")
+
+
+def visible(text: str) -> str:
+    """`text` with all that is no printable character as Python escapes it; newlines and tabs stay.
+
+    Unprintable are controls, escapes, marks of direction, characters without width, unassigned ones and lone
+    surrogates.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in _KEPT else ascii(char)[1:-1] for char in text)
+
+
+def line(text: str, most: int = LONGEST_LINE) -> str:
+    """`text` as one line: newlines and tabs are escaped too, and what is over `most` characters is cut."""
+    shown = visible(text[:most]).replace("\n", "\\n").replace("\t", "\\t")
+    return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"
