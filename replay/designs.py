@@ -88,8 +88,9 @@ def _lease(state: State, job: Job, holder: str, request: int, now: float) -> Des
 def _as_leased(state: State, job: Job) -> DesignJob:
     """The job as its holder is told of it; drawn from the memory as it is now."""
     draw = state.seed("memory", job.id, job.lease)
-    seeds = state.memory.seeds(job.skill, state.config.design.memory_seeds, draw)
-    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw)
+    count = state.config.design.memory_seeds
+    seeds = state.memory.seeds(job.skill, count, draw)
+    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
     return DesignJob(
@@ -129,11 +130,12 @@ def reject(state: State, request: RejectCandidate, now: float) -> None:
         stage=request.stage,
         reason=request.reason,
         at=now,
+        shown=request.shown,
     )
     state.touch("rejects", key, kept)
     state.touch("trajectories", key, request.trajectory)
     state.counters.rejected_candidates += 1
-    state.statistics.add_candidate(valid=False)
+    state.statistics.add_candidate(valid=False, shown=len(request.shown))
     job.attempts = (*job.attempts, attempt)
     state.touch("jobs", job.id, job)
     if request.last and request.lease == job.lease:
@@ -168,7 +170,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
         designed_version=receipts.oldest(state.steps, request.trajectory),
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
-        parents=job.shown(request.lease),
+        parents=job.varied(request.lease, request.shown),
     )
     source = Source(request.source, request.hint, request.first_observation)
     state.environments[environment.id] = environment
@@ -179,7 +181,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
     counters = state.counters
     counters.environments += 1
     counters.newest_environment, counters.newest_skill = request.name, job.skill
-    state.statistics.add_candidate(valid=True)
+    state.statistics.add_candidate(valid=True, shown=len(request.shown))
     return environment
 
 

@@ -24,7 +24,7 @@ class Record(msgspec.Struct, array_like=True):
 class Job(Record):
     """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far.
 
-    `seeds` are the environments of the memory its newest lease was shown to vary, `earlier` those of the leases before.
+    `seeds` are the environments of the memory its newest lease may show to vary, `earlier` those of the leases before.
     `holder` and `request` are who leased it, and with which of its requests.
     """
 
@@ -42,15 +42,18 @@ class Job(Record):
     request: int = 0
     earlier: tuple[tuple[str, ...], ...] = ()
 
-    def shown(self, lease: int) -> tuple[str, ...]:
-        """What lease number `lease` was shown to vary; nothing where there was no such lease."""
-        shown = (*self.earlier, self.seeds)
+    def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of `shown` lease number `lease` had to vary; nothing where there was no such lease."""
+        offered = (*self.earlier, self.seeds)
         ago = self.lease - lease
-        return shown[-1 - ago] if 0 <= ago < len(shown) else ()
+        return tuple(seed for seed in offered[-1 - ago] if seed in shown) if 0 <= ago < len(offered) else ()
 
 
 class Reject(Record):
-    """A candidate that failed admission, kept for inspection; its trajectory rests under the same key."""
+    """A candidate that failed admission, kept for inspection; its trajectory rests under the same key.
+
+    `shown` are the environments of the memory that were in its prompt.
+    """
 
     job: str
     lease: int
@@ -61,6 +64,7 @@ class Reject(Record):
     stage: str
     reason: str
     at: float
+    shown: tuple[str, ...] = ()
 
 
 class Source(Record):

@@ -87,6 +87,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         audit_steps=counters.audit_steps,
         audit_s=counters.audit_s,
         newest_finding=counters.newest_finding,
+        examples_shown=statistics.examples_shown(),
         wasted_share_agent=counters.wasted_share("agent"),
         wasted_share_designer=counters.wasted_share("designer"),
     )

@@ -45,6 +45,11 @@ class Design(Section, frozen=True):
 
     `lease_s` is for all attempts of a job. `round_deadline_s` counts from the opening of a group's first job: under
     lease_s + play.window_deadline_s, a window that lasts to its deadline misses its group.
+
+    A job asks for a world of one turn with the chance `single_turn_share`, and for one of the `difficulties`: its name,
+    and the fewest actions that a good player needs. `example_worlds` adds a few ideas of the skill. These three are for
+    the profile "full"; "nano" asks for nothing but a skill and a document. `memory_seeds` programs of the memory are to
+    be varied, and one is to be avoided; 0 shows neither.
     """
 
     active_environments: int = 24
@@ -59,6 +64,9 @@ class Design(Section, frozen=True):
     memory_seeds: int = 2
     round_deadline_s: float = 86_400.0
     lease_s: float = 7_200.0
+    single_turn_share: float = 0.0
+    difficulties: tuple[tuple[str, int], ...] = (("moderately difficult", 5), ("difficult", 8), ("very difficult", 12))
+    example_worlds: bool = False
 
 
 class Play(Section, frozen=True):
@@ -66,6 +74,9 @@ class Play(Section, frozen=True):
 
     A play that lasts longer than `lease_s` is given up and leased again. A window ends at `window_deadline_s` with the
     plays it has.
+
+    A turn samples up to `max_turn_tokens`, or what is left of `context_tokens`. Where that is less than both of
+    `max_turn_tokens` and `min_turn_tokens` the play is truncated.
     """
 
     group_size: int = 16
@@ -79,6 +90,7 @@ class Play(Section, frozen=True):
     chunk_wait_s: float = 600.0
     window_deadline_s: float = 43_200.0
     lease_s: float = 7_200.0
+    min_turn_tokens: int = 1_024
 
 
 class Reward(Section, frozen=True):

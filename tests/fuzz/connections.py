@@ -84,8 +84,8 @@ async def main(count: int, keyed: bool) -> bool:
                 began = trio.current_time()
                 (job,) = await replay.lease_designs(1, 5.0)
                 await replay.submit_environment(environment(job, 1))
-                for index, play in enumerate(await replay.lease_plays(4, 5.0)):
-                    await replay.submit_plays((ended(play, float(index % 2), 1),))
+                for play in await replay.lease_plays(4, 5.0):
+                    await replay.submit_plays((ended(play, float(int(play.id[-3:]) % 2), 1),))
                 stepped = isinstance(await replay.take_batch(1, 5.0), Batch)
                 await replay.publish(1, "digest-1", "/weights/1", StepMetrics())
                 stepped_s, began = trio.current_time() - began, trio.current_time()

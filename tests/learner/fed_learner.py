@@ -17,7 +17,7 @@ SMALL = (
     "design.active_environments=6", "design.active_skills=3", "design.round_jobs=3",
     "play.group_size=2", "play.window_chunks=1", "learner.batch_sequences=8", "learner.checkpoint_every=4",
     "learner.agent_lag=100", "learner.lr=1e-3", "bus.heartbeat_s=0.2", "bus.silence_s=5.0",
-    "supervise.drain_s=120",
+    "supervise.drain_s=120", "audit.replays=0", "audit.random_plays=0",
 )  # fmt: skip
 
 
@@ -49,8 +49,8 @@ class Feeder:
 
     async def play(self):
         while True:
-            for index, play in enumerate(await self.replay.lease_plays(8, 5.0)):
-                reward = float(index % 2)
+            for play in await self.replay.lease_plays(8, 5.0):
+                reward = float(int(play.id[-3:]) % 2)
                 await self.replay.submit_plays(
                     (EndedPlay(play.id, play.lease, "terminated", reward, (reward,), 0.1, self.trajectory()),)
                 )

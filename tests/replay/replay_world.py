@@ -71,12 +71,20 @@ def environment(job: DesignJob, version: int, name: str = "LampEnv") -> SubmitEn
         seed_sensitive=True,
         first_observation="Three levers.",
         trajectory=trajectory(version),
+        shown=shown(job),
     )
+
+
+def shown(job: DesignJob) -> tuple[str, ...]:
+    """All that the job may show, as where all of it fits into the prompt."""
+    examples = job.seeds if job.avoid is None else (*job.seeds, job.avoid)
+    return tuple(example.environment for example in examples)
 
 
 def rejected(job: DesignJob, version: int, attempt: int = 1, last: bool = False) -> RejectCandidate:
     """An attempt that failed admission."""
-    return RejectCandidate(job.id, job.lease, attempt, "tides", "class", "parse", "no class", trajectory(version), last)
+    said = trajectory(version)
+    return RejectCandidate(job.id, job.lease, attempt, "tides", "class", "parse", "no class", said, last, shown(job))
 
 
 def ended(play: PlayLease, value: float, version: int) -> EndedPlay:

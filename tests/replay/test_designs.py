@@ -297,6 +297,30 @@ def test_a_lease_that_never_was_has_no_parents(ledger, number):
     assert ledger.state.environments["e000000"].parents == ()
 
 
+def test_what_was_not_shown_is_no_parent(ledger):
+    """The lease had two to vary; one did not fit into the prompt, and what is to be avoided is varied by nobody."""
+    for number in range(2):
+        remember(ledger, number)
+    ledger.state.memory.add(Remembered(2, "m2", SKILLS[0], "class M: ...", 0.0, 1.0, 1.0))
+    ledger.state.config = config(*SMALL, "design.memory_seeds=2")
+    job = lease(ledger)[0]
+    assert {seed.environment for seed in job.seeds} == {"m0", "m1"}
+    ledger.apply(msgspec.structs.replace(environment(job, 1), shown=("m2", "m1", "m9")), "designer/1", 1.0)
+    assert ledger.state.environments["e000000"].parents == ("m1",)
+    assert ledger.state.statistics.examples_shown() == 3
+
+
+def test_without_memory_seeds_no_example_is_shown_to_avoid_either(ledger):
+    ledger.state.memory.add(Remembered(0, "m0", SKILLS[0], "class M: ...", 0.0, 1.0, 1.0))
+    ledger.state.config = config(*SMALL, "design.memory_seeds=0")
+    first = lease(ledger)
+    assert (first[0].seeds, first[0].avoid) == ((), None)
+    ledger.state.config = config(*SMALL)
+    ledger.tick(11.0, None)
+    second = lease(ledger, now=11.0)
+    assert (second[0].id, second[0].avoid.environment) == (first[0].id, "m0")
+
+
 def test_a_job_is_ended_by_its_holder_alone(ledger):
     (job,) = lease(ledger, holder="designer/1")
     before = msgspec.msgpack.encode(ledger.state.jobs[job.id])
