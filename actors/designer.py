@@ -155,8 +155,8 @@ class Designer:
         if not verdict.passed:
             return Failure(verdict.stages[-1].name, verdict.stages[-1].reason)
         hint = await self._hint(source, derive(b"", "hint", job.sampler, draft.number))
-        if not hint:
-            return Failure("hint", "no hint was written, or the program leaves no room for one")
+        if isinstance(hint, Failure):
+            return hint
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,
@@ -177,15 +177,17 @@ class Designer:
             raise BusError(f"an env-runner answered Validate with {type(reply).__name__}")
         return reply
 
-    async def _hint(self, source: str, seed: int) -> str:
-        """The hint of a program, "" if there is none. It is not trained on, so it needs no trajectory."""
+    async def _hint(self, source: str, seed: int) -> str | Failure:
+        """The hint of a program, or why there is none. It is not trained on, so it needs no trajectory."""
         design = self._config.design
         room = self._config.engine.context_tokens - design.hint_max_tokens
         prompt = self._session.tokenizer.prompt_ids(self._session.profile.hint(source), room)
         if len(prompt) > room:
-            return ""
+            return Failure("hint", "the program leaves no room for one")
         generated = await self._session.generate(pack_ids(prompt), design.hint_max_tokens, design.temperature, seed)
-        return self._session.profile.hint_text(self._text(generated))
+        if generated.finish == "length":
+            return Failure("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
+        return self._session.profile.hint_text(self._text(generated)) or Failure("hint", "no hint was written")
 
     def _text(self, generated: Generated) -> str:
         return self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())

@@ -1,10 +1,11 @@
 """Design jobs and designer groups: opening, leasing, closing."""
 
 from replay import receipts
+from replay.admission import lag_bound
 from replay.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
 from replay.state import State
 from replay.statistics import SlotFigures
-from replay.training import enqueue
+from replay.training import enqueue, waiting
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
 
@@ -89,7 +90,7 @@ def _as_leased(state: State, job: Job) -> DesignJob:
     draw = state.seed("memory", job.id, job.lease)
     count = state.config.design.memory_seeds
     seeds = state.memory.seeds(job.skill, count, draw)
-    avoid = state.memory.avoid(job.skill, draw) if count else None
+    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
     return DesignJob(
@@ -195,8 +196,9 @@ def close_member(state: State, round_: int, skill: str, member: Member | None, n
             group.before = mean.value if mean.count else None
         mean.add(member.reward)
         state.counters.trainable += 1
+        state.counters.designer_trainable += 1
         if group.formed:
-            state.counters.wasted += 1
+            state.counters.waste("designer", 1)
         else:
             group.members = (*group.members, member)
     if group.closed == group.jobs:
@@ -214,12 +216,24 @@ def form(state: State, group: DesignGroup, now: float) -> None:
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:
-    """Open lost leases again and form the groups whose round is over. `live`: holders still here (None: unknown)."""
+    """Open lost leases again, form the groups that wait no longer. `live`: holders still here (None: unknown)."""
     for job in list(state.job_leases):
         if now >= job.deadline or (live is not None and job.holder not in live):
             state.counters.expired_leases += 1
             release(state, job)
     # In an order of its own: that of a dict is not the same after a restart.
     for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
-        if not group.formed and now >= group.deadline:
+        if not group.formed and (now >= group.deadline or _ages(state, group)):
             form(state, group, now)
+
+
+def _ages(state: State, group: DesignGroup) -> bool:
+    """Whether the oldest member would be over the lag bound in any batch after the one the group could be in now.
+
+    Then it goes with the members it has: waiting on for the slowest window would waste them all.
+    """
+    if not group.members:
+        return False
+    step = state.counters.taken_step + 1 + waiting(state) // state.config.learner.batch_sequences
+    oldest = min(state.steps[member.version] for member in group.members)
+    return state.lag(step, oldest) >= lag_bound("designer", state.config)

@@ -275,7 +275,8 @@ class Counters(Record):
 
     `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` how many it will have and of how many
     skills (None: it began before this was kept); `recent` are the publications since the last checkpoint; trajectories
-    of the steps up to `dropped_step` have been deleted by retention.
+    of the steps up to `dropped_step` have been deleted by retention. `trainable`, `trained` and `wasted` count both
+    roles' trajectories, `designer_trainable` and so on the designer's alone.
     """
 
     jobs: int = 0
@@ -313,3 +314,20 @@ class Counters(Record):
     audit_steps: int = 0
     audit_s: float = 0.0
     newest_finding: str = ""
+    designer_trainable: int = 0
+    designer_trained: int = 0
+    designer_wasted: int = 0
+
+    def waste(self, role: Literal["agent", "designer"], count: int) -> None:
+        """Count trainable trajectories of a role that are never trained."""
+        self.wasted += count
+        self.designer_wasted += count if role == "designer" else 0
+
+    def wasted_share(self, role: Literal["agent", "designer"] | None = None) -> float:
+        """Wasted ones of the trajectories that became trainable, of a role or of both (None); 0 before the first."""
+        wasted, trainable = {
+            None: (self.wasted, self.trainable),
+            "designer": (self.designer_wasted, self.designer_trainable),
+            "agent": (self.wasted - self.designer_wasted, self.trainable - self.designer_trainable),
+        }[role]
+        return wasted / trainable if trainable else 0.0

@@ -803,6 +803,8 @@ class Status(Wire, frozen=True):
     audit_s: float = 0.0
     newest_finding: str = ""
     examples_shown: float | None = None
+    wasted_share_agent: float = 0.0
+    wasted_share_designer: float = 0.0
 
 
 Request = (

@@ -29,7 +29,7 @@ def check(config: Config) -> None:
 
 
 _MAY_BE_ZERO = {
-    "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag", "learner.designer_lag",
+    "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag",
     "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
     "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
     "learner.warmup_steps", "learner.lr_min", "learner.zero_stage", "learner.lora_rank", "loss.kl",
@@ -200,12 +200,6 @@ def _check_progress(config: Config) -> None:
 def _check_training(config: Config) -> None:
     """Settings under which something would never be trained, or a batch never arrive."""
     design, play, learner = config.design, config.play, config.learner
-    least = play.window_chunks - 1
-    if learner.designer_lag < least:
-        raise ConfigError(
-            f"learner.designer_lag: {learner.designer_lag} is under play.window_chunks - 1 = {least}, "
-            "the versions a window sees at least, so no design could ever be trained on"
-        )
     if play.win_return > 1:
         raise ConfigError(f"play.win_return: {play.win_return} is over 1, the highest return, so no play could win")
     # A batch is whole groups until it is full, so its last group may be over.

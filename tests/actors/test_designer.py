@@ -197,6 +197,15 @@ async def test_the_last_failure_closes_the_job(settings, tokenizer):
     assert small.work == []
 
 
+async def test_a_hint_that_was_cut_is_none(settings, tokenizer):
+    small = SmallReplay(jobs=[job()])
+    cut = "Look at the digits that are in place, and keep"  # over hint_max_tokens
+    async with designing(small, settings, tokenizer, script(GOOD, GOOD, GOOD, hint=cut)):
+        await small.until_done(3)
+    assert [(done.stage, done.last) for done in small.done] == [("hint", False), ("hint", False), ("hint", True)]
+    assert small.done[0].reason == "it was not finished within design.hint_max_tokens = 40"
+
+
 async def test_jobs_go_side_by_side(settings, tokenizer):
     small = SmallReplay(jobs=[job(number) for number in range(6)])
     async with designing(small, settings, tokenizer, lambda prompt: "Go on." if "Hint for:" in prompt else GOOD):

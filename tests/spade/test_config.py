@@ -74,7 +74,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
         ("design.max_tokens=768", "design.max_tokens"),
         ("learner.lr=nan", "learner.lr"),
         ("play.window_deadline_s=inf", "play.window_deadline_s"),
-        ("learner.designer_lag=0", "learner.designer_lag"),
+        ("learner.designer_lag=12", "unknown setting learner.designer_lag"),
         ("play.win_return=1.5", "play.win_return"),
         ("bus.max_message_bytes=700_000", "bus.max_message_bytes"),
         ("bus.call_deadline_s=4000", "bus.call_deadline_s"),
