@@ -206,11 +206,11 @@ async def test_a_sandbox_that_cannot_raise_its_walls_refuses_to_work():
             pytest.fail("it opened")
 
 
-def test_a_program_of_many_small_children_gets_no_larger_one_of_another_evicted():
+async def test_a_program_of_many_small_children_gets_no_larger_one_of_another_evicted():
     grown = {}
-    for program, size in (*(("many", size) for size in (28, 29, 30, 31)), ("honest", 45)):
+    for source, size in (*(("many", size) for size in (28, 29, 30, 31)), ("honest", 45)):
         process = Process(socket.socket())
-        process.program = program
+        process.program = source
         grown[process] = size
     evicted = [(child.program, grown[child]) for child in excess(grown, 110)]
     assert evicted == [("many", 31), ("many", 30)]
