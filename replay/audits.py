@@ -129,7 +129,7 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> list[Enviro
         group = state.design_groups[group_id(environment.round, environment.skill)]
         lost = audit.state == "leased" and (now >= audit.deadline or (live is not None and audit.holder not in live))
         if now >= group.deadline:
-            given_up.append(_end(state, audit, "left out", "it was not over at the deadline of its round"))
+            given_up.append(_end(state, audit, "late", "it was not over at the deadline of its round"))
         elif lost and audit.lease >= LEASES:
             given_up.append(_end(state, audit, "left out", f"it came to nothing under {LEASES} leases"))
         elif lost:
@@ -138,14 +138,16 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> list[Enviro
     return given_up
 
 
-def _end(state: State, audit: Audit, outcome: Literal["passed", "failed", "left out"], finding: str) -> Environment:
+def _end(
+    state: State, audit: Audit, outcome: Literal["passed", "failed", "left out", "late"], finding: str
+) -> Environment:
     state.audit_leases.drop(audit)
     audit.state, audit.finding = outcome, finding
     del state.audits[audit.id]
     environment, counters = state.environments[audit.id], state.counters
     counters.audits += 1
     counters.audit_findings += outcome == "failed"
-    counters.audits_left_out += outcome == "left out"
+    counters.audits_left_out += outcome in ("left out", "late")
     counters.audit_steps += audit.steps
     counters.audit_s += audit.seconds
     if outcome == "failed":

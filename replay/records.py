@@ -14,7 +14,7 @@ from spade.protocol import StepMetrics, Trajectory, Weights
 JobState = Literal["open", "leased", "admitted", "failed"]
 PlayState = Literal["open", "leased", "finished", "void", "cancelled"]
 EnvironmentState = Literal["active", "closed", "quarantined"]
-AuditState = Literal["open", "leased", "passed", "failed", "left out"]
+AuditState = Literal["open", "leased", "passed", "failed", "left out", "late"]
 
 
 class Record(msgspec.Struct, array_like=True):

@@ -153,7 +153,7 @@ def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_o
     assert ledger.state.counters.audits_left_out == 1
 
 
-def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_neither_paid_nor_remembered():
+def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_scored_without_it_and_marked():
     ledger = begin()
     play(ledger, {0, 1})
     ledger.tick(199.0, None)
@@ -161,11 +161,11 @@ def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_neithe
     job = lease(ledger, now=199.0)
     ledger.tick(200.0, None)
     found = record(ledger)
-    assert (found.state, found.audit.state) == ("closed", "left out")
+    assert (found.state, found.audit.state) == ("closed", "late")
     assert found.audit.finding == "it was not over at the deadline of its round"
-    assert (found.score.reward, found.score.win_rate) == (None, 0.5)
-    assert not [group for group in ledger.state.queue.values() if group.role == "designer"]
-    assert len(ledger.state.memory) == 0
+    (group,) = [group for group in ledger.state.queue.values() if group.role == "designer"]
+    assert [member.reward for member in group.members] == [0.6]
+    assert ledger.state.counters.audits_left_out == 1
     ledger.apply(audited(job, "too late"), "env-runner/1", 201.0)
     assert ledger.state.counters.audit_findings == 0
 
