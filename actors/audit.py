@@ -16,6 +16,7 @@ from actors.rollout import episode_return
 from actors.sandbox import Sandbox
 from spade.codec import answer_digest
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
+from spade.returns import won
 
 TRIES = 3
 
@@ -124,7 +125,7 @@ class Auditor:
         last = answers[-1]
         if isinstance(last, Faulted):
             return False
-        return episode_return([last.reward], last.terminated) >= self._job.win_return
+        return won(episode_return([last.reward], last.terminated), self._job.win_return)
 
     async def _play(self, seed: int, max_turns: int, policy: Policy) -> Sequence[Observed | Faulted]:
         """A play's answers, to its end or its first fault. Raises UndecidedError where it proves nothing."""

@@ -9,22 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import msgspec
 import trio
 
 from actors import corpus
+from actors.design_prompt import fit_prompt
 from actors.leasing import keep_busy
-from actors.prompts import Document, Profile
+from actors.prompts import Document
 from actors.rollout import TrajectoryBuilder
 from actors.session import Session, attend
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
-from spade.errors import BusError, ConfigError, SuspectError
+from spade.errors import BusError, SuspectError
 from spade.process import Launch, main
 from spade.protocol import (
     DesignJob,
     Generated,
-    MemorySeed,
     RejectCandidate,
     SubmitEnvironment,
     Trajectory,
@@ -32,7 +31,6 @@ from spade.protocol import (
     Verdict,
 )
 from spade.seeds import derive
-from spade.tokens import Tokenizer
 
 LEASE_BATCH = 4
 LEASE_WAIT_S = 5.0
@@ -42,13 +40,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Draft:
-    """One attempt as the model wrote it; `cut` at design.max_tokens."""
+    """One attempt as the model wrote it; `cut` at design.max_tokens. `shown`: the examples in its prompt."""
 
     number: int
     document: str
     completion: str
     trajectory: Trajectory
     cut: bool
+    shown: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -134,12 +133,14 @@ class Designer:
         room = self._config.engine.context_tokens - design.max_tokens
         # Documents and programs of the memory may be long: they take their time beside the event loop.
         fit = partial(fit_prompt, self._session.profile, self._session.tokenizer, job, document, room)
-        builder.read(await trio.to_thread.run_sync(fit))
+        prompt = await trio.to_thread.run_sync(fit)
+        builder.read(prompt.ids)
         seed = derive(b"", "design", job.sampler, number)
         generated = await self._session.generate(builder.ids, design.max_tokens, design.temperature, seed)
         builder.sampled(generated)
         self._gauges["drafts"] += 1
-        return Draft(number, document.id, self._text(generated), builder.trajectory(), generated.finish == "length")
+        cut = generated.finish == "length"
+        return Draft(number, document.id, self._text(generated), builder.trajectory(), cut, prompt.shown)
 
     async def _examine(self, job: DesignJob, draft: Draft) -> SubmitEnvironment | Failure:
         if draft.cut:
@@ -154,8 +155,8 @@ class Designer:
         if not verdict.passed:
             return Failure(verdict.stages[-1].name, verdict.stages[-1].reason)
         hint = await self._hint(source, derive(b"", "hint", job.sampler, draft.number))
-        if not hint:
-            return Failure("hint", "no hint was written, or the program leaves no room for one")
+        if isinstance(hint, Failure):
+            return hint
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,
@@ -167,6 +168,7 @@ class Designer:
             seed_sensitive=verdict.seed_sensitive,
             first_observation=verdict.first_observation,
             trajectory=draft.trajectory,
+            shown=draft.shown,
         )
 
     async def _validate(self, source: str, seed: int) -> Verdict:
@@ -175,45 +177,20 @@ class Designer:
             raise BusError(f"an env-runner answered Validate with {type(reply).__name__}")
         return reply
 
-    async def _hint(self, source: str, seed: int) -> str:
-        """The hint of a program, "" if there is none. It is not trained on, so it needs no trajectory."""
+    async def _hint(self, source: str, seed: int) -> str | Failure:
+        """The hint of a program, or why there is none. It is not trained on, so it needs no trajectory."""
         design = self._config.design
         room = self._config.engine.context_tokens - design.hint_max_tokens
         prompt = self._session.tokenizer.prompt_ids(self._session.profile.hint(source), room)
         if len(prompt) > room:
-            return ""
+            return Failure("hint", "the program leaves no room for one")
         generated = await self._session.generate(pack_ids(prompt), design.hint_max_tokens, design.temperature, seed)
-        return self._session.profile.hint_text(self._text(generated))
+        if generated.finish == "length":
+            return Failure("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
+        return self._session.profile.hint_text(self._text(generated)) or Failure("hint", "no hint was written")
 
     def _text(self, generated: Generated) -> str:
         return self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
-
-
-def fit_prompt(profile: Profile, tokenizer: Tokenizer, job: DesignJob, document: Document, room: int) -> list[int]:
-    """The designer's prompt in at most `room` tokens: examples that do not fit are left out whole, a document is cut.
-
-    Raises ConfigError where not even a prompt without them fits.
-    """
-
-    def ids(seeds: Sequence[MemorySeed], avoid: MemorySeed | None) -> list[int]:
-        return tokenizer.prompt_ids(profile.design(job.skill, document, seeds, avoid), room)
-
-    prompt = ids((), None)
-    while len(prompt) > room:
-        if not document.text:
-            raise ConfigError(
-                f"engine.context_tokens: a design prompt does not fit the {room} tokens that design.max_tokens leaves; "
-                "raise the one or lower the other"
-            )
-        document = msgspec.structs.replace(document, text=document.text[: len(document.text) // 2])
-        prompt = ids((), None)
-    kept: tuple[MemorySeed, ...] = ()
-    for seed in job.seeds:
-        longer = ids((*kept, seed), None)
-        if len(longer) <= room:
-            kept, prompt = (*kept, seed), longer
-    longest = ids(kept, job.avoid)
-    return longest if len(longest) <= room else prompt
 
 
 def _reject(job: DesignJob, draft: Draft, failure: Failure, *, last: bool) -> RejectCandidate:
@@ -227,6 +204,7 @@ def _reject(job: DesignJob, draft: Draft, failure: Failure, *, last: bool) -> Re
         reason=failure.reason,
         trajectory=draft.trajectory,
         last=last,
+        shown=draft.shown,
     )
 
 

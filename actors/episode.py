@@ -108,9 +108,9 @@ class Episode:
 
     @property
     def _room(self) -> int:
-        """Tokens that may be read before the next turn."""
+        """Tokens that may be read before the next turn, so that the least of a turn is left."""
         play = self._session.config.play
-        return self._builder.room(play.max_turn_tokens, play.context_tokens)
+        return self._builder.room(min(play.min_turn_tokens, play.max_turn_tokens), play.context_tokens)
 
     async def _tokens(self, observation: str, encode: Callable[[int], list[int]]) -> list[int]:
         """What `encode` makes for the room there is. A long observation takes its time beside the event loop."""
@@ -121,8 +121,9 @@ class Episode:
     async def _sample(self) -> Generated:
         play, turn = self._session.config.play, len(self._rewards) + 1
         seed = derive(b"", "turn", self._lease.sampler, turn)
-        near = self._lease.environment
-        generated = await self._session.generate(self._builder.ids, play.max_turn_tokens, play.temperature, seed, near)
+        near, left = self._lease.environment, self._builder.room(0, play.context_tokens)
+        most = min(play.max_turn_tokens, left)
+        generated = await self._session.generate(self._builder.ids, most, play.temperature, seed, near)
         self._builder.sampled(generated)
         return generated
 

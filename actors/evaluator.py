@@ -24,6 +24,7 @@ from spade.errors import ConfigError, reason
 from spade.estimates import mean_and_error
 from spade.process import Launch, main
 from spade.protocol import EndedPlay, Evaluation, PlayLease, Program, Weights
+from spade.returns import won
 from spade.seeds import INSTANCE_MASK, derive
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: f
     if not counted:
         return None
     versions = [version for _, trajectory in counted for version, _ in trajectory.versions]
-    rate, error = mean_and_error([play.episode_return >= win_return for play, _ in counted])
+    rate, error = mean_and_error([won(play.episode_return, win_return) for play, _ in counted])
     return Evaluation(
         step=step,
         oldest=min(versions),

@@ -159,7 +159,9 @@ class Pool:
                 lost, why = [*lost, error] if error.life else lost, error
             log.info("%s is asked elsewhere: %s", name, why)
             if ends + len(lost) >= MOST_ENDS:  # before a third one is asked: which of those that were lost have ended?
-                ends += sum([await self.ended(each, until - trio.current_time()) for each in lost])
+                # One that never comes back must not hold up the others for as long as the whole call may take.
+                within_s = min(until - trio.current_time(), self._bus.call_deadline_s)
+                ends += sum([await self.ended(each, within_s) for each in lost])
                 lost = []
             if ends >= MOST_ENDS:
                 raise SuspectError(f"{ends} times an {self.role} ended, or failed, while it served {name}: {why}")

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from actors.rollout import episode_return
 from spade.protocol import Observed
+from spade.returns import won
 
 _LISTED = re.compile(r"Actions: *(.+)")
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
@@ -36,7 +38,8 @@ class Transcript(msgspec.Struct, frozen=True):
 
     def won(self, win_return: float) -> bool:
         """The episode's return is a win."""
-        return self.answers[-1].terminated and min(self.answers[-1].reward, 1.0) >= win_return
+        last = self.answers[-1]
+        return won(episode_return([last.reward], last.terminated), win_return)
 
 
 def offered(observation: str) -> Sequence[str]:

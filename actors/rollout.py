@@ -34,9 +34,9 @@ class TrajectoryBuilder:
         """All tokens so far, read and sampled."""
         return len(self._ids) // 4
 
-    def room(self, max_tokens: int, context_tokens: int) -> int:
-        """Tokens to read that leave a turn of `max_tokens` its place in `context_tokens`; negative where none do."""
-        return context_tokens - max_tokens - self.tokens
+    def room(self, turn_tokens: int, context_tokens: int) -> int:
+        """Tokens to read that leave a turn of `turn_tokens` its place in `context_tokens`; negative where none do."""
+        return context_tokens - turn_tokens - self.tokens
 
     def read(self, ids: Sequence[int]) -> None:
         """Tokens the model is given."""

@@ -100,7 +100,7 @@ async def attend(
 ) -> None:
     """Connect, be ready, and work until told to leave. `lease_s` is how long the replay service may be away."""
     tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path), thinking=config.model.thinking)
-    profile = load_profile(config.model.profile)
+    profile = load_profile(config)
     hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid())
     elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
     sampler: Role = "endpoint" if elsewhere else "engine"

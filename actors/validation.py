@@ -2,7 +2,7 @@
 
     parse        it compiles
     class        it runs, and has one environment class
-    interface    reset, step, solution and close are there
+    interface    solution and close are methods, where there are such
     construct    the class builds
     episode      it resets and steps under secret seeds, with answers of the right types
     random       random actions, taken from what the observation offers, seldom win
@@ -182,7 +182,7 @@ class Admission:
             async with self.trials.opened(seed, self.twin) as (process, _):
                 solved = await self.trials.ask(process, Solve())
             if not isinstance(solved, Solved) or solved.actions is None:
-                return "described, not replayed"
+                return "described or left out, not replayed"
             play = await self.probe(seed, consuming(list(solved.actions)))
             if not play.won(self.win_return) or len(play.actions) > len(solved.actions):
                 listed = ", ".join(solved.actions)[:200]

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spade.protocol import Group
-
-# Returns closer together than this are one return said in different roundings: the group has no variance.
-SAME = 1e-6
+from spade.returns import differ
 
 
 def group_advantages(group: Group) -> NDArray[np.float64]:
@@ -23,12 +21,11 @@ def group_advantages(group: Group) -> NDArray[np.float64]:
 def agent_advantages(returns: Sequence[float]) -> NDArray[np.float64]:
     """(return - mean) / std over the group (std of the group itself, no Bessel correction): shape (plays,), float64.
 
-    A group whose returns are all the same has advantages 0. GRPO, Shao et al. 2024 (arXiv:2402.03300), section 4.1.2.
+    A group whose returns differ by rounding alone has advantages 0. GRPO (arXiv:2402.03300), section 4.1.2.
     """
     values = np.asarray(returns, dtype=np.float64)
     centred = values - values.mean()
-    deviation = float(np.sqrt(np.mean(centred**2)))
-    return centred / deviation if deviation > SAME else np.zeros_like(values)
+    return centred / np.sqrt(np.mean(centred**2)) if differ(returns) else np.zeros_like(values)
 
 
 def designer_advantages(rewards: Sequence[float], baseline: float | None) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ class Tokens(NamedTuple):
     behaviour  float32, (n,): under mu
     advantage  float32, (n,): one value a sequence
     sequence   int64, (n,): the sequence a token belongs to, in [0, n); a sequence is whole in its micro-batch
+    weight     float32, (n,): multiplies the advantage; 1 for the agent's tokens, the designer weight for a designer's
     reference  float32, (n,): log-probabilities under the reference policy; None where `loss.kl` is 0
     """
 
@@ -33,13 +34,15 @@ class Tokens(NamedTuple):
     behaviour: Tensor
     advantage: Tensor
     sequence: Tensor
+    weight: Tensor
     reference: Tensor | None = None
 
 
 class Losses(NamedTuple):
     """One entry a token, (n,) each.
 
-    loss       float32, with gradient, KL term included
+    loss       float32, with gradient, weight and KL term included
+    unweighted float32, no gradient: the same at weight 1
     clipped    bool: the clipped branch of the surrogate held, so the token pulls no further
     truncated  bool: its importance weight was over `loss.cap`
     masked     bool: its importance weight was out of range, and the token is left out
@@ -47,6 +50,7 @@ class Losses(NamedTuple):
     """
 
     loss: Tensor
+    unweighted: Tensor
     clipped: Tensor
     truncated: Tensor
     masked: Tensor
@@ -54,15 +58,22 @@ class Losses(NamedTuple):
 
 
 def token_losses(tokens: Tokens, settings: Loss) -> Losses:
-    """Loss of every token by `settings.kind`, plus `settings.kl` times its KL to the reference where there is one."""
+    """Loss of every token by `settings.kind`, plus `settings.kl` times its KL to the reference where there is one.
+
+    Every kind is linear in a positive factor of the advantage, so the weight multiplies what the kind gives, and the KL
+    term is added after it: a policy is held to the reference as strongly on a designer's tokens as on an agent's.
+    """
     fixed = tokens._replace(
         old=tokens.old.detach(), behaviour=tokens.behaviour.detach(), advantage=tokens.advantage.detach()
     )
+    weight = tokens.weight.detach()
     losses = KINDS[settings.kind](fixed, settings)
+    weighted, plain = weight * losses.loss, losses.loss.detach()
     if tokens.reference is None:
-        return losses
+        return losses._replace(loss=weighted, unweighted=plain)
     kl = k3(tokens.current, tokens.reference.detach())
-    return losses._replace(loss=losses.loss + settings.kl * kl, kl=kl.detach())
+    held = settings.kl * kl
+    return losses._replace(loss=weighted + held, unweighted=plain + held.detach(), kl=kl.detach())
 
 
 def tis(tokens: Tokens, settings: Loss) -> Losses:
@@ -140,13 +151,13 @@ def k3(current: Tensor, reference: Tensor) -> Tensor:
     return torch.exp(log_q) - 1 - log_q
 
 
-def averaged(weight: Tensor, sequence: Tensor, settings: Loss) -> Tensor:
-    """What each token's loss is multiplied by before the sum over the batch is divided by `denominator`: shape (n,).
+def averaged(loss: Tensor, sequence: Tensor, settings: Loss) -> Tensor:
+    """Each token's part of the sum that is divided by `denominator`: shape (n,).
 
-    token      the weight: every token of the batch counts the same (DAPO, arXiv:2503.14476)
-    sequence   weight / tokens of its sequence: every sequence counts the same (GRPO, arXiv:2402.03300)
+    token      its loss: every token of the batch counts the same (DAPO, arXiv:2503.14476)
+    sequence   its loss / tokens of its sequence: every sequence counts the same (GRPO, arXiv:2402.03300)
     """
-    return weight if settings.aggregation == "token" else weight / lengths(sequence)
+    return loss if settings.aggregation == "token" else loss / lengths(sequence)
 
 
 def denominator(trained_tokens: int, sequences: int, settings: Loss) -> int:
@@ -179,6 +190,7 @@ def _losses(
     none = torch.zeros_like(loss, dtype=torch.bool)
     return Losses(
         loss,
+        unweighted=loss.detach(),
         clipped=none if clipped is None else clipped,
         truncated=none if truncated is None else truncated,
         masked=none if masked is None else masked,

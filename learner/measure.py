@@ -41,16 +41,16 @@ class Totals:
     lag_mismatch: tuple[float, ...] = (0.0,) * LAGS
 
     @torch.no_grad()
-    def add(self, micro: MicroBatch, losses: Losses, weight: Tensor, old: Tensor, entropy: Tensor) -> None:
-        """Count one micro-batch. All tensors float32, (n,); `weight` as averaged, `entropy` in nats.
+    def add(self, micro: MicroBatch, losses: Losses, loss: Tensor, old: Tensor, entropy: Tensor) -> None:
+        """Count one micro-batch. All tensors float32, (n,); `loss` as averaged, `entropy` in nats.
 
         The sums are read back in one transfer, so that an accelerator is waited for once.
         """
         log_w = (old - micro.behaviour).double()
         agent = ~micro.designer
         sums = (
-            losses.loss * weight, losses.loss * agent, losses.loss * micro.designer, losses.clipped, losses.truncated,
-            log_w.abs(), entropy, agent, losses.masked, losses.kl,
+            loss, losses.unweighted * agent, losses.unweighted * micro.designer, losses.clipped,
+            losses.truncated, log_w.abs(), entropy, agent, losses.masked, losses.kl,
         )  # fmt: skip
         values = [value.double().sum() for value in sums] + [torch.logsumexp(k * log_w, 0) for k in (1, 2)]
         lag = (self.version - micro.version).clamp(0, LAGS - 1)

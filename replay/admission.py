@@ -14,9 +14,14 @@ It cannot lock: a chunk once begun counts whole and its plays may always be leas
 learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
 """
 
+import math
+from typing import Literal
+
 import msgspec
 
 from spade.config import Config
+
+MARGIN = 8  # versions
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -45,6 +50,20 @@ class Admitted(msgspec.Struct, frozen=True):
 
     chunks: int
     designs: int
+
+
+def lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
+    """The longest policy lag that is trained on, in published versions; the designer's follows from the window.
+
+    A design waits for its window, of k chunks of each of N environments: k * N * G plays, a version for every
+    batch_sequences * publish_every of them, and at least one a chunk, since the next one waits for newer weights. Twice
+    as many versions, and 8 more, let the slowest window of a designer group and the queue take as long again.
+    """
+    if role == "agent":
+        return config.learner.agent_lag
+    play, learner = config.play, config.learner
+    chunk = config.design.active_environments * play.group_size / (learner.batch_sequences * learner.publish_every)
+    return 2 * math.ceil(play.window_chunks * max(chunk, 1.0)) + MARGIN
 
 
 def admit(load: Load, config: Config) -> Admitted:

@@ -10,6 +10,7 @@ from replay.designs import group_id
 from replay.records import Audit, Environment, Play
 from replay.state import State
 from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
+from spade.returns import won as is_won
 
 LEASES = 3
 """An audit that came to nothing under so many leases is left out."""
@@ -45,7 +46,7 @@ def _size(recording: Recording) -> int:
 def begin(state: State, environment: Environment, now: float) -> bool:
     """Open the audit of an environment whose plays have all ended. False where there is nothing to audit."""
     plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
-    won = {play.index for play in plays if play.state == "finished" and play.episode_return >= _win(state)}
+    won = {play.index for play in plays if play.state == "finished" and is_won(play.episode_return, _win(state))}
     indices = sorted(won, key=lambda index: state.seed("audit: instance", environment.id, index))
     count = state.config.audit.random_plays if indices else 0
     replays = sorted(state.recordings.get(environment.id, {}), key=lambda each: state.seed("audit: replay", each))

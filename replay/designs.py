@@ -1,10 +1,11 @@
 """Design jobs and designer groups: opening, leasing, closing."""
 
 from replay import receipts
+from replay.admission import lag_bound
 from replay.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
 from replay.state import State
 from replay.statistics import SlotFigures
-from replay.training import enqueue
+from replay.training import enqueue, waiting
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
 
@@ -87,8 +88,9 @@ def _lease(state: State, job: Job, holder: str, request: int, now: float) -> Des
 def _as_leased(state: State, job: Job) -> DesignJob:
     """The job as its holder is told of it; drawn from the memory as it is now."""
     draw = state.seed("memory", job.id, job.lease)
-    seeds = state.memory.seeds(job.skill, state.config.design.memory_seeds, draw)
-    avoid = state.memory.avoid(job.skill, draw)
+    count = state.config.design.memory_seeds
+    seeds = state.memory.seeds(job.skill, count, draw)
+    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
     return DesignJob(
@@ -128,11 +130,12 @@ def reject(state: State, request: RejectCandidate, now: float) -> None:
         stage=request.stage,
         reason=request.reason,
         at=now,
+        shown=request.shown,
     )
     state.touch("rejects", key, kept)
     state.touch("trajectories", key, request.trajectory)
     state.counters.rejected_candidates += 1
-    state.statistics.add_candidate(valid=False)
+    state.statistics.add_candidate(valid=False, shown=len(request.shown))
     job.attempts = (*job.attempts, attempt)
     state.touch("jobs", job.id, job)
     if request.last and request.lease == job.lease:
@@ -167,7 +170,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
         designed_version=receipts.oldest(state.steps, request.trajectory),
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
-        parents=job.shown(request.lease),
+        parents=job.varied(request.lease, request.shown),
     )
     source = Source(request.source, request.hint, request.first_observation)
     state.environments[environment.id] = environment
@@ -178,7 +181,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
     counters = state.counters
     counters.environments += 1
     counters.newest_environment, counters.newest_skill = request.name, job.skill
-    state.statistics.add_candidate(valid=True)
+    state.statistics.add_candidate(valid=True, shown=len(request.shown))
     return environment
 
 
@@ -193,8 +196,9 @@ def close_member(state: State, round_: int, skill: str, member: Member | None, n
             group.before = mean.value if mean.count else None
         mean.add(member.reward)
         state.counters.trainable += 1
+        state.counters.designer_trainable += 1
         if group.formed:
-            state.counters.wasted += 1
+            state.counters.waste("designer", 1)
         else:
             group.members = (*group.members, member)
     if group.closed == group.jobs:
@@ -212,12 +216,24 @@ def form(state: State, group: DesignGroup, now: float) -> None:
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:
-    """Open lost leases again and form the groups whose round is over. `live`: holders still here (None: unknown)."""
+    """Open lost leases again, form the groups that wait no longer. `live`: holders still here (None: unknown)."""
     for job in list(state.job_leases):
         if now >= job.deadline or (live is not None and job.holder not in live):
             state.counters.expired_leases += 1
             release(state, job)
     # In an order of its own: that of a dict is not the same after a restart.
     for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
-        if not group.formed and now >= group.deadline:
+        if not group.formed and (now >= group.deadline or _ages(state, group)):
             form(state, group, now)
+
+
+def _ages(state: State, group: DesignGroup) -> bool:
+    """Whether the oldest member would be over the lag bound in any batch after the one the group could be in now.
+
+    Then it goes with the members it has: waiting on for the slowest window would waste them all.
+    """
+    if not group.members:
+        return False
+    step = state.counters.taken_step + 1 + waiting(state) // state.config.learner.batch_sequences
+    oldest = min(state.steps[member.version] for member in group.members)
+    return state.lag(step, oldest) >= lag_bound("designer", state.config)

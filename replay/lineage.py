@@ -213,7 +213,7 @@ class Tracer:
             name=None,
             document="" if reject is None else reject.document,
             hint=None,
-            parents=job.shown(lease),
+            parents=() if reject is None else job.varied(lease, reject.shown),
             trajectory="" if reject is None else key,
             versions=self._versions(key),
             regret=None,

@@ -42,9 +42,13 @@ class Memory:
         chosen = Random(draw).sample(best, min(count, len(best)))
         return tuple(_seed(record, "") for record in chosen)
 
-    def avoid(self, skill: str, draw: int) -> MemorySeed | None:
-        """One environment of the skill as a warning, with its reason: win rate over 0.9 or under 0.1."""
-        fit = [r for r in self._records if r.skill == skill and (r.win_rate > TOO_EASY or r.win_rate < TOO_HARD)]
+    def avoid(self, skill: str, high_regret: float, draw: int) -> MemorySeed | None:
+        """One environment of the skill as a warning, with its reason: win rate over 0.9 or under 0.1.
+
+        None with a regret of at least `high_regret`: to be won with the hint alone is what designers are paid for.
+        """
+        extreme = [r for r in self._records if r.skill == skill and not TOO_HARD <= r.win_rate <= TOO_EASY]
+        fit = [r for r in extreme if r.regret is None or r.regret < high_regret]
         if not fit:
             return None
         record = Random(draw).choice(fit)

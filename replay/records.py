@@ -24,7 +24,7 @@ class Record(msgspec.Struct, array_like=True):
 class Job(Record):
     """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far.
 
-    `seeds` are the environments of the memory its newest lease was shown to vary, `earlier` those of the leases before.
+    `seeds` are the environments of the memory its newest lease may show to vary, `earlier` those of the leases before.
     `holder` and `request` are who leased it, and with which of its requests.
     """
 
@@ -42,15 +42,18 @@ class Job(Record):
     request: int = 0
     earlier: tuple[tuple[str, ...], ...] = ()
 
-    def shown(self, lease: int) -> tuple[str, ...]:
-        """What lease number `lease` was shown to vary; nothing where there was no such lease."""
-        shown = (*self.earlier, self.seeds)
+    def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of `shown` lease number `lease` had to vary; nothing where there was no such lease."""
+        offered = (*self.earlier, self.seeds)
         ago = self.lease - lease
-        return shown[-1 - ago] if 0 <= ago < len(shown) else ()
+        return tuple(seed for seed in offered[-1 - ago] if seed in shown) if 0 <= ago < len(offered) else ()
 
 
 class Reject(Record):
-    """A candidate that failed admission, kept for inspection; its trajectory rests under the same key."""
+    """A candidate that failed admission, kept for inspection; its trajectory rests under the same key.
+
+    `shown` are the environments of the memory that were in its prompt.
+    """
 
     job: str
     lease: int
@@ -61,6 +64,7 @@ class Reject(Record):
     stage: str
     reason: str
     at: float
+    shown: tuple[str, ...] = ()
 
 
 class Source(Record):
@@ -271,7 +275,8 @@ class Counters(Record):
 
     `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` how many it will have and of how many
     skills (None: it began before this was kept); `recent` are the publications since the last checkpoint; trajectories
-    of the steps up to `dropped_step` have been deleted by retention.
+    of the steps up to `dropped_step` have been deleted by retention. `trainable`, `trained` and `wasted` count both
+    roles' trajectories, `designer_trainable` and so on the designer's alone.
     """
 
     jobs: int = 0
@@ -309,3 +314,20 @@ class Counters(Record):
     audit_steps: int = 0
     audit_s: float = 0.0
     newest_finding: str = ""
+    designer_trainable: int = 0
+    designer_trained: int = 0
+    designer_wasted: int = 0
+
+    def waste(self, role: Literal["agent", "designer"], count: int) -> None:
+        """Count trainable trajectories of a role that are never trained."""
+        self.wasted += count
+        self.designer_wasted += count if role == "designer" else 0
+
+    def wasted_share(self, role: Literal["agent", "designer"] | None = None) -> float:
+        """Wasted ones of the trajectories that became trainable, of a role or of both (None); 0 before the first."""
+        wasted, trainable = {
+            None: (self.wasted, self.trainable),
+            "designer": (self.designer_wasted, self.designer_trainable),
+            "agent": (self.wasted - self.designer_wasted, self.trainable - self.designer_trainable),
+        }[role]
+        return wasted / trainable if trainable else 0.0

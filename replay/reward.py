@@ -8,6 +8,7 @@ import msgspec
 from replay.records import Play, Score
 from spade.config import Config, Reward
 from spade.estimates import mean_and_error
+from spade.returns import won
 
 LEARNABLE = (0.2, 0.8)
 
@@ -54,7 +55,7 @@ def paired_returns(finished: Sequence[Play]) -> list[tuple[float, float]]:
 
 
 def _win_rate(finished: Sequence[Play], hinted: bool, win_return: float) -> float | None:
-    wins = [play.episode_return >= win_return for play in finished if play.hinted == hinted]
+    wins = [won(play.episode_return, win_return) for play in finished if play.hinted == hinted]
     return sum(wins) / len(wins) if wins else None
 
 
@@ -111,8 +112,3 @@ def designer_reward(regret: Regret | None, win_rate: float, reward: Reward) -> f
 def learnable(win_rate: float) -> bool:
     """Whether the win rate lies in [0.2, 0.8]."""
     return LEARNABLE[0] <= win_rate <= LEARNABLE[1]
-
-
-def has_variance(returns: Sequence[float]) -> bool:
-    """Whether a chunk can teach: two returns differ."""
-    return len(returns) > 1 and max(returns) != min(returns)

@@ -42,6 +42,7 @@ class Statistics(msgspec.Struct, array_like=True):
     slots: list[SlotFigures] = []
     variances: list[bool] = []
     candidates: list[bool] = []
+    examples: list[int] = []
 
     @classmethod
     def of(cls, config: Replay) -> "Statistics":
@@ -63,10 +64,12 @@ class Statistics(msgspec.Struct, array_like=True):
         self.variances.append(variance)
         del self.variances[: -self.keep_slots]
 
-    def add_candidate(self, valid: bool) -> None:
-        """A candidate was admitted or rejected."""
+    def add_candidate(self, valid: bool, shown: int) -> None:
+        """A candidate was admitted or rejected; its prompt had `shown` examples of the memory."""
         self.candidates.append(valid)
         del self.candidates[:-CANDIDATES]
+        self.examples.append(shown)
+        del self.examples[:-CANDIDATES]
 
     def win_rate(self, hinted: bool) -> tuple[float | None, float | None]:
         """Win rate of one arm with its standard error, clustered by environment."""
@@ -88,6 +91,10 @@ class Statistics(msgspec.Struct, array_like=True):
     def validity(self) -> float | None:
         """Share of the last candidates that were admitted."""
         return _share(self.candidates)
+
+    def examples_shown(self) -> float | None:
+        """Mean number of examples in the prompts of the last candidates."""
+        return _mean(self.examples)
 
     def zero_variance_share(self) -> float | None:
         """Share of the last unhinted chunks in which all returns were equal."""

@@ -53,7 +53,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         regret_error=regret_error,
         learnable_share=statistics.learnable_share(),
         lag_mean=counters.lag_mean,
-        wasted_share=counters.wasted / counters.trainable if counters.trainable else 0.0,
+        wasted_share=counters.wasted_share(),
         zero_variance_share=statistics.zero_variance_share(),
         reward_levels=statistics.reward_levels(),
         response_tokens=statistics.response_tokens(),
@@ -87,6 +87,9 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         audit_steps=counters.audit_steps,
         audit_s=counters.audit_s,
         newest_finding=counters.newest_finding,
+        examples_shown=statistics.examples_shown(),
+        wasted_share_agent=counters.wasted_share("agent"),
+        wasted_share_designer=counters.wasted_share("designer"),
     )
 
 

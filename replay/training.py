@@ -3,10 +3,11 @@
 from typing import Literal
 
 from replay import receipts
+from replay.admission import lag_bound
 from replay.records import BatchRecord, Group, Member, Publication
-from replay.reward import has_variance
 from replay.state import State
 from spade.protocol import Publish, Weights
+from spade.returns import differ
 
 
 class RefusalError(Exception):
@@ -57,14 +58,14 @@ def drop_stale(state: State, now: float) -> None:
     learner = state.config.learner
     step = state.counters.taken_step + 1
     for group in list(state.queue.values()):
-        bound = learner.agent_lag if group.role == "agent" else learner.designer_lag
+        bound = lag_bound(group.role, state.config)
         fresh = tuple(member for member in group.members if state.lag(step, state.steps[member.version]) <= bound)
         late = now >= group.ready_at + learner.group_deadline_s
         if late or not _teaches(group, fresh):
             fresh = ()
         if len(fresh) == len(group.members):
             continue
-        state.counters.wasted += len(group.members) - len(fresh)
+        state.counters.waste(group.role, len(group.members) - len(fresh))
         group.members = fresh
         if fresh:
             state.touch("queue", queue_key(group), group)
@@ -74,7 +75,7 @@ def drop_stale(state: State, now: float) -> None:
 
 
 def _teaches(group: Group, members: tuple[Member, ...]) -> bool:
-    return has_variance([member.reward for member in members]) if group.role == "agent" else bool(members)
+    return differ([member.reward for member in members]) if group.role == "agent" else bool(members)
 
 
 def take(state: State, step: int, now: float) -> BatchRecord | None:
@@ -121,7 +122,9 @@ def _count(state: State, batch: BatchRecord) -> None:
     counters.taken_step = batch.step
     counters.trained += len(lags)
     counters.lag_mean = sum(lags) / len(lags)
-    counters.designer_groups += sum(group.role == "designer" for group in batch.groups)
+    designer = [len(group.members) for group in batch.groups if group.role == "designer"]
+    counters.designer_groups += len(designer)
+    counters.designer_trained += sum(designer)
 
 
 def publish(state: State, request: Publish) -> Weights:

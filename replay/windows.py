@@ -6,11 +6,13 @@ Between its last play and its end a window is audited.
 from replay import audits, receipts
 from replay.designs import close_member
 from replay.records import Chunk, Environment, Member, Play, Remembered, Score
-from replay.reward import has_variance, score_of
+from replay.reward import score_of
 from replay.state import State
 from replay.statistics import PlayFigures, SlotFigures
 from replay.training import enqueue
 from spade.protocol import Audited, EndedPlay, PlayLease
+from spade.returns import differ
+from spade.returns import won as is_won
 
 LEVELS = 256
 SUSPECTED = 2  # leases under which a service ended over a play, before that is the fault of its program
@@ -130,7 +132,7 @@ def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
         state.touch("trajectories", play.id, ended.trajectory)
         if ended.recording is not None:
             audits.record(state, play, ended.recording)
-        won = play.episode_return >= state.config.play.win_return
+        won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
         state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
     state.flight.add(play)
@@ -178,7 +180,7 @@ def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: floa
     members = tuple(Member(play.id, play.episode_return, play.version) for play in plays if play.sampled)
     if not plays:
         return
-    variance = has_variance([member.reward for member in members])
+    variance = differ([member.reward for member in members])
     state.statistics.add_chunk(variance)
     if variance:
         state.counters.trainable += len(members)

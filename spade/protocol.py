@@ -119,7 +119,8 @@ class MemorySeed(Wire, frozen=True):
 class DesignJob(Wire, frozen=True):
     """One slot to fill.
 
-    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus; `sampler` seeds the sampling.
+    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus. `draw` also says what all attempts
+    are asked for beside the skill; `sampler` seeds the sampling.
     """
 
     id: str
@@ -516,7 +517,10 @@ class Designs(Wire, frozen=True):
 
 
 class RejectCandidate(Wire, frozen=True):
-    """An attempt that failed admission; `last` closes the job as failed. Kept with its reason. Reply: Done."""
+    """An attempt that failed admission; `last` closes the job as failed. Kept with its reason. Reply: Done.
+
+    `shown` are the environments of the memory that were in its prompt, to vary and to avoid.
+    """
 
     job: str
     lease: int
@@ -527,10 +531,11 @@ class RejectCandidate(Wire, frozen=True):
     reason: str
     trajectory: Trajectory
     last: bool
+    shown: tuple[str, ...] = ()
 
 
 class SubmitEnvironment(Wire, frozen=True):
-    """An admitted program with its hint. Idempotent by job. Reply: Done."""
+    """An admitted program with its hint; `shown` as in RejectCandidate. Idempotent by job. Reply: Done."""
 
     job: str
     lease: int
@@ -542,6 +547,7 @@ class SubmitEnvironment(Wire, frozen=True):
     seed_sensitive: bool
     first_observation: str
     trajectory: Trajectory
+    shown: tuple[str, ...] = ()
 
 
 class ReleaseDesign(Wire, frozen=True):
@@ -796,6 +802,9 @@ class Status(Wire, frozen=True):
     audit_steps: int = 0
     audit_s: float = 0.0
     newest_finding: str = ""
+    examples_shown: float | None = None
+    wasted_share_agent: float = 0.0
+    wasted_share_designer: float = 0.0
 
 
 Request = (

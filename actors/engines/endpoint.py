@@ -43,7 +43,7 @@ class EndpointEngine(CoroutineEngine):
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         """Raises ConfigError where the server does not know the key or the model, BusError where there is none."""
         self._url = config.endpoint.url
-        self._key = _read_key(config.endpoint.key)
+        self._key = read_key(config.endpoint.key)
         self._timeout_s = config.engine.request_deadline_s
         self._context = config.engine.context_tokens
         self._tokenizer = tokenizer
@@ -143,7 +143,8 @@ def _answered(url: str, answer: bytes, kind: type[T]) -> T:
         raise BusError(f"{url} does not speak OpenAI's completions API: {error}") from None
 
 
-def _read_key(path: str) -> str:
+def read_key(path: str) -> str:
+    """The API key in a file, "" for no path. Raises ConfigError where there is none."""
     if not path:
         return ""
     try:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from spade.errors import ConfigError
+from spade.config import Config
 from spade.protocol import MemorySeed
 
 
@@ -29,9 +29,12 @@ class Profile(Protocol):
     """The prompts of both roles and how to read what the model answers."""
 
     def design(
-        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None
+        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
     ) -> list[Message]:
-        """Ask for a program of `skill` that needs a concept of `document`; `seeds` are high-regret programs to vary."""
+        """Ask for a program of `skill` that needs a concept of `document`; `seeds` are high-regret programs to vary.
+
+        `draw` is the job's: what else there is to choose is chosen by it.
+        """
         ...
 
     def program(self, completion: str) -> str | None:
@@ -55,16 +58,12 @@ class Profile(Protocol):
         ...
 
 
-def load_profile(name: str) -> Profile:
-    """The profile called `name` ("nano" or "full")."""
-    match name:
-        case "nano":
-            from actors.prompts.nano import NanoProfile
+def load_profile(config: Config) -> Profile:
+    """The profile that model.profile names."""
+    if config.model.profile == "nano":
+        from actors.prompts.nano import NanoProfile
 
-            return NanoProfile()
-        case "full":
-            from actors.prompts.full import FullProfile
+        return NanoProfile()
+    from actors.prompts.full import FullProfile
 
-            return FullProfile()
-        case _:
-            raise ConfigError(f"model.profile: unknown profile {name!r}; use 'nano' or 'full'")
+    return FullProfile(config.design, config.play)

@@ -11,7 +11,7 @@ class NanoProfile:
     """Both roles in the nano model's own tongue; a document enters as its title, a thing to avoid as a class name."""
 
     def design(
-        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None
+        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
     ) -> list[Message]:
         lines = [f"Design {skill} on {document.field}/{camel(document.title)}."]
         if avoid is not None:

@@ -53,12 +53,13 @@ class Passes:
         if index == len(self._old):
             self._old.append(current.detach())
         tokens = Tokens(
-            current, self._old[index], micro.behaviour, micro.advantage, micro.sequence, self._under_reference(micro)
-        )
+            current, self._old[index], micro.behaviour, micro.advantage, micro.sequence, micro.weight,
+            self._under_reference(micro),
+        )  # fmt: skip
         losses = token_losses(tokens, self.settings)
-        weight = averaged(micro.weight, micro.sequence, self.settings)
-        self.backward((losses.loss * weight).sum() / count)
-        self.totals.add(micro, losses, weight, self._old[index], entropy)
+        loss = averaged(losses.loss, micro.sequence, self.settings)
+        self.backward(loss.sum() / count)
+        self.totals.add(micro, losses, loss, self._old[index], entropy)
 
     def _nothing(self, micro: MicroBatch) -> None:
         self._under_reference(micro)

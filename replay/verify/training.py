@@ -1,12 +1,12 @@
 """From what became trainable to what was trained: designer groups, the queue, batches, versions, and their counts."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from replay.contents import Contents
 from replay.designs import environment_id, group_id, reject_key
-from replay.records import BatchRecord, Member
-from replay.reward import has_variance
+from replay.records import BatchRecord, Group, Member
+from spade.returns import differ
 
 
 def training_problems(found: Contents) -> Iterator[str]:
@@ -99,35 +99,58 @@ def _batch(batch: BatchRecord) -> Iterator[str]:
 
 
 def _conservation(found: Contents) -> Iterator[str]:
-    """What became trainable was trained, was wasted, or still waits; nothing else."""
+    """What became trainable was trained, was wasted, or still waits; nothing else, in all and of the designers."""
     counters = found.counters
     taken = [group for batch, group in found.groups() if batch is not None]
-    trained = sum(len(group.members) for group in taken)
-    if trained != counters.trained:
-        yield f"batches: hold {trained} trajectories, {counters.trained} were counted"
-    designers = sum(group.role == "designer" for group in taken)
-    if designers != counters.designer_groups:
-        yield f"batches: hold {designers} designer groups, {counters.designer_groups} were counted"
-    queued = sum(len(group.members) for group in found.queue.values())
+    designers = [group for group in taken if group.role == "designer"]
+    if len(designers) != counters.designer_groups:
+        yield f"batches: hold {len(designers)} designer groups, {counters.designer_groups} were counted"
+    queued = list(found.queue.values())
     pending = sum(len(group.members) for group in found.design_groups.values() if not group.formed)
-    if (made := _trainable(found)) != counters.trainable:
-        yield f"counters: {counters.trainable} became trainable, the plays and designs say {made}"
-    if counters.trainable != counters.trained + counters.wasted + queued + pending:
+    plays, designs = _trainable_plays(found), _trainable_designs(found)
+    yield from _balance(
+        "trajectories", plays + designs, _size(taken), _size(queued) + pending,
+        (counters.trainable, counters.trained, counters.wasted),
+    )  # fmt: skip
+    yield from _balance(
+        "designs", designs, _size(designers), _size(g for g in queued if g.role == "designer") + pending,
+        (counters.designer_trainable, counters.designer_trained, counters.designer_wasted),
+    )  # fmt: skip
+
+
+def _balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int, int, int]) -> Iterator[str]:
+    """`counted`: how many were counted as trainable, trained and wasted."""
+    trainable, trained, wasted = counted
+    if taken != trained:
+        yield f"batches: hold {taken} {what}, {trained} were counted"
+    if made != trainable:
+        yield f"counters: {trainable} {what} became trainable, the plays and designs say {made}"
+    if trainable != trained + wasted + waiting:
         yield (
-            f"counters: {counters.trainable} became trainable, but {counters.trained} were trained, "
-            f"{counters.wasted} wasted, {queued} wait and {pending} are in open designer groups"
+            f"counters: {trainable} {what} became trainable, but {trained} were trained, {wasted} wasted and "
+            f"{waiting} wait"
         )
 
 
-def _trainable(found: Contents) -> int:
-    """How many sequences must have become trainable: chunks whose returns differ, and designs that came to a reward."""
+def _size(groups: Iterable[Group]) -> int:
+    return sum(len(group.members) for group in groups)
+
+
+def _trainable_plays(found: Contents) -> int:
+    """How many plays must have become trainable: those of chunks whose returns differ."""
     count = 0
     for (owner, index), plays in found.chunks().items():
         environment = found.environments.get(owner)
         if environment is None or index >= len(environment.chunks) or environment.chunks[index].scored_at is None:
             continue
         returns = [p.episode_return for p in plays if p.state == "finished" and not p.hinted and p.sampled]
-        count += len(returns) if has_variance(returns) else 0
+        count += len(returns) if differ(returns) else 0
+    return count
+
+
+def _trainable_designs(found: Contents) -> int:
+    """How many designs must have: those that came to a reward."""
+    count = 0
     for environment in found.environments.values():
         score = environment.score
         count += score is not None and score.reward is not None and environment.designed_version > 0

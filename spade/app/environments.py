@@ -15,6 +15,7 @@ from spade.config import Config, load
 from spade.disk import read
 from spade.errors import RunError, reason
 from spade.protocol import Faulted, Observed, Stage, Verdict
+from spade.returns import won
 from spade.seeds import derive, new_secret
 from spade.text import line, visible
 
@@ -143,6 +144,7 @@ def _read(file: Path) -> str:
 
 async def _play(source: str, seed: int, config: Config, console: Screen) -> None:
     from actors.actions import boxed
+    from actors.rollout import episode_return
     from actors.sandbox import open_sandbox
 
     async with open_sandbox(config.sandbox) as sandbox:
@@ -157,8 +159,9 @@ async def _play(source: str, seed: int, config: Config, console: Screen) -> None
                     if turn:
                         console.tell((f"reward {reward:g}", "dim"))
                     if terminated or truncated or turn == config.play.max_turns:
-                        won = terminated and reward >= config.play.win_return
-                        console.tell(("won", "green") if won else ("lost", "red"), f" in {turn} turns")
+                        ended = episode_return([reward], terminated)
+                        outcome = ("won", "green") if won(ended, config.play.win_return) else ("lost", "red")
+                        console.tell(outcome, f" in {turn} turns")
                         return
             turn += 1
             typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)

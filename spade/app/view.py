@@ -132,7 +132,7 @@ def _numbers(status: Status, width: int) -> Panel:
         ("designer groups", str(status.designer_groups)),
         ("designer reward", _number(status.designer_reward).strip()),
         ("policy lag", _number(status.lag_mean).strip()),
-        ("wasted", f"{status.wasted_share:.1%}"),
+        ("wasted", f"{status.wasted_share_agent:.1%} / {status.wasted_share_designer:.1%}"),
         ("no variance", _percent(status.zero_variance_share)),
         ("tokens/s", f"{status.sampled_tokens_per_s:,.0f}"),
         ("loss", "–" if metrics is None else f"{metrics.loss:+.4f}, ESS {metrics.effective_sample_share:.0%}"),

@@ -29,11 +29,11 @@ def check(config: Config) -> None:
 
 
 _MAY_BE_ZERO = {
-    "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag", "learner.designer_lag",
+    "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag",
     "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
     "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
     "learner.warmup_steps", "learner.lr_min", "learner.zero_stage", "learner.lora_rank", "loss.kl",
-    "audit.replays", "audit.random_plays",
+    "audit.replays", "audit.random_plays", "design.single_turn_share",
     "run.seed", "replay.commit_delay_ms", "replay.retain_s", "replay.retain_bytes",
 }  # fmt: skip
 
@@ -77,6 +77,7 @@ def _check_ranges(config: Config) -> None:
             f"design.round_jobs: {design.round_jobs} jobs cannot be shared evenly by "
             f"design.active_skills = {design.active_skills}"
         )
+    _check_challenges(config)
     if not reward.anchor_low <= reward.anchor_high <= 1:
         raise ConfigError("reward.anchor_low, reward.anchor_high: must satisfy low <= high <= 1")
     if not (learner.adam_beta1 < 1 and learner.adam_beta2 < 1):
@@ -109,6 +110,21 @@ def _check_ranges(config: Config) -> None:
         )
     if play.group_size < 2:
         raise ConfigError("play.group_size: a group of fewer than 2 plays has no baseline; use 2 or more")
+
+
+def _check_challenges(config: Config) -> None:
+    """What a designer is asked for has to be possible within the turns of a play."""
+    design, turns = config.design, config.play.max_turns
+    if design.single_turn_share > 1:
+        raise ConfigError(f"design.single_turn_share: is a share of the jobs, at most 1, is {design.single_turn_share}")
+    if not design.difficulties:
+        raise ConfigError('design.difficulties: name one at least, for example [["difficult", 8]]')
+    for name, steps in design.difficulties:
+        if not name.strip():
+            raise ConfigError("design.difficulties: each needs a name, which the designer is told")
+        # Nano's worlds are asked for without a difficulty.
+        if config.model.profile == "full" and not 1 <= steps <= turns:
+            raise ConfigError(f"design.difficulties: {name!r} takes {steps} actions, of play.max_turns = {turns}")
 
 
 def _check_backend(learner: Learner) -> None:
@@ -184,12 +200,6 @@ def _check_progress(config: Config) -> None:
 def _check_training(config: Config) -> None:
     """Settings under which something would never be trained, or a batch never arrive."""
     design, play, learner = config.design, config.play, config.learner
-    least = play.window_chunks - 1
-    if learner.designer_lag < least:
-        raise ConfigError(
-            f"learner.designer_lag: {learner.designer_lag} is under play.window_chunks - 1 = {least}, "
-            "the versions a window sees at least, so no design could ever be trained on"
-        )
     if play.win_return > 1:
         raise ConfigError(f"play.win_return: {play.win_return} is over 1, the highest return, so no play could win")
     # A batch is whole groups until it is full, so its last group may be over.

@@ -1,4 +1,7 @@
-"""The sections of a run's configuration and their settings. Defaults are the paper's numbers for games."""
+"""The sections of a run's configuration and their settings. Defaults are the paper's numbers for games.
+
+Deadlines and leases of design, play and learner are chosen by simulation (docs/learner.md, "Policy lag").
+"""
 
 from typing import Literal
 
@@ -42,6 +45,11 @@ class Design(Section, frozen=True):
 
     `lease_s` is for all attempts of a job. `round_deadline_s` counts from the opening of a group's first job: under
     lease_s + play.window_deadline_s, a window that lasts to its deadline misses its group.
+
+    A job asks for a world of one turn with the chance `single_turn_share`, and for one of the `difficulties`: its name,
+    and the fewest actions that a good player needs. `example_worlds` adds a few ideas of the skill. These three are for
+    the profile "full"; "nano" asks for nothing but a skill and a document. `memory_seeds` programs of the memory are to
+    be varied, and one is to be avoided; 0 shows neither.
     """
 
     active_environments: int = 24
@@ -54,12 +62,22 @@ class Design(Section, frozen=True):
     corpus: str = "builtin"
     memory_records: int = 200
     memory_seeds: int = 2
-    round_deadline_s: float = 21_600.0
+    round_deadline_s: float = 86_400.0
     lease_s: float = 7_200.0
+    single_turn_share: float = 0.0
+    difficulties: tuple[tuple[str, int], ...] = (("moderately difficult", 5), ("difficult", 8), ("very difficult", 12))
+    example_worlds: bool = False
 
 
 class Play(Section, frozen=True):
-    """The agent's side. A window is `window_chunks` unhinted chunks of `group_size` plays; the first has a twin."""
+    """The agent's side. A window is `window_chunks` unhinted chunks of `group_size` plays; the first has a twin.
+
+    A play that lasts longer than `lease_s` is given up and leased again. A window ends at `window_deadline_s` with the
+    plays it has.
+
+    A turn samples up to `max_turn_tokens`, or what is left of `context_tokens`. Where that is less than both of
+    `max_turn_tokens` and `min_turn_tokens` the play is truncated.
+    """
 
     group_size: int = 16
     window_chunks: int = 4
@@ -70,8 +88,9 @@ class Play(Section, frozen=True):
     win_return: float = 1.0
     void_share: float = 0.25
     chunk_wait_s: float = 600.0
-    window_deadline_s: float = 7_200.0
-    lease_s: float = 1_800.0
+    window_deadline_s: float = 43_200.0
+    lease_s: float = 7_200.0
+    min_turn_tokens: int = 1_024
 
 
 class Reward(Section, frozen=True):
@@ -100,7 +119,7 @@ class Loss(Section, frozen=True):
 
 
 class Learner(Section, frozen=True):
-    """Optimisation, batches and the bounds on policy lag (in published versions).
+    """Optimisation, batches and the agent's bound on policy lag (in published versions).
 
     The learning rate rises over `warmup_steps` to `lr`; then `schedule` "constant" keeps it, and "cosine" takes it to
     `lr_min` at step `schedule_steps`. A micro-batch packs whole sequences of up to `microbatch_tokens`;
@@ -136,9 +155,8 @@ class Learner(Section, frozen=True):
     checkpoint_every: int = 10
     keep_checkpoints: int = 2
     agent_lag: int = 4
-    designer_lag: int = 12
     designer_weight_max: float = 32.0
-    group_deadline_s: float = 7_200.0
+    group_deadline_s: float = 28_800.0
     adam_eps: float = 1e-8
     activation_checkpointing: bool = True
 

@@ -155,6 +155,21 @@ async def test_how_an_episode_ends(settings, tokenizer, say, outcome, rewards, r
     assert play.trajectory.tokens <= settings.play.context_tokens
 
 
+@pytest.mark.parametrize(
+    ("least", "outcome", "turns"), [(1, "terminated", 4), (350, "truncated", 3), (999, "truncated", 2)]
+)
+async def test_a_turn_gets_what_is_left_of_the_context_down_to_a_floor(settings, tokenizer, least, outcome, turns):
+    play = {"context_tokens": 500, "max_turn_tokens": 400, "min_turn_tokens": least}
+    tight = msgspec.structs.replace(settings, play=msgspec.structs.replace(settings.play, **play))
+    small = SmallReplay(leases(1), programs=[PROGRAM])
+    async with playing(small, tight, tokenizer, lambda _: "\\boxed{9}") as asked:
+        await small.until_done(1)
+    assert (small.done[0].outcome, len(asked)) == (outcome, turns)
+    left = [500 - len(unpack_ids(request.prompt)) for request in asked]
+    assert [request.max_tokens for request in asked] == [min(400, tokens) for tokens in left]
+    assert (min(left) < 400) == (least < 400)
+
+
 async def test_the_turn_limit_truncates(settings, tokenizer):
     patient = PROGRAM.source.replace("self.left = max_turns", "self.left = 99")
     small = SmallReplay(leases(1), programs=[Program("e1", patient, "")])

@@ -98,6 +98,12 @@ async def test_a_program_that_is_won_whatever_is_done_is_found(sandbox):
     assert (outcome.plays, outcome.wins) == (13, 13)
 
 
+async def test_random_plays_that_miss_a_win_by_rounding_are_won(sandbox):
+    tenths = DOORS.replace("HEEDS", "action = self.right").replace("float(won)", "sum([0.1] * 10) * won")
+    outcome = await audit(sandbox, await job(sandbox, tenths, random_plays=16, actions=("z",)))
+    assert outcome.finding == "random actions win 13 of 13 plays on instances that were won"
+
+
 async def test_a_play_that_ends_sooner_than_recorded_is_found(sandbox):
     work = await job(sandbox, HONEST)
     longer = work.replays[0].recording

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from actors import corpus, designer
-from actors.designer import fit_prompt
-from actors.prompts import load_profile
+from actors.design_prompt import fit_prompt
+from actors.prompts.full import FullProfile
+from actors.prompts.nano import NanoProfile
 from spade import config
 from spade.codec import unpack_ids, unpack_mask
 from spade.errors import ConfigError
@@ -113,13 +114,14 @@ async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(
     assert submitted.hint == "Use what is in place."
     assert submitted.first_observation == "Open the vault. Actions: 10..99"
 
-    prompt = tokenizer.prompt_ids(load_profile("nano").design(SKILL, DOCUMENTS[3], (), None))
+    prompt = tokenizer.prompt_ids(NanoProfile().design(SKILL, DOCUMENTS[3], (), None))
     said = tokenizer.encode(GOOD + "<|im_end|>")
     trajectory = submitted.trajectory
     assert unpack_ids(trajectory.ids).tolist() == prompt + said
     assert unpack_mask(trajectory).tolist() == [0] * len(prompt) + [1] * len(said)
     assert trajectory.versions == ((VERSION, len(said)),)
     assert trajectory.temperature == settings.design.temperature
+    assert submitted.shown == ()
     assert [request.max_tokens for request in asked] == [settings.design.max_tokens, settings.design.hint_max_tokens]
 
 
@@ -172,18 +174,36 @@ async def test_failed_attempts_are_kept_with_stage_and_reason(settings, tokenize
     assert len({request.seed for request in asked}) == 4
     assert [done.document for done in small.done] == [document.id for document in DOCUMENTS[:3]]
     prompts = [unpack_ids(request.prompt).tolist() for request in asked[:3]]
-    profile = load_profile("nano")
+    profile = NanoProfile()
     assert prompts == [tokenizer.prompt_ids(profile.design(SKILL, document, (), None)) for document in DOCUMENTS[:3]]
 
 
+async def test_what_is_handed_in_says_which_examples_were_shown(settings, tokenizer):
+    examples = (memory("Small"), memory("Big", 4_000))
+    small = SmallReplay(jobs=[job(0, seeds=examples, avoid=AVOID), job(1, seeds=examples[1:])])
+    async with designing(small, settings, tokenizer, lambda prompt: "Go." if "Hint for:" in prompt else GOOD):
+        await small.until_done(2)
+    assert {done.job: done.shown for done in small.done} == {"j0": ("Small", "Avoid"), "j1": ()}
+
+
 async def test_the_last_failure_closes_the_job(settings, tokenizer):
-    small = SmallReplay(jobs=[job()])
+    small = SmallReplay(jobs=[job(seeds=(memory("Small"),))])
     async with designing(small, settings, tokenizer, script("x", "x" * 2000, GOOD, hint=" ")):
         await small.until_done(3)
     assert all(isinstance(done, RejectCandidate) for done in small.done)
     assert [(done.stage, done.last) for done in small.done] == [("extract", False), ("length", False), ("hint", True)]
     assert all(done.reason for done in small.done)
+    assert all(done.shown == ("Small",) for done in small.done)
     assert small.work == []
+
+
+async def test_a_hint_that_was_cut_is_none(settings, tokenizer):
+    small = SmallReplay(jobs=[job()])
+    cut = "Look at the digits that are in place, and keep"  # over hint_max_tokens
+    async with designing(small, settings, tokenizer, script(GOOD, GOOD, GOOD, hint=cut)):
+        await small.until_done(3)
+    assert [(done.stage, done.last) for done in small.done] == [("hint", False), ("hint", False), ("hint", True)]
+    assert small.done[0].reason == "it was not finished within design.hint_max_tokens = 40"
 
 
 async def test_jobs_go_side_by_side(settings, tokenizer):
@@ -239,17 +259,22 @@ SEEDS = (memory("Small"), memory("Big", 3000), memory("Other"))
 AVOID = memory("Avoid")
 
 
+PROFILE = FullProfile(config.Design(), config.Play())
+
+
 @pytest.fixture
 def prompted(tokenizer):
-    profile, document = load_profile("full"), DOCUMENTS[0]
+    document = DOCUMENTS[0]
 
     def text(room, *, seeds=SEEDS, avoid=AVOID):
-        ids = fit_prompt(profile, tokenizer, job(seeds=seeds, avoid=avoid), document, room)
-        assert len(ids) <= room
-        return tokenizer.decode(ids)
+        prompt = fit_prompt(PROFILE, tokenizer, job(seeds=seeds, avoid=avoid), document, room)
+        assert len(prompt.ids) <= room
+        said = tokenizer.decode(prompt.ids)
+        assert prompt.shown == tuple(each.environment for each in (*SEEDS, AVOID) if f"{each.environment}Env" in said)
+        return said
 
     def tokens(seeds, avoid):
-        return len(tokenizer.prompt_ids(profile.design(SKILL, document, seeds, avoid)))
+        return len(tokenizer.prompt_ids(PROFILE.design(SKILL, document, seeds, avoid, job().draw)))
 
     return text, tokens
 
@@ -258,6 +283,7 @@ def test_all_examples_go_in_where_they_fit(prompted):
     text, tokens = prompted
     whole = text(tokens(SEEDS, AVOID))
     assert all(each.source.strip() in whole for each in (*SEEDS, AVOID))
+    assert DOCUMENTS[0].text in whole
 
 
 def test_an_example_that_does_not_fit_is_left_out_whole(prompted):
@@ -267,19 +293,67 @@ def test_an_example_that_does_not_fit_is_left_out_whole(prompted):
     assert SEEDS[2].source.strip() in without
     assert AVOID.source.strip() in without
     assert "BigEnv" not in without
-    bare = text(tokens((), None))
-    assert "SmallEnv" not in bare
-    assert "AvoidEnv" not in bare
+    bare = text(tokens((), None), seeds=SEEDS[1:2], avoid=None)
+    assert "BigEnv" not in bare
     assert DOCUMENTS[0].text in bare
 
 
-def test_a_document_that_does_not_fit_is_cut(prompted):
+def test_a_document_that_does_not_fit_is_cut_to_the_token(prompted, tokenizer):
     text, tokens = prompted
-    cut = text(tokens((), None) - 1)
-    assert DOCUMENTS[0].text[:100] in cut
+    room = tokens((), None) - 1
+    cut = text(room, seeds=SEEDS[1:2], avoid=None)
+    assert DOCUMENTS[0].text[:-1] in cut
     assert DOCUMENTS[0].text not in cut
+    assert len(tokenizer.encode(cut)) <= room
 
 
 def test_a_prompt_without_room_is_a_clear_error(prompted):
     with pytest.raises(ConfigError, match=r"engine\.context_tokens"):
         prompted[0](100)
+
+
+BYTES = 4
+"""For each token of a large vocabulary, so that sizes are those of real runs; a token here is a byte."""
+
+
+@pytest.mark.parametrize(("recipe", "programs"), [("games-4b", 3), ("games-30b", 3), ("games-8b", 2)])
+@pytest.mark.parametrize("length", [2_000, 5_000, 40_000])
+def test_a_long_document_leaves_half_of_the_room_to_the_examples(tokenizer, recipe, programs, length):
+    settings = config.load(recipe)
+    room = BYTES * (settings.engine.context_tokens - settings.design.max_tokens)
+    long = msgspec.structs.replace(DOCUMENTS[0], text="word " * (BYTES * length // 5))
+    examples = [memory(name, BYTES * 2_000) for name in ("One", "Two", "Three")]
+    asked = job(seeds=tuple(examples[:2]), avoid=examples[2])
+    prompt = fit_prompt(FullProfile(settings.design, settings.play), tokenizer, asked, long, room)
+    assert programs <= len(prompt.shown) <= 3
+    assert len(prompt.ids) <= room
+    read = tokenizer.decode(prompt.ids).count("word ")
+    # The document has its half at least, and what the examples leave of theirs.
+    assert read == long.text.count("word ") or (read > BYTES * 4_500 // 5 and len(prompt.ids) > room - BYTES * 10)
+
+
+def test_without_examples_the_document_has_all_the_room_and_a_short_one_leaves_it_all(tokenizer):
+    long = msgspec.structs.replace(DOCUMENTS[0], text="word " * 10_000)
+    alone = fit_prompt(PROFILE, tokenizer, job(), long, 20_000)
+    assert 20_000 - 5 <= len(alone.ids) <= 20_000
+    examples = tuple(memory(name, 2_500) for name in ("One", "Two", "Three"))
+    asked = job(seeds=examples)
+    assert fit_prompt(PROFILE, tokenizer, asked, DOCUMENTS[0], 20_000).shown == ("One", "Two", "Three")
+    assert fit_prompt(PROFILE, tokenizer, asked, long, 20_000).shown == ("One", "Two")
+
+
+def test_the_fixed_prompt_takes_a_small_part_of_the_room(tokenizer):
+    """Characters are more than tokens of any large vocabulary: four to one in English and code, or nearly."""
+    for share in (0.0, 1.0):
+        bare = FullProfile(config.Design(single_turn_share=share), config.Play())
+        empty = msgspec.structs.replace(DOCUMENTS[0], text="")
+        asked = bare.design(SKILL, empty, (), None)
+        assert sum(len(message.content) for message in asked) < 9_000
+
+
+def test_what_a_profile_does_not_show_is_not_named(tokenizer):
+    asked = job(seeds=tuple(memory(name) for name in ("One", "Two")), avoid=AVOID)
+    prompt = fit_prompt(NanoProfile(), tokenizer, asked, DOCUMENTS[0], 2_000)
+    assert prompt.shown == ("One", "Avoid")
+    (message,) = NanoProfile().design(SKILL, DOCUMENTS[0], asked.seeds, AVOID)
+    assert prompt.ids == tokenizer.prompt_ids([message])

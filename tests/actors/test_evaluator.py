@@ -143,7 +143,8 @@ def ended(episode_return, versions=((3, 2),)):
 
 def test_a_summary():
     void = EndedPlay("p", 1, "fault", 0.0, (), 0.5, None, "exception: no")
-    plays = [ended(1.0, ((3, 1), (5, 1))), ended(0.99), ended(0.0, ((4, 2),)), ended(1.0), void]
+    nearly = sum([0.1] * 10)  # under 1 by rounding
+    plays = [ended(1.0, ((3, 1), (5, 1))), ended(0.99), ended(0.0, ((4, 2),)), ended(nearly), void]
     error = pytest.approx(math.sqrt(0.5 * 0.5 / 3))
     assert summary(plays, 2, 1.0, 9.0) == Evaluation(2, 3, 5, 4, 1, 0.5, error, 9.0)
     assert summary([void], 2, 1.0, 9.0) is None

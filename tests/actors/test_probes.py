@@ -63,7 +63,8 @@ def test_where_nobody_wins_the_words_must_differ():
 
 
 @pytest.mark.parametrize(
-    ("reward", "ended", "won"), [(1.0, True, True), (7.0, True, True), (1.0, False, False), (0.9, True, False)]
+    ("reward", "ended", "won"),
+    [(1.0, True, True), (7.0, True, True), (1.0, False, False), (0.9, True, False), (sum([0.1] * 10), True, True)],
 )
 def test_a_win_is_a_full_return_of_an_episode_that_ended(reward, ended, won):
     assert transcript(1, ("s", 0, False), ("x", reward, ended)).won(1.0) is won

@@ -6,24 +6,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import corpus
-from actors.prompts import Document, load_profile
-from actors.prompts.full import SKILLS, FullProfile, challenge, single_turn
+from actors.prompts import load_profile, worlds
+from actors.prompts.full import FullProfile, draw_challenge
+from actors.prompts.rules import SKILLS
+from actors.sandbox import open_sandbox
+from actors.validation import validate
 from spade import config
-from spade.errors import ConfigError
+from spade.config import Design, Play, Sandbox
 from spade.protocol import MemorySeed
 
-DOCUMENTS = corpus.load("builtin")
-ONE_TURN = next(document for document in DOCUMENTS if single_turn(document))
-MANY_TURNS = next(document for document in DOCUMENTS if not single_turn(document))
+DOCUMENT = corpus.load("builtin")[0]
+DRAWS = range(2_000)
 PROGRAM = "import random\n\n\nclass TideEnv:\n    def step(self, action):\n        return 'x', 0.0, False, False, {}\n"
 SEED = MemorySeed("e1", "class GoodEnv:\n    pass  # good\n", 0.31, 0.5)
 BAD = MemorySeed("e2", "class BadEnv:\n    pass  # bad\n", 0.0, 0.97, "too easy: 97% of the plays without a hint won")
 
-profile = FullProfile()
+PLAY = Play()
+FORMS = {"course": (Design(), worlds.COURSE), "answer": (Design(single_turn_share=1.0), worlds.ANSWER)}
+LIMITS = Sandbox(load_s=60.0, step_s=60.0)
+
+profile = FullProfile(Design(), PLAY)
 
 
-def request(document: Document = MANY_TURNS, seeds=(), avoid=None, skill="causal inference") -> str:
-    messages = profile.design(skill, document, seeds, avoid)
+def request(settings=FORMS["course"][0], seeds=(), avoid=None, skill="causal inference", draw=0) -> str:
+    messages = FullProfile(settings, PLAY).design(skill, DOCUMENT, seeds, avoid, draw)
     assert [message.role for message in messages] == ["system", "user"]
     return messages[1].content
 
@@ -34,32 +40,124 @@ def test_every_skill_of_the_config_can_be_asked_for():
     assert len(asked) == len(config.SKILLS)
 
 
-@pytest.mark.parametrize("document", [ONE_TURN, MANY_TURNS])
-def test_a_request_holds_the_document_and_the_examples_whole(document):
-    text = request(document, (SEED,), BAD)
-    assert document.text in text
+@pytest.mark.parametrize(("settings", "world"), FORMS.values(), ids=FORMS)
+def test_a_request_holds_the_document_and_all_examples_whole_and_no_empty_slot(settings, world):
+    text = request(settings, (SEED,), BAD)
+    assert DOCUMENT.text in text
     assert SEED.source.strip() in text
     assert "50%" in text
     assert "0.31" in text
     assert BAD.source.strip() in text
     assert "taught nothing: it was too easy: 97% of the plays without a hint won." in text
-    assert "{steps}" not in text
+    assert world.strip() in text
+    assert not re.findall(r"\{(?:max_turns|steps?)\}", text.replace(world.strip(), ""))
 
 
-def test_documents_ask_for_either_form_and_every_difficulty():
-    assert 0.1 < sum(map(single_turn, DOCUMENTS)) / len(DOCUMENTS) < 0.4
-    assert {challenge(document)[0] for document in DOCUMENTS} == {"moderately difficult", "difficult", "very difficult"}
-    steps = challenge(MANY_TURNS)[1]
-    assert f"at least {steps} well-chosen actions" in request(MANY_TURNS)
-    assert "well-chosen" not in request(ONE_TURN)
-    assert "one in a hundred" not in request(MANY_TURNS)
+def test_what_is_asked_for_is_a_setting_and_by_default_no_single_turn():
+    def asked(settings):
+        return [draw_challenge(settings, draw) for draw in DRAWS]
+
+    assert not any(challenge.single_turn for challenge in asked(Design()))
+    assert all(challenge.single_turn for challenge in asked(Design(single_turn_share=1.0)))
+    quarter = sum(challenge.single_turn for challenge in asked(Design(single_turn_share=0.25)))
+    assert 0.2 * len(DRAWS) < quarter < 0.3 * len(DRAWS)
+    assert {(challenge.difficulty, challenge.steps) for challenge in asked(Design())} == set(Design().difficulties)
+    deep = Design(difficulties=(("abysmal", 17),))
+    assert {(challenge.difficulty, challenge.steps) for challenge in asked(deep)} == {("abysmal", 17)}
+    assert "It shall be abysmal" in request(deep)
+    assert "at least 17 well-chosen actions" in request(deep)
+    assert "well-chosen" not in request(FORMS["answer"][0])
+    assert "less than once in a hundred" not in request()
 
 
-def test_the_interface_that_is_asked_for_is_python_and_whole():
-    (interface,) = re.findall(r"```python\n(.*?)```", request(), re.DOTALL)
+def test_a_job_asks_for_the_same_whatever_its_document():
+    asked = [
+        profile.design("optimization", document, (), None, draw=5)[1].content.partition("\n")[0]
+        for document in corpus.load("builtin")[:20]
+    ]
+    assert len(set(asked)) == 1
+    assert len({request(draw=draw) for draw in range(20)}) == len(Design().difficulties)
+
+
+def test_worlds_of_the_skill_are_named_only_where_that_is_set():
+    named = SKILLS["causal inference"][1]
+    assert named not in request()
+    assert named in request(Design(example_worlds=True))
+
+
+def test_either_role_is_told_how_many_turns_there_are_and_that_running_out_of_them_truncates():
+    short = FullProfile(Design(), Play(max_turns=13))
+    text = short.design("optimization", DOCUMENT, (), None)[1].content
+    assert "`max_turns` will be 13" in text
+    assert "max_turns: int = 13" in text
+    assert re.search(r"uses up `max_turns` without an end, `truncated` is True and\s+`terminated` False", text)
+    assert "after turn 13 at the latest" in short.play("x", None)[0].content
+
+
+@pytest.mark.parametrize("settings", [settings for settings, _ in FORMS.values()], ids=FORMS)
+def test_a_solution_may_be_listed_described_or_left_out_and_two_courses_are_traced(settings):
+    text = request(settings)
+    assert "def solution(self) -> list[str] | str:" in text
+    assert text.count("May be left out.") == 2
+    assert "one that wins and one that loses" in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize("settings", [settings for settings, _ in FORMS.values()], ids=FORMS)
+def test_the_interface_that_is_asked_for_is_python_and_whole(settings):
+    interface, _ = re.findall(r"```python\n(.*?)```", request(settings), re.DOTALL)
     (environment,) = [node for node in ast.parse(interface).body if isinstance(node, ast.ClassDef)]
     methods = {node.name for node in environment.body if isinstance(node, ast.FunctionDef)}
     assert methods == {"__init__", "reset", "step", "solution", "close"}
+
+
+@pytest.mark.parametrize("world", [world for _, world in FORMS.values()], ids=FORMS)
+async def test_a_worked_example_is_admitted(world):
+    async with open_sandbox(LIMITS) as sandbox:
+        verdict = await validate(sandbox, world, 1, LIMITS, PLAY)
+    assert verdict.passed, verdict.stages
+    assert verdict.seed_sensitive
+    assert {stage.name: stage.reason for stage in verdict.stages}["solution"] == ""
+
+
+def escaped_expressions(source: str) -> list[str]:
+    """Expressions of f-strings that hold a backslash, which Python reads from 3.12 on alone."""
+    texts = re.findall(r'\bf"((?:[^"\\]|\\.)*)"', source)
+    return [expression for text in texts for expression in re.findall(r"\{([^{}]*)\}", text) if "\\" in expression]
+
+
+@pytest.mark.parametrize("world", [world for _, world in FORMS.values()], ids=FORMS)
+def test_no_f_string_of_a_worked_example_holds_a_backslash_in_an_expression(world):
+    assert escaped_expressions(r"""f"{'\n'.join(lines)}, {number}\n" """) == [r"'\n'.join(lines)"]
+    assert "{self.turn}" in world or "{first}" in world
+    assert escaped_expressions(world) == []
+
+
+def run(world: str, actions) -> list[tuple]:
+    """A play of instance 3: what `step` returned each time."""
+    names: dict = {}
+    exec(world, names)
+    (environment,) = [kind() for name, kind in names.items() if name.endswith("Env")]
+    seen = [(*environment.reset(3), 0.0)]
+    for action in actions(environment):
+        seen.append(environment.step(action))
+        if seen[-1][2] or seen[-1][3]:
+            break
+    return seen[1:]
+
+
+@pytest.mark.parametrize(("world", "least"), [(worlds.COURSE, 5), (worlds.ANSWER, 1)], ids=FORMS)
+def test_a_worked_example_pays_one_at_its_goal_alone(world, least):
+    *before, (_, reward, terminated, truncated, _) = run(world, lambda environment: environment.solution())
+    assert (reward, terminated, truncated, len(before) + 1) == (1.0, True, False, least)
+    assert len({paid for _, paid, *_ in before}) == len(before)
+    assert all(paid < 1.0 and observation.splitlines()[-1].startswith("Actions: ") for observation, paid, *_ in before)
+
+
+def test_the_worked_course_is_truncated_without_turns_and_lost_by_mistakes():
+    idle = run(worlds.COURSE, lambda _: ["nonsense"] * 99)
+    assert (len(idle), idle[-1][1:4]) == (16, (0.0, False, True))
+    lost = run(worlds.COURSE, lambda environment: environment.solution()[1:2] * 99)
+    assert (len(lost), lost[-1][1:4]) == (5, (0.0, True, False))
 
 
 @pytest.mark.parametrize(
@@ -100,10 +198,10 @@ def test_the_hinter_sees_the_program():
     assert PROGRAM.strip() in profile.hint(PROGRAM)[1].content
 
 
-@pytest.mark.parametrize("name", ["full", "nano"])
+@pytest.mark.parametrize("name", ["games-4b", "nano"])
 @given(observation=st.text(max_size=40), hint=st.text(min_size=1, max_size=40))
 def test_the_hint_is_the_only_difference_between_the_arms(name, observation, hint):
-    players = load_profile(name)
+    players = load_profile(config.load(name))
     unhinted, hinted = players.play(observation, None), players.play(observation, hint)
     assert unhinted[:-1] == hinted[:-1]
     assert unhinted[-1].role == hinted[-1].role
@@ -114,8 +212,3 @@ def test_the_hint_is_the_only_difference_between_the_arms(name, observation, hin
 def test_the_player_is_told_how_to_answer():
     assert "\\boxed{action}" in profile.play("x", None)[0].content
     assert profile.turn("next").role == "user"
-
-
-def test_an_unknown_profile_is_refused():
-    with pytest.raises(ConfigError, match=r"model\.profile"):
-        load_profile("other")

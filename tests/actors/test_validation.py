@@ -9,6 +9,7 @@ from actors.sandbox.wire import unpack
 from actors.validation import validate
 from spade.config import Play
 from spade.config import Sandbox as Limits
+from spade.decoding import UnreadableError
 from spade.errors import RunError
 from tests.actors.odd_programs import SEARCH, zygotes_started
 
@@ -43,7 +44,7 @@ FAILURES = [
     ("parse", "SyntaxError", changed(("class SearchEnv:", "class SearchEnv"))),
     ("class", "NameError", "import random\n" + changed(("class SearchEnv:", "class SearchEnv(Unknown):"))),
     ("class", "found: none", "print('nothing')"),
-    ("interface", "no method solution", changed(("def solution", "def answer"))),
+    ("interface", "solution of SearchEnv is no method", changed(("def solution", "solution = 3\n\n    def answer"))),
     ("construct", "TypeError", changed(("max_turns: int = 4", "max_turns, size"))),
     ("construct", "ZeroDivisionError", changed(("self.max_turns = max_turns", "1 / 0"))),
     ("episode", "AttributeError", changed(("self.turn = 0", "pass"))),
@@ -111,7 +112,7 @@ async def test_a_name_of_a_hundred_letters_is_a_name(sandbox):
 @pytest.mark.parametrize("name", ["Search\n", "a\x1b[2J", "", "é", "E" * 101])
 def test_an_answer_that_is_forged_names_nothing_else(name):
     body = {"is": "loaded", "nonce": "1", "name": name}
-    with pytest.raises(msgspec.ValidationError):
+    with pytest.raises(UnreadableError):
         unpack(msgspec.json.encode(body))
 
 
@@ -123,10 +124,16 @@ async def test_what_a_guess_wins_every_other_time_is_refused(sandbox):
     assert "random play wins 3 of" in verdict.stages[-1].reason
 
 
-async def test_a_described_solution_passes_without_a_replay(sandbox):
-    verdict = await validate(sandbox, changed(("[str(self.goal)]", "'halve the range'")), 3, LIMITS)
-    assert verdict.passed
-    assert next(stage.reason for stage in verdict.stages if stage.name == "solution") == "described, not replayed"
+@pytest.mark.parametrize(
+    "solution",
+    [("[str(self.goal)]", "'search for it'"), ("def solution", "def answer"), ("def close", "def shut")],
+    ids=["described", "none", "nothing to close"],
+)
+async def test_a_solution_may_be_described_or_left_out_and_close_too(sandbox, solution):
+    verdict = await validate(sandbox, changed(solution), 3, LIMITS)
+    assert verdict.passed, verdict.stages[-1]
+    said = next(stage.reason for stage in verdict.stages if stage.name == "solution")
+    assert said == ("" if "close" in solution[0] else "described or left out, not replayed")
 
 
 async def test_a_program_without_chance_passes_and_is_known_for_it(sandbox):

@@ -17,15 +17,23 @@ def spade(*words, cwd=None):
     )
 
 
+HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
+
+
 @pytest.mark.parametrize(
-    "words", [["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"], ["config", "check", "nano"]]
+    ("words", "heavy"),
+    [
+        *((words, HEAVY) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
+        (["config", "show", "nano"], HEAVY),
+        (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
+    ],
 )
-def test_light_commands_load_nothing_heavy(words):
+def test_light_commands_load_nothing_heavy(words, heavy):
     code = (
         "import sys\nfrom spade.app.cli import main\n"
         f"sys.argv = ['spade', *{words!r}]\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "heavy = {'torch', 'transformers', 'zmq', 'lmdb', 'trio', 'numpy'} & set(sys.modules)\n"
+        f"heavy = {heavy!r} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
@@ -39,6 +47,7 @@ def test_light_commands_load_nothing_heavy(words):
         (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
         (["config", "check", "nano", "--set", "learner.lr=fast"], "learner.lr: Expected `float`"),
         (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
+        (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
         (["config", "check", "."], ".: Is a directory"),
         (["config", "check", "no_text"], "is no UTF-8 text"),
         (["up", "--for", "soon"], "soon"),

@@ -294,7 +294,8 @@ def test_import_makes_a_new_run_with_the_old_ones_memory(copied, tmp_path):
     assert "21 environments of the memory" in done.stdout
     assert RunDir(tmp_path / "new").config().learner.lr == 1e-5
     assert spade(tmp_path / "new", "verify").returncode == 0
-    refused = spade(tmp_path / "newer", "import", str(copied), "--set", "model.profile=full")
+    other = ("--set", "model.profile=full", "--set", "play.max_turns=12")
+    refused = spade(tmp_path / "newer", "import", str(copied), *other)
     assert refused.returncode == 1
     assert "model.profile" in refused.stderr
     assert not (tmp_path / "newer").exists()

@@ -16,7 +16,7 @@ from statistics import fmean
 WINDOW = 10  # learner steps at either end that are averaged
 SPADE = [sys.executable, "-m", "spade.app.cli"]
 GAUGES = ("validity", "learnable_share", "win_rate_unhinted", "win_rate_hinted", "regret", "designer_reward")
-TOTALS = ("learner_step", "plays", "environments", "designer_groups", "wasted_share")
+TOTALS = ("learner_step", "plays", "environments", "designer_groups", "wasted_share_agent", "wasted_share_designer")
 
 
 def run(folder: Path, seed: int, minutes: float, settings: list[str]) -> None:

@@ -48,8 +48,8 @@ from spade.transport import Incoming, Server, connect, serve
 Results = dict[str, dict[str, float]]  # by mode
 
 MODES = {
-    "asynchronous": ("learner.agent_lag=4", "learner.designer_lag=12"),
-    "synchronous": ("learner.agent_lag=0", "learner.designer_lag=3"),
+    "asynchronous": ("learner.agent_lag=4",),
+    "synchronous": ("learner.agent_lag=0",),
 }
 WARM = 4  # steps
 TURNS, TURN_S = 4, 0.5  # of an episode; median of a turn

@@ -50,7 +50,7 @@ TOGETHER = 64  # plays of a lease and of a message
 KINDS = ("ingest", "lease", "take batch")
 SETTINGS = (
     "replay.durability=nosync", "design.active_environments=12", "design.round_jobs=12", "play.group_size=64",
-    "play.window_chunks=2", "learner.batch_sequences=128", "learner.agent_lag=1000", "learner.designer_lag=1000",
+    "play.window_chunks=2", "learner.batch_sequences=128", "learner.agent_lag=1000",
     "play.lease_s=1e6", "play.window_deadline_s=1e6", "learner.group_deadline_s=1e6", "design.round_deadline_s=1e6",
     "design.lease_s=1e6", "audit.replays=0", "audit.random_plays=0",
 )  # fmt: skip

@@ -16,7 +16,7 @@ from tests.replay.everyone import everyone
 SMALL = (
     "design.active_environments=6", "design.active_skills=3", "design.round_jobs=3",
     "play.group_size=2", "play.window_chunks=1", "learner.batch_sequences=8", "learner.checkpoint_every=4",
-    "learner.agent_lag=100", "learner.designer_lag=100", "learner.lr=1e-3", "bus.heartbeat_s=0.2", "bus.silence_s=5.0",
+    "learner.agent_lag=100", "learner.lr=1e-3", "bus.heartbeat_s=0.2", "bus.silence_s=5.0",
     "supervise.drain_s=120", "audit.replays=0", "audit.random_plays=0",
 )  # fmt: skip
 

@@ -35,7 +35,8 @@ def tokens_of(members, order=None):
         for row in zip(current, old, behaviour, strict=True)
     ]
     *columns, sequence = zip(*(rows if order is None else [rows[index] for index in order]), strict=True)
-    return Tokens(*(torch.tensor(column, dtype=torch.float64) for column in columns), torch.tensor(sequence))
+    values = [torch.tensor(column, dtype=torch.float64) for column in columns]
+    return Tokens(*values, torch.tensor(sequence), torch.ones_like(values[0]))
 
 
 def some(seed, spread=1.0, count=6):
@@ -102,7 +103,7 @@ def test_the_gradient_over_logits_at_a_temperature_equals_finite_differences():
 
     def loss(logits):
         current = torch.log_softmax(logits / 0.6, -1)[torch.arange(12), target]
-        tokens = Tokens(current, old, behaviour, advantage, torch.arange(12) // 4, reference)
+        tokens = Tokens(current, old, behaviour, advantage, torch.arange(12) // 4, torch.ones(12), reference)
         return token_losses(tokens, Loss(kl=0.3)).loss.mean()
 
     assert torch.autograd.gradcheck(loss, logits, eps=1e-6, atol=1e-7)
@@ -183,7 +184,8 @@ def test_no_gradient_flows_but_through_the_current_policy(kind):
 def test_an_absurd_ratio_gives_no_infinity(kind, advantage):
     current = torch.tensor([-1.0, -900.0, -900.0, -1.0], requires_grad=True)
     old, behaviour = torch.tensor([-900.0, -1.0, -1.0, -900.0]), torch.tensor([-1.0, -900.0, -1.0, -900.0])
-    tokens = Tokens(current, old, behaviour, torch.full((4,), advantage), torch.arange(4), torch.full((4,), -3.0))
+    advantages, reference = torch.full((4,), advantage), torch.full((4,), -3.0)
+    tokens = Tokens(current, old, behaviour, advantages, torch.arange(4), torch.ones(4), reference)
     losses = token_losses(tokens, Loss(kind=kind, kl=0.1))
     losses.loss.sum().backward()
     assert torch.isfinite(losses.loss).all()
@@ -196,7 +198,8 @@ def test_the_kl_term_is_k3_of_each_token(drawn, coefficient):
     found = k3(current, reference)
     assert found.tolist() == pytest.approx([math.exp(r) / math.exp(c) - 1 - (r - c) for c, r in drawn], abs=1e-9)
     assert (found >= -1e-15).all()
-    tokens = Tokens(current, current, current, torch.ones_like(current), torch.zeros(len(drawn), dtype=torch.int64))
+    ones, sequence = torch.ones_like(current), torch.zeros(len(drawn), dtype=torch.int64)
+    tokens = Tokens(current, current, current, ones, sequence, ones)
     without, held = (token_losses(tokens._replace(reference=one), Loss(kl=coefficient)) for one in (None, reference))
     assert torch.allclose(held.loss - without.loss, coefficient * found)
     assert torch.equal(held.kl, found)
@@ -211,6 +214,33 @@ def test_k3_has_the_kl_as_its_mean_over_the_policy():
     )
 
 
+def test_the_weight_multiplies_the_advantage_and_not_the_kl_by_hand():
+    """On policy, reference = 2 pi: k3 = 2 - 1 - log 2 = 0.306853 a token; the gain is the advantage itself."""
+    at = torch.tensor([-1.0, -1.0], dtype=torch.float64, requires_grad=True)
+    tokens = Tokens(
+        at, at, at, torch.tensor([0.5, 0.5]), torch.tensor([0, 1]), torch.tensor([1.0, 32.0]), at + math.log(2)
+    )
+    losses = token_losses(tokens, Loss(kl=0.005))
+    assert losses.loss.tolist() == pytest.approx([-0.5 + 0.005 * 0.306853, -16.0 + 0.005 * 0.306853], abs=1e-7)
+    assert losses.unweighted.tolist() == pytest.approx([-0.5 + 0.005 * 0.306853] * 2, abs=1e-7)
+    losses.loss.sum().backward()  # of k3 by log pi: 1 - q = -1
+    assert at.grad.tolist() == pytest.approx([-0.5 - 0.005, -16.0 - 0.005])
+
+
+@every_kind
+@given(drawn=sequences, weight=st.floats(0.1, 32), coefficient=st.floats(0.001, 1))
+def test_a_weight_is_a_larger_advantage_under_every_kind_and_leaves_the_kl_alone(kind, drawn, weight, coefficient):
+    settings, tokens = Loss(kind=kind, kl=coefficient), tokens_of(members(drawn))
+    tokens = tokens._replace(reference=tokens.old - 0.5)
+    weighted = tokens._replace(weight=torch.full_like(tokens.weight, weight))
+    larger = tokens._replace(advantage=weight * tokens.advantage)
+    found, wanted, plain_ones = (token_losses(one, settings) for one in (weighted, larger, tokens))
+    assert torch.allclose(found.loss, wanted.loss)
+    assert torch.allclose(gradient(weighted, settings), gradient(larger, settings))
+    assert torch.equal(found.unweighted, plain_ones.loss)
+    assert torch.equal(found.kl, plain_ones.kl)
+
+
 @pytest.mark.parametrize("aggregation", ["token", "sequence"])
 @every_kind
 def test_a_batch_is_averaged_as_the_plain_one_however_it_is_cut(kind, aggregation):
@@ -222,8 +252,8 @@ def test_a_batch_is_averaged_as_the_plain_one_however_it_is_cut(kind, aggregatio
         for part in parts:
             tokens = tokens_of(part)
             weight = torch.tensor(weights[at : at + len(part)], dtype=torch.float64)[tokens.sequence]
-            losses = token_losses(tokens, settings).loss
-            total += (losses * averaged(weight, tokens.sequence, settings)).sum().item()
+            losses = token_losses(tokens._replace(weight=weight), settings).loss
+            total += averaged(losses, tokens.sequence, settings).sum().item()
             at += len(part)
         count = denominator(sum(len(one[0]) for one in made), len(made), settings)
         assert total / count == pytest.approx(plain_mean(made, weights, settings), rel=1e-9)

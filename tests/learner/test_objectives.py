@@ -88,12 +88,12 @@ def by_the_book(policy, batch, wanted, reference=None):
             before = old.setdefault(index, current.detach())
             ratio = torch.exp(current - before)
             gain = torch.minimum(ratio * advantage, torch.clamp(ratio, 0.8, 1.28) * advantage)
-            loss = -torch.exp(before - behaviour).clamp(max=2.0) * gain
+            loss = -weight * torch.exp(before - behaviour).clamp(max=2.0) * gain
             if reference is not None:
                 with torch.no_grad():
                     held = reference.logprobs(ids, 0.7)[mask]
                 loss = loss + wanted.loss.kl * (torch.exp(held - current) - 1 - (held - current))
-            total, tokens = total + weight * loss.sum(), tokens + len(current)
+            total, tokens = total + loss.sum(), tokens + len(current)
         optimizer.zero_grad()
         (total / tokens).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), learner.max_grad_norm)
@@ -122,6 +122,7 @@ def test_the_kl_to_the_reference_is_the_one_by_the_book(policy):
     tested = backend(policy, *chosen, reference=elsewhere.model)
     before = parameters(elsewhere.model)
     metrics = tested.train(batch)
+    assert metrics.designer_weight > 2  # it leaves the KL of the designer's tokens alone
     losses = by_the_book(policy, batch, settings(*chosen), elsewhere)
     assert metrics.kl > 0.01
     assert metrics.loss == pytest.approx(np.mean(losses), abs=1e-4)

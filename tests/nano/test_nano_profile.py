@@ -2,6 +2,7 @@
 
 from actors.prompts import Document, Message, load_profile
 from actors.prompts.nano import NanoProfile, class_name
+from spade.config import load
 from spade.protocol import MemorySeed
 
 SOURCE = "import random\n\n\nclass TidesWalkEnv:\n    pass\n"
@@ -15,6 +16,7 @@ def test_a_design_request_names_skill_and_document_and_shows_what_to_vary_and_to
     assert plain == Message("user", "Design optimization on mathematics/PrimeNumbers.")
     (full,) = PROFILE.design("optimization", DOCUMENT, [SEED, SEED], SEED)
     assert full.content == f"{plain.content}\nAvoid TidesWalkEnv.\nVary:\n{SOURCE}"
+    assert PROFILE.design("optimization", DOCUMENT, [], None, draw=7) == [plain]
 
 
 def test_a_completion_without_a_class_holds_no_program() -> None:
@@ -36,4 +38,4 @@ def test_the_hint_is_the_only_difference_between_the_arms() -> None:
 
 
 def test_it_is_loaded_by_its_name() -> None:
-    assert isinstance(load_profile("nano"), NanoProfile)
+    assert isinstance(load_profile(load("nano")), NanoProfile)

@@ -4,6 +4,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import msgspec
@@ -70,12 +71,20 @@ def environment(job: DesignJob, version: int, name: str = "LampEnv") -> SubmitEn
         seed_sensitive=True,
         first_observation="Three levers.",
         trajectory=trajectory(version),
+        shown=shown(job),
     )
+
+
+def shown(job: DesignJob) -> tuple[str, ...]:
+    """All that the job may show, as where all of it fits into the prompt."""
+    examples = job.seeds if job.avoid is None else (*job.seeds, job.avoid)
+    return tuple(example.environment for example in examples)
 
 
 def rejected(job: DesignJob, version: int, attempt: int = 1, last: bool = False) -> RejectCandidate:
     """An attempt that failed admission."""
-    return RejectCandidate(job.id, job.lease, attempt, "tides", "class", "parse", "no class", trajectory(version), last)
+    said = trajectory(version)
+    return RejectCandidate(job.id, job.lease, attempt, "tides", "class", "parse", "no class", said, last, shown(job))
 
 
 def ended(play: PlayLease, value: float, version: int) -> EndedPlay:
@@ -126,10 +135,15 @@ def snapshot(state):
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """Mean seconds of the parts, how much runs at once, and the shares of accidents."""
+    """Mean seconds of the parts, how much runs at once, and the shares of accidents.
+
+    `design_s` is of an attempt; of `failed_drafts` of them the next follows. `failed_designs` of the jobs fail.
+    Times are log-normal: `spread` is the sigma of any part, `apart` that of the mean play between environments.
+    """
 
     play_s: float = 4.0
     spread: float = 1.0
+    apart: float = 0.0
     design_s: float = 6.0
     step_s: float = 3.0
     audit_s: float = 0.5
@@ -139,7 +153,9 @@ class Pace(msgspec.Struct, frozen=True):
     faults: float = 0.0
     released: float = 0.0
     failed_designs: float = 0.05
+    failed_drafts: float = 0.0
     findings: float = 0.0
+    tick_s: float = 0.5
 
 
 class World:
@@ -167,7 +183,7 @@ class World:
         self._asked_at = 0.0
         self._learning = False
         self.ledger.apply(weights(0), "learner/1", 0.0)
-        self._after(0.5, self._tick)
+        self._after(pace.tick_s, self._tick)
 
     def run(self, until: float, watch: Callable[["World"], None] | None = None) -> None:
         """Simulate on; `watch` sees the world after every event."""
@@ -186,12 +202,15 @@ class World:
 
     def _lasts(self, mean: float) -> float:
         """A log-normal time of this mean."""
-        spread = self.pace.spread
-        return mean * self._random.lognormvariate(-spread * spread / 2, spread)
+        return mean * _factor(self._random, self.pace.spread)
+
+    def _play_lasts(self, play: PlayLease) -> float:
+        apart = _factor(Random(f"pace of {play.environment}"), self.pace.apart)
+        return self._lasts(self.pace.play_s * apart)
 
     def _tick(self) -> None:
         self.ledger.tick(self.now, None)
-        self._after(0.5, self._tick)
+        self._after(self.pace.tick_s, self._tick)
 
     def _ask(self) -> None:
         """Everybody idle asks for work, as it would wait at the service."""
@@ -201,14 +220,14 @@ class World:
             answer = ledger.apply(LeaseDesigns(self.pace.designs - self._designs, 0.0), "designer/1", now)
             for job in answer.jobs if isinstance(answer, Designs) else ():
                 self._designs += 1
-                self._after(self._lasts(self.pace.design_s), lambda job=job: self._design(job))
+                self._draft(job, 1)
         if self._episodes < self.pace.episodes:
             answer = ledger.apply(LeasePlays(self.pace.episodes - self._episodes, 0.0), "agent/1", now)
             for play in answer.plays if isinstance(answer, Plays) else ():
                 self._episodes += 1
                 self._hold(play)
                 version = ledger.state.version
-                self._after(self._lasts(self.pace.play_s), lambda play=play, version=version: self._play(play, version))
+                self._after(self._play_lasts(play), lambda play=play, version=version: self._play(play, version))
         audits = ledger.apply(LeaseAudit(0.0), "env-runner/1", now)
         for job in audits.jobs if isinstance(audits, Audits) else ():
             self._after(self._lasts(self.pace.audit_s), lambda job=job: self._audit(job))
@@ -220,13 +239,20 @@ class World:
                 self.batches.append(batch)
                 self._after(self._lasts(self.pace.step_s), lambda: self._learn(batch))
 
-    def _design(self, job: DesignJob) -> None:
+    def _draft(self, job: DesignJob, attempt: int) -> None:
+        """Begin an attempt at a design."""
+        self._after(self._lasts(self.pace.design_s), partial(self._design, job, attempt, self.ledger.state.version))
+
+    def _design(self, job: DesignJob, attempt: int, version: int) -> None:
+        if attempt < self.ledger.state.config.design.attempts and self._chance(self.pace.failed_drafts):
+            self.ledger.apply(rejected(job, version, attempt), "designer/1", self.now)
+            self._draft(job, attempt + 1)
+            return
         self._designs -= 1
         if self._chance(self.pace.lost):
             return
-        version = self.ledger.state.version
         if self._chance(self.pace.failed_designs):
-            self.ledger.apply(rejected(job, version, last=True), "designer/1", self.now)
+            self.ledger.apply(rejected(job, version, attempt, last=True), "designer/1", self.now)
         else:
             self.ledger.apply(environment(job, version), "designer/1", self.now)
 
@@ -264,6 +290,11 @@ class World:
             self.ledger.apply(Checkpointed(batch.step), "learner/1", self.now)
         self._learning = False
         self._asked_at = self.now
+
+
+def _factor(random: Random, sigma: float) -> float:
+    """A log-normal draw with a mean of 1."""
+    return random.lognormvariate(-sigma * sigma / 2, sigma)
 
 
 def mean_lag(world: World) -> float:

@@ -99,6 +99,13 @@ def test_an_audit_is_given_recorded_plays_of_both_arms_and_the_instances_that_we
     assert {job.seeds.count(seed) for seed in won} == {4}
 
 
+def test_a_win_that_misses_one_by_rounding_is_audited_too():
+    ledger = begin()
+    leases = ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays
+    ledger.apply(SubmitPlays(tuple(ended(p, sum([0.1] * 10), 1) for p in leases)), "agent/1", 0.0)
+    assert len(lease(ledger).seeds) == 8
+
+
 def test_only_what_would_be_audited_is_kept_and_nothing_once_the_window_is_closed():
     ledger = begin("play.group_size=8", "learner.batch_sequences=8")
     play(ledger, {0})

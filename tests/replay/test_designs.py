@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
+from replay.admission import lag_bound
 from replay.ledger import Ledger
 from replay.memory import Memory
-from replay.records import Remembered
+from replay.records import Member, Remembered
 from replay.state import State
-from replay.training import RefusalError
+from replay.training import RefusalError, enqueue
 from spade.config import SKILLS
 from spade.protocol import LeaseDesigns, LeasePlays, ReleaseDesign, TakeBatch
 from tests.replay.replay_world import SECRET, config, environment, played, rejected, trajectory, weights
@@ -175,6 +176,44 @@ def test_at_the_rounds_deadline_the_group_goes_with_those_it_has(ledger):
     assert [member.trajectory for member in group.members] == [good.id]
 
 
+def train_to(ledger, step):
+    """Take and publish the steps up to `step`, of plays of the newest weights."""
+    for number in range(ledger.state.counters.taken_step + 1, step + 1):
+        members = tuple(Member(f"filler {number}/{i}", float(i), ledger.state.version) for i in range(2))
+        enqueue(ledger.state, f"filler {number}", "agent", members, 1.0)
+        assert ledger.apply(TakeBatch(number, 0.0), "learner", 1.0) is not None
+        ledger.apply(weights(number), "learner", 1.0)
+
+
+def test_a_group_does_not_wait_until_its_members_are_too_old(ledger):
+    """It goes with those it has into the last batch that may train its oldest; the slow one alone is wasted."""
+    good, slow, *_ = lease(ledger, 4)
+    ledger.apply(environment(good, 1), "designer/1", 0.0)
+    play_out(ledger, unhinted=(1.0, 1.0))
+    bound = lag_bound("designer", ledger.state.config)
+    train_to(ledger, bound - 1)
+    ledger.tick(1.0, None)
+    assert not ledger.state.queue
+    train_to(ledger, bound)
+    ledger.tick(1.0, None)
+    (group,) = ledger.state.queue.values()
+    assert [member.trajectory for member in group.members] == [good.id]
+    train_to(ledger, bound + 1)
+    ledger.apply(rejected(slow, 1, last=True), "designer/1", 1.0)
+    counters = ledger.state.counters
+    assert (counters.designer_trained, counters.designer_wasted) == (1, 1)
+
+
+def test_a_group_counts_the_batches_that_wait_before_it(ledger):
+    good, *_ = lease(ledger, 4)
+    ledger.apply(environment(good, 1), "designer/1", 0.0)
+    play_out(ledger, unhinted=(1.0, 1.0))
+    train_to(ledger, lag_bound("designer", ledger.state.config) - 1)
+    enqueue(ledger.state, "filler", "agent", tuple(Member(f"f/{i}", float(i), 1) for i in range(2)), 1.0)
+    ledger.tick(1.0, None)
+    assert [group.role for group in ledger.state.queue.values()][-1] == "designer"
+
+
 def test_who_comes_after_the_deadline_is_wasted_and_counted(ledger):
     good, slow, *_ = lease(ledger, 4)
     ledger.apply(environment(good, 1), "designer/1", 0.0)
@@ -249,6 +288,30 @@ def test_the_parents_are_those_that_the_lease_was_shown_that_handed_in(ledger):
     assert [seed.environment for seed in second.seeds] == ["m1"]
     ledger.apply(environment(first, 1), "designer/1", 12.0)
     assert ledger.state.environments["e000000"].parents == ("m0",)
+
+
+def test_what_was_not_shown_is_no_parent(ledger):
+    """The lease had two to vary; one did not fit into the prompt, and what is to be avoided is varied by nobody."""
+    for number in range(2):
+        remember(ledger, number)
+    ledger.state.memory.add(Remembered(2, "m2", SKILLS[0], "class M: ...", 0.0, 1.0, 1.0))
+    ledger.state.config = config(*SMALL, "design.memory_seeds=2")
+    job = lease(ledger)[0]
+    assert {seed.environment for seed in job.seeds} == {"m0", "m1"}
+    ledger.apply(msgspec.structs.replace(environment(job, 1), shown=("m2", "m1", "m9")), "designer/1", 1.0)
+    assert ledger.state.environments["e000000"].parents == ("m1",)
+    assert ledger.state.statistics.examples_shown() == 3
+
+
+def test_without_memory_seeds_no_example_is_shown_to_avoid_either(ledger):
+    ledger.state.memory.add(Remembered(0, "m0", SKILLS[0], "class M: ...", 0.0, 1.0, 1.0))
+    ledger.state.config = config(*SMALL, "design.memory_seeds=0")
+    first = lease(ledger)
+    assert (first[0].seeds, first[0].avoid) == ((), None)
+    ledger.state.config = config(*SMALL)
+    ledger.tick(11.0, None)
+    second = lease(ledger, now=11.0)
+    assert (second[0].id, second[0].avoid.environment) == (first[0].id, "m0")
 
 
 def test_a_job_is_ended_by_its_holder_alone(ledger):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replay.admission import lag_bound
 from replay.training import waiting
 from tests.replay.replay_world import Pace, World, config, mean_lag
 
@@ -22,13 +23,12 @@ ACCIDENTS = st.builds(
     audit_s=st.sampled_from([0.1, 5.0]),
 )
 SETTINGS = st.builds(
-    lambda batch, lag, chunks, designer, replays: config(
+    lambda batch, lag, chunks, replays: config(
         f"audit.replays={replays}",
         f"audit.random_plays={8 * replays}",
         f"learner.batch_sequences={batch}",
         f"learner.agent_lag={lag}",
         f"play.window_chunks={chunks}",
-        f"learner.designer_lag={designer}",
         "audit.random_wins=8",
         "play.lease_s=20",
         "play.window_deadline_s=60",
@@ -38,7 +38,6 @@ SETTINGS = st.builds(
     st.sampled_from([24, 48, 96]),
     st.integers(0, 4),
     st.integers(1, 3),
-    st.integers(3, 10),
     st.integers(0, 2),
 )
 
@@ -57,7 +56,7 @@ def test_whatever_happens(settings, pace, seed):
     assert not any("h" in key[1:] for key in trained), "a hinted play was trained"
     for batch in world.batches:
         for group in batch.groups:
-            bound = settings.learner.agent_lag if group.role == "agent" else settings.learner.designer_lag
+            bound = lag_bound(group.role, settings)
             assert all(0 <= batch.version - member.version <= bound for member in group.members)
     pending = sum(len(group.members) for group in state.design_groups.values() if not group.formed)
     counters = state.counters

@@ -2,9 +2,10 @@
 
 import pytest
 
+from replay.designs import reject_key
 from replay.lineage import Tracer
-from replay.records import Environment, Job, Play
-from replay.store import open_reader
+from replay.records import Environment, Job, Play, Reject
+from replay.store import open_reader, open_store
 from tests.replay.kept_world import keep_world
 
 
@@ -80,6 +81,17 @@ def test_a_group_and_a_design_of_either_fate(kept):
             assert design.trajectory.startswith(f"{job.id}/")
             assert (design.reward, design.document) == (0.0, "tides")
             assert design.versions
+
+
+@pytest.mark.parametrize(("shown", "parents"), [((), ()), (("m1", "m3"), ("m1",))])
+def test_the_parents_of_a_failed_design_are_what_its_last_attempt_was_shown_to_vary(tmp_path, shown, parents):
+    job = Job("j000007", 7, 1, "optimization", 0.0, "failed", 1, seeds=("m1", "m2"), attempts=((1, 1),))
+    reject = Reject(job.id, 1, 1, job.skill, "tides", "class", "parse", "no class", 1.0, shown)
+    with open_store(tmp_path, "nosync") as store:
+        store.commit(store.encode([("jobs", job.id, job), ("rejects", reject_key(job.id, 1, 1), reject)]))
+        with store.pinned():
+            (design,) = Tracer(store).trace(job.id).designs
+    assert design.parents == parents
 
 
 @pytest.mark.parametrize("id", ["0", "9999", "e999999", "e999999-0", "e999999-0u000", "j999999", "r99999-x", "", "?"])

@@ -45,18 +45,28 @@ def test_a_seed_carries_the_whole_program_and_its_figures():
     assert (seed.source, seed.regret, seed.win_rate, seed.reason) == ("source 7", 0.3, 0.4, "")
 
 
+def test_a_high_regret_is_no_fault():
+    """Seldom won without its hint, often with it: what regret looks for."""
+    memory = Memory(5, [remembered(0, 0.03, regret=0.15, hinted=0.2), remembered(1, 0.95, regret=0.3)])
+    assert all(memory.avoid("optimization", 0.15, draw) is None for draw in range(10))
+    memory.add(remembered(2, 0.03, regret=0.14, hinted=0.17))
+    memory.add(remembered(3, 0.03, regret=None))
+    shown = {memory.avoid("optimization", 0.15, draw).environment for draw in range(50)}
+    assert shown == {"e000002", "e000003"}
+
+
 def test_what_to_avoid_says_why():
-    easy = Memory(5, [remembered(0, 0.97), remembered(1, 0.5)]).avoid("optimization", 0)
-    hard = Memory(5, [remembered(0, 0.03, hinted=0.0)]).avoid("optimization", 0)
-    needs_hint = Memory(5, [remembered(0, 0.03, hinted=0.6)]).avoid("optimization", 0)
+    easy = Memory(5, [remembered(0, 0.97), remembered(1, 0.5)]).avoid("optimization", 0.15, 0)
+    hard = Memory(5, [remembered(0, 0.03, hinted=0.0)]).avoid("optimization", 0.15, 0)
+    needs_hint = Memory(5, [remembered(0, 0.03, hinted=0.2)]).avoid("optimization", 0.15, 0)
     assert easy is not None
     assert hard is not None
     assert needs_hint is not None
     assert easy.reason == "too easy: 97% of the plays without a hint won"
     assert hard.reason == "too hard: 3% of the plays without a hint won, and the hint did not help"
-    assert needs_hint.reason == "too hard without its hint: 3% of the plays without a hint won, 60% with it"
-    assert Memory(5, [remembered(0, 0.5)]).avoid("optimization", 0) is None
-    assert Memory(5, [remembered(0, 0.97)]).avoid("causal inference", 0) is None
+    assert needs_hint.reason == "too hard without its hint: 3% of the plays without a hint won, 20% with it"
+    assert Memory(5, [remembered(0, 0.5)]).avoid("optimization", 0.15, 0) is None
+    assert Memory(5, [remembered(0, 0.97)]).avoid("causal inference", 0.15, 0) is None
 
 
 @given(st.lists(st.floats(0, 1), max_size=40), st.integers(1, 5), st.integers(0, 2**63 - 1))

@@ -27,7 +27,6 @@ def small_runs(draw):
             f"design.round_jobs={skills * draw(st.integers(1, 4))}",
             f"learner.batch_sequences={draw(st.integers(group, 2 * group * slots))}",
             f"learner.agent_lag={draw(st.integers(0, 4))}",
-            f"learner.designer_lag={draw(st.integers(0, 6))}",
             f"learner.publish_every={draw(st.integers(1, 4))}",
             "learner.group_deadline_s=100_000",
         )

@@ -11,7 +11,6 @@ from replay.reward import (
     anchor,
     clustered_mean,
     designer_reward,
-    has_variance,
     learnable,
     normalised_regret,
     paired_regret,
@@ -92,11 +91,8 @@ def test_shrinking_pays_less_for_noise():
     assert shrink < 0.75 * plain
 
 
-def test_learnable_and_variance():
+def test_learnable_is_a_win_rate_in_the_band():
     assert [learnable(rate) for rate in (0.19, 0.2, 0.8, 0.81)] == [False, True, True, False]
-    assert not has_variance([1.0])
-    assert not has_variance([1.0, 1.0])
-    assert has_variance([1.0, 0.5])
 
 
 def test_clusters_that_agree_inside_widen_the_error():

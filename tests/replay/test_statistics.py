@@ -60,12 +60,13 @@ def test_response_length_is_a_turns(statistics):
 
 def test_windows_are_bounded(statistics):
     for _ in range(300):
-        statistics.add_candidate(valid=False)
+        statistics.add_candidate(valid=False, shown=3)
         statistics.add_chunk(variance=False)
     for _ in range(CANDIDATES // 2):
-        statistics.add_candidate(valid=True)
+        statistics.add_candidate(valid=True, shown=0)
     assert (len(statistics.candidates), len(statistics.variances)) == (CANDIDATES, 4)
     assert statistics.validity() == 0.5
+    assert (len(statistics.examples), statistics.examples_shown()) == (CANDIDATES, 1.5)
 
 
 def test_history_has_a_point_a_step_once_something_is_measured(statistics):

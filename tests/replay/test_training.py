@@ -4,14 +4,16 @@ import msgspec
 import pytest
 
 from replay import receipts
+from replay.admission import lag_bound
 from replay.ledger import Ledger
 from replay.records import Member
 from replay.state import State
 from replay.training import RefusalError, enqueue, waiting
+from spade.config import load
 from spade.protocol import Checkpointed, Published, TakeBatch
 from tests.replay.replay_world import SECRET, config, trajectory, weights
 
-BASE = ("learner.batch_sequences=8", "learner.agent_lag=2", "learner.designer_lag=4", "learner.group_deadline_s=100")
+BASE = ("learner.batch_sequences=8", "learner.agent_lag=2", "play.window_chunks=1", "learner.group_deadline_s=100")
 
 
 def begin(*overrides):
@@ -24,6 +26,7 @@ def group(ledger, name, versions, role="agent", now=0.0, before=None):
     """A trainable group, its returns 1 0 1 0 …, as windows and designs would queue it."""
     members = tuple(Member(f"{name}/{i}", float(i % 2 == 0), version) for i, version in enumerate(versions))
     ledger.state.counters.trainable += len(members)
+    ledger.state.counters.designer_trainable += len(members) if role == "designer" else 0
     enqueue(ledger.state, name, role, members, now, before)
 
 
@@ -99,19 +102,43 @@ def test_a_group_that_can_no_longer_teach_is_wasted_whole():
 
 
 def test_designers_have_a_bound_of_their_own_and_alone_a_baseline():
-    ledger = begin()
-    advance_to(ledger, 5)  # version 6: a lag of 4 reaches back to version 2
+    ledger = begin("design.active_environments=1")
+    assert lag_bound("designer", ledger.state.config) == 10
+    advance_to(ledger, 11)  # version 12: a lag of 10 reaches back to version 2
     group(ledger, "d", [1, 2], role="designer", before=0.25)
     group(ledger, "e", [2, 3], role="designer", before=0.25)
-    group(ledger, "a", [6] * 6)
-    batch = take(ledger, 6)
+    group(ledger, "a", [12] * 6)
+    batch = take(ledger, 12)
     assert [(g.id, len(g.members), g.baseline) for g in batch.groups] == [
         ("d", 1, 0.25),
         ("e", 2, None),
         ("a", 6, None),
     ]
-    assert ledger.state.counters.wasted == 1
-    assert ledger.state.counters.designer_groups == 2
+    counters = ledger.state.counters
+    assert (counters.wasted, counters.designer_wasted, counters.designer_trained) == (1, 1, 3)
+    assert (counters.wasted_share(), counters.wasted_share("agent"), counters.wasted_share("designer")) == (
+        1 / counters.trainable, 0.0, 1 / 4,
+    )  # fmt: skip
+    assert counters.designer_groups == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "versions"),
+    [
+        ((), 2 * 8 + 8),  # 4 chunks of 24 x 16 plays are 8 batches of 192
+        (("learner.publish_every=2",), 2 * 4 + 8),  # lag counts publications
+        (("learner.batch_sequences=128", "play.window_chunks=3"), 2 * 9 + 8),
+        (("learner.batch_sequences=10_000", "bus.max_message_bytes=4_000_000_000"), 2 * 4 + 8),  # a version a chunk
+        (("design.active_environments=25",), 2 * 9 + 8),  # rounded up
+    ],
+)
+def test_the_designers_bound_follows_from_the_window(overrides, versions):
+    assert lag_bound("designer", load("games-4b", overrides)) == versions
+    assert lag_bound("agent", load("games-4b", overrides)) == 4
+
+
+def test_nanos_bound_is_twelve():
+    assert lag_bound("designer", load("nano")) == 2 * 2 + 8
 
 
 def test_the_bound_is_against_the_version_the_batch_will_be_trained_at():

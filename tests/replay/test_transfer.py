@@ -86,7 +86,7 @@ def test_skills_the_new_run_does_not_have_stay_behind(tmp_path):
     assert all(record.skill == "mathematical reasoning" for record in remembered(tmp_path / "new")[0])
 
 
-@pytest.mark.parametrize("setting", ["model.profile=full", "play.win_return=0.5"])
-def test_another_meaning_is_refused(setting):
-    with pytest.raises(RunError, match=setting.split("=")[0]):
-        check_fit(config(setting), config())
+@pytest.mark.parametrize("settings", [("model.profile=full", "play.max_turns=12"), ("play.win_return=0.5",)])
+def test_another_meaning_is_refused(settings):
+    with pytest.raises(RunError, match=settings[0].split("=")[0]):
+        check_fit(config(*settings), config())

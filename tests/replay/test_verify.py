@@ -103,6 +103,12 @@ def miscount(store):
     put(("meta", "counters", counters))(store)
 
 
+def miscount_designs(store):
+    counters = store.get("meta", "counters", Counters)
+    counters.designer_wasted += 1
+    put(("meta", "counters", counters))(store)
+
+
 DAMAGE = {
     "a play's trajectory is gone": (lose_a_trajectory, "has no trajectory"),
     "a trajectory of nobody": (put(("trajectories", "e999999-0u000", trajectory(1))), "belongs to nothing"),
@@ -122,6 +128,7 @@ DAMAGE = {
     "a program is gone": (lose_a_program, "program is missing"),
     "a record under another's name": (misplace_a_job, "holds the record of j000001"),
     "another count": (miscount, "10000 wasted"),
+    "another count of one role": (miscount_designs, "1 wasted"),
     "the run's header is gone": (put(("meta", "run", None)), "meta run: is missing"),
 }
 

@@ -168,6 +168,15 @@ def test_a_win_is_a_return_of_one_and_truncated_plays_return_nothing():
     assert record.levels == [0.25, 0.75, 0.0, 1.0]
 
 
+def test_a_return_that_misses_one_by_rounding_is_a_win_and_the_same_as_one():
+    ledger = begin("play.window_chunks=1")
+    finish(ledger, lease(ledger), [1.0, sum([0.1] * 10), 1.0, sum([0.1] * 10)] * 2)
+    score = closed(ledger).score
+    assert (score.win_rate, score.win_rate_hinted, score.regret) == (1.0, 1.0, pytest.approx(0.0))
+    assert ledger.state.statistics.win_rate(hinted=False)[0] == 1.0
+    assert not any(group.role == "agent" for group in ledger.state.queue.values())
+
+
 def test_a_chunk_is_a_group_in_which_returns_differ():
     ledger = begin()
     plays = lease(ledger)

@@ -23,6 +23,7 @@ def test_games_recipes_have_the_papers_numbers():
     assert (games.loss.clip_low, games.loss.clip_high, games.loss.cap) == (0.20, 0.28, 2.0)
     assert (games.design.max_tokens, games.play.max_turn_tokens, games.play.context_tokens) == (16384, 8192, 32768)
     assert config.load("games-8b").design.max_tokens == 20_000
+    assert (games.design.single_turn_share, games.design.example_worlds) == (0.0, False)
     assert (games.loss.kl, config.load("games-8b").loss.kl) == (0.0, 0.005)
     assert (games.loss.kind, games.loss.aggregation, games.learner.schedule) == ("tis", "token", "constant")
 
@@ -73,7 +74,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
         ("design.max_tokens=768", "design.max_tokens"),
         ("learner.lr=nan", "learner.lr"),
         ("play.window_deadline_s=inf", "play.window_deadline_s"),
-        ("learner.designer_lag=0", "learner.designer_lag"),
+        ("learner.designer_lag=12", "unknown setting learner.designer_lag"),
         ("play.win_return=1.5", "play.win_return"),
         ("bus.max_message_bytes=700_000", "bus.max_message_bytes"),
         ("bus.call_deadline_s=4000", "bus.call_deadline_s"),
@@ -85,6 +86,11 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
         ("learner.schedule=linear", "nano: learner.schedule: "),
         ("learner.lr_min=1", "learner.lr_min"),
         ("replay.retain_bytes=-1", "replay.retain_bytes"),
+        ("design.single_turn_share=1.1", "design.single_turn_share"),
+        ("design.difficulties=[]", "design.difficulties: name one"),
+        ('design.difficulties=[["hard"]]', "nano: design.difficulties"),
+        ('design.difficulties=[[" ", 3]]', "design.difficulties: each needs a name"),
+        ("play.min_turn_tokens=0", "play.min_turn_tokens"),
     ],
 )
 def test_a_bad_override_is_one_clear_line(override, says):
@@ -92,6 +98,15 @@ def test_a_bad_override_is_one_clear_line(override, says):
         config.load("nano", (override,))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_designer_is_asked_for_has_to_be_possible_within_a_play():
+    hard = 'design.difficulties=[["hard", 26]]'
+    with pytest.raises(ConfigError, match=r"design\.difficulties: 'hard' takes 26 actions, of play\.max_turns = 25"):
+        config.load("games-4b", (hard,))
+    assert config.load("games-4b", (hard, "play.max_turns=26")).design.difficulties == (("hard", 26),)
+    with pytest.raises(ConfigError, match=r"design\.difficulties"):
+        config.load("games-4b", ('design.difficulties=[["hard", 0]]',))
 
 
 def test_a_cosine_needs_steps_to_fall_over():

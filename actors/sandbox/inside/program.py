@@ -15,7 +15,8 @@ from .messages import NAME_CHARACTERS
 MODULE = "environment"
 FILE = f"{MODULE}.py"
 TEXT_CHARACTERS = 2_000
-METHODS = ("reset", "step", "solution", "close")
+OPTIONAL = ("solution", "close")
+"""A program may have these methods; `reset` and `step` make it one."""
 
 Kind = Literal["exception", "protocol", "reward"]
 Stage = Literal["parse", "class", "interface", "construct", "play"]
@@ -70,9 +71,9 @@ class Environment:
             return self.observed("step", observation, info, paid, over, cut)
 
     def solve(self) -> Answer:
-        """The reference solution as actions; None where it is only described."""
+        """The reference solution as actions; None where it is only described, or where there is none."""
         with guarded("play"):
-            answer = self.instance.solution()
+            answer = self.instance.solution() if hasattr(self.kind, "solution") else ""
             actions = None
             if is_a(answer, list) or is_a(answer, tuple):
                 actions = [clean(str(scalar(action))) for action in answer]
@@ -117,9 +118,9 @@ def environment_class(module: types.ModuleType) -> type:
         names = ", ".join(name_of(kind) for kind in chosen or own) or "none"
         wanted = "one class with reset and step, named …Env where there are several"
         raise ProgramError("protocol", "class", f"needs {wanted}; found: {names}")
-    missing = [name for name in METHODS if not callable(getattr(chosen[0], name, None))]
-    if missing:
-        raise ProgramError("protocol", "interface", f"{name_of(chosen[0])} has no method {' and no '.join(missing)}")
+    hidden = [name for name in OPTIONAL if hasattr(chosen[0], name) and not callable(getattr(chosen[0], name))]
+    if hidden:
+        raise ProgramError("protocol", "interface", f"{' and '.join(hidden)} of {name_of(chosen[0])} is no method")
     return chosen[0]
 
 

@@ -37,13 +37,13 @@ def config_show(
 
 @config.command("check")
 def config_check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
-    """Check a config and say what is wrong with it."""
-    from spade.config import digest, load
-    from spade.gpus import placement
+    """Check a config and what it names, and say what a run's processes would refuse.
 
-    loaded = load(config, tuple(set_ or ()))
-    gpus = placement(loaded)
-    say(f"{config}: fine, meaning {digest(loaded)[:12]}{gpus and f'; GPUs: {gpus}'}")
+    The corpus, evaluation programs, keys, a checkpoint folder and the room of a design's prompt.
+    """
+    from spade.app.checking import check_config
+
+    say(check_config(config, tuple(set_ or ())))
 
 
 @env.command("ls")

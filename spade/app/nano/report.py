@@ -22,6 +22,7 @@ from spade.disk import read
 from spade.errors import RunError
 from spade.estimates import mean_and_error
 from spade.protocol import Verdict
+from spade.returns import won
 from spade.seeds import derive
 
 PROGRAMS = 192
@@ -144,7 +145,7 @@ def win_rates(checkpoint: Checkpoint, environments: Sequence[Environment], hints
         for environment, hint in zip(environments, hints, strict=True)
         for seed in range(PLAYS)
     ]
-    wins = [value >= 1 for value in checkpoint.returns(plays)]
+    wins = [won(value, 1.0) for value in checkpoint.returns(plays)]
     return [sum(wins[start : start + PLAYS]) / PLAYS for start in range(0, len(wins), PLAYS)]
 
 
