@@ -16,6 +16,7 @@ from spade import config
 from spade.codec import pack_floats, pack_ids
 from spade.errors import BusError, RefusedError, SuspectError
 from spade.faults import RequestFaults
+from spade.logs import Lines
 from spade.process import Launch, serving
 from spade.protocol import (
     PROTOCOL_VERSION,
@@ -169,6 +170,6 @@ def test_the_log_has_the_first_second_and_fourth_traceback_of_a_kind(caplog):
     assert refused.unforeseen
     assert refused.reason.isprintable()
     assert len(msgspec.msgpack.encode(refused)) < 500
-    told = [record.getMessage() for record in caplog.records]
+    told = [Lines("engine-0").format(record) for record in caplog.records]
     assert [re.search(r"(\d+) times", message)[1] for message in told] == ["1", "2", "4", "1", "1"]
     assert all("in fail" in message and "\x1b" not in message for message in told)

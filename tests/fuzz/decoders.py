@@ -221,7 +221,9 @@ def _run(folder: Path) -> list[Decoder]:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.write(data)
             file.flush()
-            return run.holders()
+            if not (found := run.holders()):
+                raise RunError("nobody is up")
+            return found
 
     def settled(data: bytes) -> object:
         (folder / "config.toml").write_bytes(data)
