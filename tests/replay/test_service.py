@@ -61,8 +61,8 @@ from tests.replay.replay_world import config, ended, environment, rejected, traj
 # Two slots; windows of one chunk of 4 plays; batches of 4.
 SETTINGS = config(
     "design.active_environments=2", "design.round_jobs=2", "design.active_skills=1", "play.window_chunks=1",
-    "play.group_size=4", "learner.batch_sequences=4", "bus.heartbeat_s=0.1", "bus.silence_s=0.5", "design.attempts=1000",
-    "bus.call_deadline_s=120", "replay.durability=sync",
+    "play.group_size=4", "learner.batch_sequences=4", "bus.heartbeat_s=0.1", "bus.silence_s=0.5",
+    "bus.call_deadline_s=120", "replay.durability=sync", "design.attempts=1000",
 )  # fmt: skip
 # A service of its own process that has to wait for a busy machine is not gone.
 APART = msgspec.structs.replace(SETTINGS, bus=msgspec.structs.replace(SETTINGS.bus, silence_s=30.0))
