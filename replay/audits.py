@@ -21,9 +21,9 @@ def record(state: State, play: Play, recording: Recording) -> None:
     """Keep the course of a finished play while it is among those that would be audited.
 
     These are the audit.replays plays of each arm that come first in an order drawn from the run's secret, so that no
-    more is kept, and nobody can tell beforehand which.
+    more is kept, and nobody can tell beforehand which. A course so large that the audit might be no message is not.
     """
-    if not state.config.audit.replays:
+    if not state.config.audit.replays or _size(recording) > _largest(state):
         return
     kept = state.recordings.setdefault(play.environment, {})
     kept[play.id] = recording
@@ -32,6 +32,15 @@ def record(state: State, play: Play, recording: Recording) -> None:
     for dropped in sorted(arm, key=lambda each: state.seed("audit: replay", each))[state.config.audit.replays :]:
         del kept[dropped]
         state.delete("recordings", dropped)
+
+
+def _largest(state: State) -> int:
+    """Bytes that a course may have, so that those of both arms take half of a message at most."""
+    return state.config.bus.max_message_bytes // (4 * state.config.audit.replays)
+
+
+def _size(recording: Recording) -> int:
+    return len(recording.answers) + sum(len(action.encode()) for action in recording.actions)
 
 
 def begin(state: State, environment: Environment, now: float) -> bool:

@@ -6,7 +6,7 @@ brings the passing of time. Deadlines are compared with the `now` the caller giv
 
 import math
 
-from replay import audits, designs, receipts, training, windows
+from replay import audits, designs, nonsense, receipts, training, windows
 from replay.admission import Admitted, Load, admit
 from replay.records import Audit, BatchRecord, Job, Play
 from replay.state import State
@@ -74,6 +74,10 @@ class Ledger:
                 state.jobs.get(id), lease, holder
             ):
                 raise RefusalError(f"job {id}: its lease {lease} is not of {holder}")
+            case SubmitEnvironment(job=id) | RejectCandidate(job=id) if why := nonsense.in_design(
+                request, state.jobs.get(id), state.config.design.attempts
+            ):
+                raise RefusalError(f"job {id}: {why}")
             case SubmitEnvironment():
                 if self._quarantined(request, holder, now):
                     self._release_design(request.job, request.lease, holder)
@@ -93,8 +97,8 @@ class Ledger:
             case Audited(environment=id, lease=lease) if _anothers(state.audits.get(id), lease, holder):
                 raise RefusalError(f"the audit of {id}: its lease {lease} is not of {holder}")
             case Audited():
-                if not math.isfinite(request.seconds):
-                    raise RefusalError(f"the audit of {request.environment}: its seconds must be finite")
+                if why := nonsense.in_audit(request):
+                    raise RefusalError(f"the audit of {request.environment}: {why}")
                 windows.audited(state, request, now)
             case Publish():
                 return Published(training.publish(state, request))
@@ -155,14 +159,14 @@ class Ledger:
         """Take the plays in. Raises RefusalError with those that make no sense; the others are taken."""
         wrong = []
         for play in plays:
-            if why := _nonsense(play):
+            if why := nonsense.in_play(play):
                 wrong.append(f"play {play.id}: {why}")
+            elif _anothers(self.state.plays.get(play.id), play.lease, holder):
+                wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")
             elif self._quarantined(play, holder, now):
                 self._release_play(play.id, play.lease, holder, now)
             elif self._unleased(play):
                 wrong.append(f"play {play.id}: its lease {play.lease} was never given")
-            elif _anothers(self.state.plays.get(play.id), play.lease, holder):
-                wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")
             elif not windows.finish(self.state, play, holder, now):
                 self.state.counters.late_plays += 1
                 self.state.touch("meta", "counters", self.state.counters)
@@ -223,14 +227,3 @@ def _check_wait(request: LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch) -> 
         raise RefusalError(f"wait_s must be 0 to {LONGEST_WAIT_S:g} s, is {request.wait_s}")
     if isinstance(request, LeasePlays | LeaseDesigns) and request.count < 1:
         raise RefusalError(f"count must be at least 1, is {request.count}")
-
-
-def _nonsense(play: EndedPlay) -> str:
-    """What a broken or hostile sender got wrong; "" where it makes sense."""
-    if not all(map(math.isfinite, (play.episode_return, play.seconds, *play.rewards))):
-        return "return, rewards and seconds must be finite"
-    if not -1 <= play.episode_return <= 1:
-        return f"the return {play.episode_return} is outside [-1, 1]"
-    if (play.trajectory is None) != (play.outcome == "fault"):
-        return "a trajectory comes with every outcome but a fault"
-    return ""

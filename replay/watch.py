@@ -1,5 +1,7 @@
 """What the service sees go by and does not store: rates, who is connected, and how the supervisors' children are."""
 
+import math
+
 import msgspec
 
 from replay.statistics import Meter
@@ -77,7 +79,7 @@ class Watch:
         if self._server is None:
             return {}
         beats = self._server.heartbeats
-        return {hello.name: beats[peer] for peer, hello in self._server.peers.items() if peer in beats}
+        return {hello.name: _finite(beats[peer]) for peer, hello in self._server.peers.items() if peer in beats}
 
     # ------------------------------------------------------------ what happens
 
@@ -171,6 +173,12 @@ class Watch:
 def holder_of(hello: Hello) -> str:
     """A process as a lease names it, told apart from the one that had its name before."""
     return f"{hello.name}/{hello.pid}"
+
+
+def _finite(beat: Heartbeat) -> Heartbeat:
+    """A heartbeat without what JSON has no number for: a status.json with it could not be read."""
+    gauges = {name: value for name, value in beat.gauges.items() if math.isfinite(value)}
+    return Heartbeat(gauges, tuple(wait for wait in beat.waits if math.isfinite(wait.for_s)))
 
 
 def _as_seen(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:

@@ -34,6 +34,8 @@ class Format(msgspec.Struct):
 def check_heads(path: Path) -> None:
     """To be called before LMDB opens the file. Raises DamagedError, RunError where it cannot be read."""
     data = path / "data.mdb"
+    if data.exists() and not data.is_file():
+        raise RunError(f"{data}: is no regular file")
     try:
         if data.exists() and data.stat().st_size:
             heads(data)

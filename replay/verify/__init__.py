@@ -17,6 +17,7 @@ from replay.verify.training import training_problems
 from replay.verify.work import work_problems
 from replay.windows import memory_key
 from spade.config import Config, digest
+from spade.decoding import UnreadableError, decoded
 
 
 def problems(found: Contents) -> list[str]:
@@ -26,7 +27,10 @@ def problems(found: Contents) -> list[str]:
         return found.damaged
     if found.header is None:
         return ["meta run: is missing, so nobody can say what run this is"]
-    settings = msgspec.convert(tomllib.loads(found.header.settings), Config)
+    try:
+        settings = decoded(_settings, found.header.settings.encode())
+    except UnreadableError as error:
+        return [f"meta run: its settings are not of this version ({error}); verify it with the one that made it"]
     lines = list(_keys(found))
     if digest(settings) != found.header.digest:
         lines.append(f"meta run: its settings have the digest {digest(settings)}, not {found.header.digest}")
@@ -34,6 +38,10 @@ def problems(found: Contents) -> list[str]:
     lines += score_problems(found, settings.reward)
     lines += training_problems(found)
     return lines
+
+
+def _settings(data: bytes) -> Config:
+    return msgspec.convert(tomllib.loads(data.decode()), Config)
 
 
 def _keys(found: Contents) -> Iterator[str]:

@@ -72,6 +72,12 @@ def test_looking_does_not_keep_a_run_from_starting(tmp_path):
         looker.kill()
 
 
+def test_a_lock_that_is_no_regular_file_is_refused_by_its_name(tmp_path):
+    os.mkfifo(tmp_path / "replay.lock")
+    with pytest.raises(RunError, match=r"replay\.lock: is no regular file"), RunDir(tmp_path).lock("replay"):
+        pass
+
+
 def test_a_lock_that_is_none_of_the_runs_makes_it_neither_up_nor_stoppable(tmp_path):
     """Another process has locked the file, which names an innocent one."""
     run = RunDir(tmp_path / "run")

@@ -1,5 +1,6 @@
 """A store that is not what was committed: every reader names what is damaged in one line, and none goes on with it."""
 
+import os
 import re
 import resource
 import shlex
@@ -34,6 +35,14 @@ def test_a_flipped_bit_is_named_in_one_line_or_changes_nothing(tmp_path):
     found = flips(run, RunDir(run).config(), seed=3, count=12)
     assert [(place, bit, what) for place, bit, what in found if wrong(what)] == []
     assert {what["verify"] for _, _, what in found} == {"same", "named"}
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda data: os.symlink("/dev/zero", data)])
+def test_a_store_that_is_no_regular_file_is_refused_before_anybody_waits_for_it(tmp_path, make):
+    make(tmp_path / "data.mdb")
+    for opened in (open_reader(tmp_path), open_store(tmp_path, "nosync")):
+        with pytest.raises(RunError, match=r"data\.mdb: is no regular file"), opened:
+            pass
 
 
 def raw(folder, change):

@@ -1,5 +1,6 @@
 """The service over real sockets and a real store."""
 
+import math
 import os
 import resource
 import signal
@@ -33,6 +34,7 @@ from spade.protocol import (
     Evaluation,
     Generate,
     GetStatus,
+    Heartbeat,
     Hello,
     LeaseDesigns,
     LeasePlays,
@@ -48,6 +50,7 @@ from spade.protocol import (
     SubmitPlays,
     TakeBatch,
     Trajectory,
+    Wait,
     Weights,
 )
 from spade.supervise import supervise
@@ -59,7 +62,7 @@ from tests.replay.replay_world import config, ended, environment, rejected, traj
 SETTINGS = config(
     "design.active_environments=2", "design.round_jobs=2", "design.active_skills=1", "play.window_chunks=1",
     "play.group_size=4", "learner.batch_sequences=4", "bus.heartbeat_s=0.1", "bus.silence_s=0.5",
-    "bus.call_deadline_s=120", "replay.durability=sync",
+    "bus.call_deadline_s=120", "replay.durability=sync", "design.attempts=1000",
 )  # fmt: skip
 # A service of its own process that has to wait for a busy machine is not gone.
 APART = msgspec.structs.replace(SETTINGS, bus=msgspec.structs.replace(SETTINGS.bus, silence_s=30.0))
@@ -605,6 +608,17 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
                 await supervisor.report_processes("s100", (long,))
         names = [process.name for process in (await replay.status()).processes]
         assert names == [f"agent-{index}" for index in range(36, 100)]
+
+
+async def test_a_heartbeat_without_numbers_leaves_a_status_that_can_be_read():
+    watch = Watch(SETTINGS, 0.0)
+    hello = Hello(PROTOCOL_VERSION, "digest", "agent", "agent-0", 1)
+    beat = Heartbeat({"good": 1.0, "bad": math.nan}, (Wait("replay", "work", 1, math.inf), Wait("replay", "work", 2)))
+    watch.begin(SimpleNamespace(peers={b"1": hello}, heartbeats={b"1": beat}, dropped=0, strangers=0))
+    status = Status(waits=watch.seen("run", 1.0).waits)
+    assert watch.beats()["agent-0"].gauges == {"good": 1.0}
+    assert msgspec.json.decode(msgspec.json.encode(status), type=Status) == status
+    assert [wait.count for wait in status.waits] == [2]
 
 
 async def test_orders_go_with_the_supervisor_they_are_for():

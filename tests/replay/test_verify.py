@@ -1,5 +1,7 @@
 """`verify` over real stores: nothing to say of a sound one, and the name of whatever was broken."""
 
+import dataclasses
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -25,6 +27,16 @@ def test_a_sound_store_has_no_problem(tmp_path_factory, seed, until, pace):
     folder = tmp_path_factory.mktemp("store")
     keep_world(folder, seed, until, SETTINGS, pace)
     assert found(folder) == []
+
+
+@pytest.mark.parametrize("setting", ["[learner]\ngone = 1\n", "= no TOML"])
+def test_settings_of_another_version_are_one_line(tmp_path, setting):
+    keep_world(tmp_path, 1, 5.0, SETTINGS)
+    with open_reader(tmp_path) as store:
+        contents = read_contents(store)
+    header = msgspec.structs.replace(contents.header, settings=setting)
+    (line,) = problems(dataclasses.replace(contents, header=header))
+    assert line.startswith("meta run: its settings are not of this version (")
 
 
 def edit(store, table, kind, chosen, **changes):
