@@ -54,7 +54,7 @@ def shell(line, cwd, **environment):
         ("spade env play endless", 1, "spade: endless: is over 1048576 bytes\n"),
         ("spade env play loop", 1, "loop: no such file"),
         ("spade config check fifo", 1, "spade: fifo: is no regular file\n"),
-        ("spade config check nano --set design.corpus=fifo", 0, ""),
+        ("spade config check nano --set design.corpus=fifo", 1, "fifo: is no regular file"),
         ("spade status loop", 1, "no run here"),
         ("spade up --run loop --headless", 1, "loop: "),
         ("spade up --run $'caf\\xe9' --headless", 1, "unprintable"),
