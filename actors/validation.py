@@ -25,7 +25,7 @@ import trio
 
 from actors.probes import NONSENSE, NUMBERS, Transcript, choose, difference, indifferent
 from actors.sandbox import Sandbox
-from actors.sandbox.host import TWINS
+from actors.sandbox.host import PLAYS, REPEATS
 from actors.sandbox.wire import Solve, Solved
 from actors.trials import Policy, RejectedError, Trials
 from spade.config import Play
@@ -65,7 +65,6 @@ class Admission:
         count = max(limits.random_plays, SOLVED_PLAYS)
         self.seeds = [derive(key, "instance", index) & INSTANCE_MASK for index in range(count)]
         self.rng = random.Random(derive(key, "probe"))
-        self.twin = derive(key, "twin") % TWINS
         self.stages: list[Stage] = []
         self.transcripts: list[Transcript] = []
         self.seed_sensitive = False
@@ -104,7 +103,7 @@ class Admission:
 
     async def probe(self, seed: int, policy: Policy) -> Transcript:
         """A play that is kept for the later stages."""
-        transcript = await self.trials.play(seed, policy, self.twin)
+        transcript = await self.trials.play(seed, policy, PLAYS)
         self.transcripts.append(transcript)
         return transcript
 
@@ -170,7 +169,7 @@ class Admission:
         for transcript in self.transcripts:
             same(firsts.setdefault(transcript.seed, transcript.answers[0]), transcript.answers[0], "reset")
         for first in (self.transcripts[1], self.transcripts[-1]):
-            again = await self.trials.play(first.seed, consuming(list(first.actions)), (self.twin + 1) % TWINS)
+            again = await self.trials.play(first.seed, consuming(list(first.actions)), REPEATS)
             same(first.answers[0], again.answers[0], "reset")
             for action, one, two in zip(first.actions, first.answers[1:], again.answers[1:], strict=False):
                 same(one, two, f"action {action[:40]!r}")
@@ -179,7 +178,7 @@ class Admission:
     async def solution(self) -> str:
         """Where `solution()` lists actions, they win; asked in one process, played in another."""
         for seed in self.seeds[:SOLVED_PLAYS]:
-            async with self.trials.opened(seed, self.twin) as (process, _):
+            async with self.trials.opened(seed, PLAYS) as (process, _):
                 solved = await self.trials.ask(process, Solve())
             if not isinstance(solved, Solved) or solved.actions is None:
                 return "described or left out, not replayed"

@@ -4,7 +4,6 @@ Deadlines, turn counts and the bounds of rewards live here, out of a program's r
 """
 
 import re
-import secrets
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -23,8 +22,11 @@ from spade.protocol import Faulted, Observed
 REWARD_BOUND = 10.0
 RECENT = 0.05
 """What the newest one counts in a moving average."""
-TWINS = 2
-"""Zygotes of a kind, each with a hash seed of its own; a play and an admission draw one alike."""
+PLAYS, REPEATS = TWINS = range(2)
+"""Zygotes of a kind, each with a drawn hash seed: of one comes all that is played, of the other what repeats it.
+
+No program can tell them apart, for it knows neither seed. More in turn for the plays would share less memory.
+"""
 STARTING = (OSError, EOFError, trio.TooSlowError)
 _HEAVY = re.compile(r"\b(np|numpy|math_verify|sympy)\b")
 
@@ -189,9 +191,8 @@ class Sandbox:
                 self._grown_bytes -= grown[child]
                 self._evictions += 1
 
-    async def child(self, source: str, twin: int | None = None) -> Process | Faulted:
-        """A fresh child of a zygote that `source` needs, of this twin or of any; nothing is loaded yet."""
-        twin = secrets.randbelow(TWINS) if twin is None else twin
+    async def child(self, source: str, twin: int = PLAYS) -> Process | Faulted:
+        """A fresh child of this twin of the zygotes that `source` needs; nothing is loaded yet."""
         try:
             zygote = await self._zygote(_HEAVY.search(source) is not None, twin)
         except STARTING as error:

@@ -108,8 +108,8 @@ async def fault(sandbox: Sandbox, source: str) -> Faulted:
 
 
 async def zygotes_started(sandbox: Sandbox, source: str = DOOR) -> None:
-    """Start all that a program may come from: which of them it is is drawn."""
-    for twin in range(TWINS):
+    """Start all that a program may come from."""
+    for twin in TWINS:
         process = await sandbox.child(source, twin)
         assert not isinstance(process, Faulted), process
         process.kill()

@@ -1,5 +1,7 @@
 """Admission: every stage can be passed and can be failed, and the failing stage is the right one."""
 
+import re
+
 import msgspec
 import pytest
 
@@ -213,5 +215,7 @@ async def test_a_program_sees_of_admission_what_it_sees_of_plays(sandbox, monkey
     for index in range(16):
         await sandbox.open(str(index), TELLTALE, index, 25)
     played = {text for kind, text in transcripts if kind == "Reset"}
-    assert admitted == played
-    assert len(played) == 2  # one of each zygote, whatever lives beside it
+    assert len(played) == 1, "a play tells which one it is"
+    [repeated] = admitted - played
+    words = re.compile("-?[0-9]{4,}")  # addresses and hashes, drawn for each zygote
+    assert {words.sub("#", text) for text in played} == {words.sub("#", repeated)}
