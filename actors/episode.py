@@ -41,7 +41,7 @@ class Undone:
 
 
 async def attempt(session: Session, lease: PlayLease, find: Callable[[], Awaitable[Program]]) -> EndedPlay | Undone:
-    """How a play of the program that `find` brings ended, or that it did not."""
+    """Play the program that `find` brings: the play as it ended, or as it has to be played again."""
     within_s = session.config.play.lease_s
     with trio.move_on_after(within_s):
         try:
@@ -113,7 +113,7 @@ class Episode:
         return self._builder.room(min(play.min_turn_tokens, play.max_turn_tokens), play.context_tokens)
 
     async def _tokens(self, observation: str, encode: Callable[[int], list[int]]) -> list[int]:
-        """What `encode` makes for the room there is. A long observation takes its time beside the event loop."""
+        """Encode for the room there is; a long observation in a thread, so that the event loop goes on."""
         if len(observation) <= LONG_TEXT:
             return encode(self._room)
         return await trio.to_thread.run_sync(encode, self._room)

@@ -168,7 +168,7 @@ class Pool:
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def ended(self, lost: LostError, within_s: float) -> bool:
-        """Whether the service that was lost has ended: within that time it is back by its name, in another life."""
+        """True where the lost service has ended: within that time it is back under its name, in another life."""
         if not lost.life:
             return False
         with trio.move_on_after(max(within_s, 0.0)):

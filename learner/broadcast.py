@@ -78,7 +78,7 @@ async def _answer(server: Server, root: Path, most: int) -> None:
 
 
 async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
-    """What a peer asks for, kept for it from now on."""
+    """Answer a peer, and keep the weights it asked for from now on."""
     try:
         response = await trio.to_thread.run_sync(part, root, request, most)
         if isinstance(response, WeightsPart):

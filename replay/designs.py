@@ -228,7 +228,7 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> None:
 
 
 def _ages(state: State, group: DesignGroup) -> bool:
-    """Whether the oldest member would be over the lag bound in any batch after the one the group could be in now.
+    """True where the oldest member would be over the lag bound in any batch after the one the group could be in now.
 
     Then it goes with the members it has: waiting on for the slowest window would waste them all.
     """

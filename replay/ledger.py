@@ -149,7 +149,7 @@ class Ledger:
         )
 
     def _starving(self) -> bool:
-        """Whether nothing under way can bring newer weights: no batch in sight, no play, audit or design job."""
+        """True where nothing under way can bring newer weights: no batch in sight, no play, audit or design job."""
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
         enough = training.waiting(state) >= state.config.learner.batch_sequences
@@ -218,7 +218,7 @@ class Ledger:
 
 
 def _anothers(work: Play | Job | Audit | None, lease: int, holder: str) -> bool:
-    """Whether the lease is one that another holds now; who held an earlier one is not kept."""
+    """True where another holds the lease now; holders of earlier ones are not kept."""
     return work is not None and work.state == "leased" and work.lease == lease and work.holder != holder
 
 

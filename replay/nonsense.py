@@ -1,4 +1,4 @@
-"""What a broken or hostile sender got wrong, though it may send the message; "" where it makes sense. Pure.
+"""Checks of messages from senders that may send them, but are broken or hostile; "" where one makes sense. Pure.
 
 A figure that no honest sender has would end the service that adds it up, and a trajectory that no model can have
 sampled the learner, at every resume again.

@@ -58,7 +58,7 @@ def why_no_job(ledger: Ledger) -> str:
 
 
 def own(state: State, now: float) -> tuple[Wait, ...]:
-    """Whom the loop waits for: who holds leases of plays, design jobs and audits, and the learner while it trains."""
+    """The holders that the loop waits for: of plays, design jobs and audits, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
     plays = [(play.holder, now - play.deadline + play_s) for play in state.flight.leases]
     jobs = [(job.holder, now - job.deadline + design_s) for job in state.job_leases]

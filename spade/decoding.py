@@ -20,7 +20,7 @@ class UnreadableError(SpadeError, ValueError):
 
 
 def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
-    """What `decode` makes of `data`. Raises UnreadableError where it raises anything."""
+    """Decode `data` by `decode`. Raises UnreadableError where it raises anything."""
     try:
         return decode(data)
     except Exception as error:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def out_of_descriptors(error: OSError) -> bool:
-    """Whether a file cannot be opened since too many are; connections that others make may use them up."""
+    """True where a file cannot be opened since too many are; connections that others make may use them up."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 

@@ -1,4 +1,4 @@
-"""What comes with a checkpoint of somebody else: files that may hold anything, and a chat template, which is code.
+"""Parts of a checkpoint of somebody else: files that may hold anything, and a chat template, which is code.
 
 A template runs in jinja2's sandbox, where it reaches nothing of ours; but its time and memory have no bound here
 (`docs/security.md`).
@@ -24,13 +24,13 @@ class AddedToken(msgspec.Struct):
 
 
 class TokenizerFile(msgspec.Struct):
-    """What is read here of `tokenizer.json`."""
+    """The part of `tokenizer.json` that is read here."""
 
     added_tokens: list[AddedToken] = []
 
 
 class GenerationFile(msgspec.Struct):
-    """What is read of `generation_config.json`."""
+    """The part of `generation_config.json` that is read here."""
 
     eos_token_id: int | list[int] | None = None
 
@@ -53,7 +53,7 @@ def _read(path: Path, decode: Callable[[bytes], T]) -> T:
 
 
 def from_template(what: str, run: Callable[[], T]) -> T:
-    """What a chat template comes to. Raises RunError where its code raises anything: it `what`, in words."""
+    """Run a chat template. Raises RunError where its code raises anything; `what` says in words that it failed."""
     try:
         return run()
     except Exception as error:

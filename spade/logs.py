@@ -1,4 +1,4 @@
-"""How the lines of every process's log look, and what becomes of one that cannot be written."""
+"""The format of every process's log lines, and the fate of a line that cannot be written."""
 
 import logging
 import os
@@ -40,7 +40,7 @@ class File(logging.FileHandler):
         self._told = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """What `emit` raised."""
+        """Handle an error that `emit` raised."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)

@@ -6,10 +6,10 @@ TOLERANCE = 1e-6
 
 
 def won(episode_return: float, win_return: float) -> bool:
-    """Whether the return is a win, also where it misses `win_return` by rounding (0.1 added ten times is under 1)."""
+    """True where the return is a win; one that misses `win_return` by rounding (0.1 added ten times) is one."""
     return episode_return >= win_return - TOLERANCE
 
 
 def differ(returns: Sequence[float]) -> bool:
-    """Whether two of the returns differ by more than rounding."""
+    """True where two of the returns differ by more than rounding."""
     return len(returns) > 1 and max(returns) - min(returns) > TOLERANCE

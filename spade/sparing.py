@@ -18,7 +18,7 @@ class Sparing(logging.Filter):
         self._before: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written."""
+        """True where the record is to be written."""
         if record.created >= self._until:
             self._until = record.created + _PERIOD_S
             self._before = Counter({kind: count - _LINES for kind, count in self._lines.items() if count > _LINES})

@@ -17,7 +17,7 @@ _LABEL = re.compile(r"^\W*hint\W*:\W*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Challenge:
-    """What a job asks for beside its skill: one answer or a course of actions, how hard, how many actions at least."""
+    """A job's demands beside its skill: one answer or a course of actions, how hard, how many actions at least."""
 
     single_turn: bool
     difficulty: str
@@ -84,7 +84,7 @@ class FullProfile:
 
 
 def draw_challenge(design: Design, draw: int) -> Challenge:
-    """What the job with this draw asks for; the same in each of its attempts, so that no easier one replaces it."""
+    """The demands of the job with this draw; the same in each of its attempts, so that no easier one replaces it."""
     single_turn = derive(b"", "form", draw) < design.single_turn_share * 2**SEED_BITS
     name, steps = design.difficulties[derive(b"", "challenge", draw) % len(design.difficulties)]
     return Challenge(single_turn, name, steps)

@@ -1,4 +1,4 @@
-"""What a designer and a player are told: the skills, the interface, and what makes a world a sound one."""
+"""The fixed parts of the prompts: the skills, the interface, and what makes a world a sound one."""
 
 SKILLS = {
     "mathematical reasoning": (

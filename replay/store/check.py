@@ -1,4 +1,4 @@
-"""What is looked at before a store is read: its heads, its format, its pages, and that it is the last state.
+"""Checks before a store is read: its heads, its format, its pages, and that it is the last state.
 
 What a page says is taken for true by LMDB, so that a wrong one can kill whoever reads it.
 """

@@ -40,7 +40,7 @@ class _Record(NamedTuple):
 
 
 def damaged_pages(data: Path, commit: int, tables: Sequence[str], whole: Callable[[str], bool]) -> list[str] | None:
-    """What is wrong with the file's state after a commit, which a transaction keeps; None where its head is gone.
+    """The fault of the file's state after a commit, which a transaction keeps; None where its head is gone.
 
     `tables` are those that must be there; the pages of one that is not `whole` are not looked at. Raises ValueError
     where a head is damaged.
@@ -131,7 +131,7 @@ class _Table:
         """Look at a record of a leaf. Raises _BadPageError."""
 
     def in_order(self, keys: list[bytes], low: bytes | None, high: bytes | None) -> bool:
-        """Whether the keys of a page rise, from `low` to under `high`."""
+        """True where the keys of a page rise, from `low` to under `high`."""
         rising = all(a < b for a, b in pairwise(keys))
         return rising and (not keys or ((low is None or low <= keys[0]) and (high is None or keys[-1] < high)))
 
@@ -156,7 +156,7 @@ class _Table:
                 self._look(one.number, depth - 1, begins, ends)
 
     def _records(self, number: int, page: memoryview, kind: int) -> Iterator[_Record]:
-        """What a page of a kind holds; together they fill what its head says."""
+        """The records of a page of a kind; together they fill the bytes that its head gives."""
         found, _, found_kind, lower, upper = PAGE.unpack_from(page)
         if (found, found_kind) != (number, kind):
             raise _BadPageError("is not the page that belongs here")

@@ -99,7 +99,7 @@ def _batch(batch: BatchRecord) -> Iterator[str]:
 
 
 def _conservation(found: Contents) -> Iterator[str]:
-    """What became trainable was trained, was wasted, or still waits; nothing else, in all and of the designers."""
+    """Each trainable trajectory was trained, was wasted, or still waits; in all, and of the designers."""
     counters = found.counters
     taken = [group for batch, group in found.groups() if batch is not None]
     designers = [group for group in taken if group.role == "designer"]
@@ -137,7 +137,7 @@ def _size(groups: Iterable[Group]) -> int:
 
 
 def _trainable_plays(found: Contents) -> int:
-    """How many plays must have become trainable: those of chunks whose returns differ."""
+    """Number of plays that must have become trainable: those of chunks whose returns differ."""
     count = 0
     for (owner, index), plays in found.chunks().items():
         environment = found.environments.get(owner)
@@ -149,7 +149,7 @@ def _trainable_plays(found: Contents) -> int:
 
 
 def _trainable_designs(found: Contents) -> int:
-    """How many designs must have: those that came to a reward."""
+    """Number of designs that must have: those that came to a reward."""
     count = 0
     for environment in found.environments.values():
         score = environment.score

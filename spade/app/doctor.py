@@ -62,7 +62,7 @@ def _machine() -> Iterator[Check]:
 
 
 def of_requests(status: Status) -> Check:
-    """Whether a service of a run met an error that nobody foresaw."""
+    """Unforeseen errors that the services of a run met."""
     from spade.app.observe import unforeseen
 
     met = unforeseen(status)

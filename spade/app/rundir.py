@@ -172,7 +172,7 @@ def _holder(file: Path) -> int | None:
 
 
 def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
-    """Whether a descriptor of a process is `file` and holds a lock on it."""
+    """True where a descriptor of a process is `file` and holds a lock on it."""
     try:
         if not os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):
             return False

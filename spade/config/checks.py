@@ -113,7 +113,7 @@ def _check_ranges(config: Config) -> None:
 
 
 def _check_challenges(config: Config) -> None:
-    """What a designer is asked for has to be possible within the turns of a play."""
+    """Refuse difficulties that need more turns than a play has."""
     design, turns = config.design, config.play.max_turns
     if design.single_turn_share > 1:
         raise ConfigError(f"design.single_turn_share: is a share of the jobs, at most 1, is {design.single_turn_share}")

@@ -254,7 +254,7 @@ class Sandbox(Section, frozen=True):
 
 
 class Audit(Section, frozen=True):
-    """How a window is audited before its designer is paid; all 0: not at all.
+    """The audit of a window before its designer is paid; with `replays` and `random_plays` 0 there is none.
 
     `replays` recorded plays of each arm are run again. Of the instances that were won, `random_plays` are played with
     random actions; `random_wins` won ones are a finding.

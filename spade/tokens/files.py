@@ -1,4 +1,4 @@
-"""What a checkpoint folder in the Hugging Face layout says of its tokens."""
+"""Files of a checkpoint folder in the Hugging Face layout that describe its tokens."""
 
 from collections.abc import Mapping
 from pathlib import Path

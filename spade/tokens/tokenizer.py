@@ -78,7 +78,7 @@ class Tokenizer:
         return self._ids(opening, [message.content for message in messages], room)
 
     def turn_ids(self, sampled: Sequence[int], observation: Message, room: int = sys.maxsize) -> list[int]:
-        """What stands between an assistant's sampled tokens and its next turn, so that these are never tokenised again.
+        """Ids between an assistant's sampled tokens and its next turn, so that these are never tokenised again.
 
         It is what the template puts after an assistant's content, and does not depend on the turns before. An
         end-of-turn token that `sampled` ends with is not repeated. `room` as in prompt_ids.

@@ -59,7 +59,7 @@ _REQUESTS: dict[Role, tuple[type[Request], ...]] = {
 
 
 class Grant(NamedTuple):
-    """What the allow-list says of a key: whose it is, and the roles that its holder may take."""
+    """An entry of the allow-list: the name of a key, and the roles that its holder may take."""
 
     name: str
     roles: frozenset[str]

@@ -216,7 +216,7 @@ class Server:
         self._pump.send([peer, number, encode(answer)])
 
     def _crowd(self) -> str:
-        """Who is here in such numbers that nobody more is let in; "" where there is room."""
+        """The peers that are too many for one more; "" where there is room."""
         if len(self.peers) >= _PEERS:
             return f"{_PEERS} peers"
         user = self._pump.user
@@ -265,7 +265,7 @@ class Server:
 
 
 def _cancelled(error: BaseException) -> bool:
-    """Whether it is a cancellation, and nothing else beside it."""
+    """True where the error is a cancellation, and nothing else beside it."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_cancelled, error.exceptions))
     return isinstance(error, trio.Cancelled)

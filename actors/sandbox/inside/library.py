@@ -1,4 +1,4 @@
-"""What a child may still import, from memory: it opens no file, so its libraries are read before it is born.
+"""Imports of a child, from memory: it opens no file, so its libraries are read before it is born.
 
 The sources lie in a mapping that no private page backs: every child shares it, and a fork does not copy it.
 """
@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 
 PACKAGES = ("numpy", "sympy", "mpmath", "math_verify", "latex2sympy2_extended", "antlr4")
-"""What the heavy zygote offers of site-packages; nothing else that lies there can be imported."""
+"""Packages of site-packages that the heavy zygote offers; nothing else that lies there can be imported."""
 
 _LEFT_OUT = {
     "ensurepip",
