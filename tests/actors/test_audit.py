@@ -82,7 +82,7 @@ async def test_an_honest_program_passes_and_its_random_plays_stop_when_they_can_
 )
 async def test_a_program_that_answers_otherwise_than_it_did_is_found(sandbox, heeds):
     # The clock stands for whatever tells a program that it is not played for its reward any more.
-    late = time.time() + 2.0
+    late = time.time() + 4.0
     work = await job(sandbox, DOORS.replace("HEEDS", heeds.replace("LATE", repr(late))))
     if "LATE" in heeds:
         await trio.sleep(max(late - time.time(), 0.0) + 0.1)
@@ -140,7 +140,7 @@ async def test_a_program_that_times_out_in_every_try_of_a_replay_is_found_and_on
 
 async def test_a_program_that_takes_the_time_of_its_audit_is_found():
     # It is quick with its player, and just quick enough for the deadline of a step when it is audited.
-    late = time.time() + 2.0
+    late = time.time() + 4.0
     slow = DOORS.replace("HEEDS", f"time.sleep(0.5 if time.time() > {late!r} else 0)")
     async with open_sandbox(LIMITS) as sandbox:
         work = await job(sandbox, slow)
