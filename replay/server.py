@@ -1,6 +1,5 @@
 """The replay service's process."""
 
-import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     Raises RunError where the store is another run's, in use or of a
     format that is not ours, BusError where the address cannot be served.
     """
-    _allow_descriptors()
     folder = Path(launch.run)
     with open_store(folder / "store", config.replay.durability) as store:
         service = Service(config, folder, store, open_run(store, config))
@@ -28,12 +26,6 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
         ) as server:
             ready()
             await service.run(server)
-
-
-def _allow_descriptors() -> None:
-    """As many connections as the system lets us have: ZeroMQ aborts the process that has no descriptor for one more."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 if __name__ == "__main__":
