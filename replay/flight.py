@@ -155,8 +155,9 @@ class Flight:
     def _offer(self, play: Play, tally: Tally) -> None:
         """A play of a chunk that has not begun waits for it."""
         if tally.chunk.begun:
-            order = tally.chunk.opened_at, play.environment, play.chunk, self._place(play)
-            self.leases.add(play, *order)
+            order = tally.chunk.opened_at, play.environment, play.chunk
+            # A place is a hash, which only an open play needs.
+            self.leases.add(play, *order, *([self._place(play)] if play.state == "open" else []))
 
     def next_chunk(self) -> tuple[Environment, Chunk] | None:
         """The oldest chunk that has not begun. Asked for once."""
