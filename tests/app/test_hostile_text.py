@@ -151,7 +151,7 @@ def folder(tmp_path_factory):
 
 
 def forked(folder, cases):
-    """What each of the commands came to: (words, exit code, standard output, standard error)."""
+    """The outcome of each command: (words, exit code, standard output, standard error)."""
     places = {"RUN": str(folder / "run"), "BAD": str(folder / "bad")}
     words = [[places.get(word, word.replace("DIR/", f"{folder}/")) for word in case] for case in cases]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a recipe wastes and where its deadlines fall, in simulated time over the real ledger, from quick plays to slow.
+"""Waste and deadlines of each recipe, in simulated time over the real ledger, from quick plays to slow.
 
     python -m tests.bench.pacing [--recipes games-4b games-8b games-30b] [--steps 240] [--seed 1] [--apart 0.5]
                                   [--endless] [--out pacing.json]
@@ -109,7 +109,7 @@ def simulate(
 
 
 def _rounds(closed: list[Environment], opened: dict[str, float]) -> list[float]:
-    """How long each designer group lasted so far."""
+    """Seconds that each designer group lasted so far."""
     first: dict[tuple[int, str], float] = {}
     last: dict[tuple[int, str], float] = {}
     for each in closed:

@@ -62,7 +62,7 @@ def connections(port: int, count: int, keyed: bool) -> Iterator[None]:
 
 
 async def main(count: int, keyed: bool) -> bool:
-    """Whether all went well."""
+    """True where all went well."""
     with tempfile.TemporaryDirectory() as name, socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port, run = probe.getsockname()[1], Path(name)

@@ -120,7 +120,7 @@ def _wires(folder: Path) -> list[Decoder]:
 
 
 def _exchanged(data: bytes) -> object:
-    """What the host makes of a child that answers its first request with one frame of these bytes."""
+    """The host's answer about a child whose first answer is one frame of these bytes."""
     ours, theirs = socket.socketpair()
 
     async def answer(stream: trio.SocketStream) -> None:
