@@ -189,8 +189,8 @@ class Sandbox(Section, frozen=True):
     """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
 
     runner_bytes: Bytes = 4_294_967_296
-    """Bytes that all programs of an env-runner may take together (4 GiB); beyond it the largest are ended, and their
-    plays are retried."""
+    """Bytes that all programs of an env-runner may take together (4 GiB); beyond it the plays that grew most are
+    ended and retried."""
 
     observation_bytes: Bytes = 262_144
     """Bytes of one observation as UTF-8 (256 KiB); more is a fault of the program."""

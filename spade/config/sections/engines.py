@@ -1,4 +1,4 @@
-"""Settings of those who sample tokens: the run's own engines, and an endpoint of others."""
+"""Settings of sampling: the run's own engines, and an endpoint elsewhere."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from spade.config.sections.bounds import Bytes, Count, CountOrZero, Gpu, Positiv
 
 
 class Engine(Section, frozen=True):
-    """The engines, which sample for all roles that no endpoint serves. docs/engines.md has their ways."""
+    """The engines, which sample for all roles that no endpoint serves (docs/engines.md)."""
 
     kind: Literal["torch", "vllm"] = "torch"
     """Implementation: "torch" ships with the package, "vllm" needs the extra of that name."""

@@ -50,13 +50,13 @@ class Loss(Section, frozen=True):
 
 
 class Learner(Section, frozen=True):
-    """Optimisation, batches, checkpoints and the processes that compute them. docs/learner.md has the methods."""
+    """Optimisation, batches, checkpoints and the learner's processes (docs/learner.md)."""
 
     backend: Literal["torch", "deepspeed"] = "torch"
     """Implementation of a step: "torch" is one process on one device, "deepspeed" shards the model over `processes`."""
 
     processes: Count = 1
-    """Processes of the backend "deepspeed" on this machine, a GPU each."""
+    """Processes of the backend "deepspeed" on this machine, a GPU each where it has GPUs."""
 
     zero_stage: Literal[0, 1, 2, 3] = 2
     """State that "deepspeed" shards over its processes: 0 nothing, 1 the optimiser's state, 2 gradients too, 3
