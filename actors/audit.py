@@ -13,7 +13,7 @@ from typing import TypeVar
 import trio
 
 from actors.conversation import Conversation, Player, converse
-from actors.probes import choose
+from actors.offers import choose
 from actors.sandbox import Sandbox
 from spade.codec import answer_digest
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 
 import trio
 
-from actors.probes import NONSENSE, NUMBERS, Transcript, choose, difference, indifferent
+from actors.offers import choose
+from actors.probes import NONSENSE, NUMBERS, Transcript, difference, indifferent
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS, REPEATS
 from actors.sandbox.wire import Solve, Solved
