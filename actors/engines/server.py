@@ -8,12 +8,11 @@ from pathlib import Path
 import torch
 import trio
 
-from actors.engines import receipts
 from actors.engines.base import Engine
-from actors.engines.desk import Desk
-from actors.engines.fetch import Shelf
-from actors.engines.receipts import Swapped
-from actors.engines.torch import TorchEngine
+from actors.engines.service.desk import Desk
+from actors.engines.torch.engine import TorchEngine
+from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.swap import Swapped, compare, tolerance
 from spade.config import Config
 from spade.disk import hold
 from spade.errors import BusError, WeightsError
@@ -53,13 +52,13 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
     with held:
         expected = canary.read(folder)
         engine = _open(config, weights)
-    return engine, Swapped(weights, receipts.compare(engine, weights, expected, receipts.tolerance(config)))
+    return engine, Swapped(weights, compare(engine, weights, expected, tolerance(config)))
 
 
 def _open(config: Config, weights: Weights) -> Engine:
     settings = config.engine
     if settings.kind == "vllm":
-        from actors.engines.vllm import VllmEngine
+        from actors.engines.foreign.vllm import VllmEngine
 
         return VllmEngine(weights, settings, dtype=config.model.dtype)
     return TorchEngine(

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from spade.checkpoints import NANO
 from spade.codec import pack_ids, unpack_ids
 from spade.protocol import Generate, Weights

@@ -21,8 +21,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from actors.engines.base import Engine
-from actors.engines.torch import TorchEngine
-from actors.engines.vllm import VllmEngine
+from actors.engines.foreign.vllm import VllmEngine
+from actors.engines.torch.engine import TorchEngine
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
 from spade.config import Engine as Settings

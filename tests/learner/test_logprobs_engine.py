@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3MoeConfig
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from learner.batch import prepare
 from learner.logprobs import trained_logprobs
 from learner.model import prepare_model

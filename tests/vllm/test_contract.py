@@ -5,12 +5,12 @@ from contextlib import closing
 
 import pytest
 
-from actors.engines.vllm import VllmEngine
+from actors.engines.foreign.vllm import VllmEngine
 from spade.checkpoints import NANO
 from spade.config import Engine
 from spade.errors import BusError
 from spade.protocol import Refused
-from tests.actors.engine_contract import (
+from tests.actors.engines.engine_contract import (
     CONTEXT,
     ROWS,
     FollowingContract,

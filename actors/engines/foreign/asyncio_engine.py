@@ -1,7 +1,7 @@
 """An engine whose requests are coroutines: for servers and libraries that batch by themselves and speak asyncio.
 
-The loop has a thread of its own. What the engine's thread (`loop`) asks goes over thread-safe calls, what ends comes
-back through a queue; `step` waits for it a moment at most, so that orders are followed without delay.
+The loop has a thread of its own. What the engine's thread (`service.thread`) asks goes over thread-safe calls, what
+ends comes back through a queue; `step` waits for it a moment at most, so that orders are followed without delay.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _PARTING_S = 1.0
 _LONGEST_S = 1_800.0  # to start a large model from a cold disk
 
 
-class CoroutineEngine(ABC):
+class AsyncioEngine(ABC):
     """See `base.Engine`: at most `rows` requests are with `generate` at once, the others queue here."""
 
     def __init__(self, rows: int) -> None:

@@ -16,10 +16,10 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from actors.engines.completions import Completion, Exchange, Models, StatusError
-from actors.engines.coroutines import CoroutineEngine
-from actors.engines.desk import Desk
-from actors.engines.requests import unfit
+from actors.engines.base import unfit
+from actors.engines.foreign.asyncio_engine import AsyncioEngine
+from actors.engines.foreign.completions import Completion, Exchange, Models, StatusError
+from actors.engines.service.desk import Desk
 from spade import checkpoints
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
@@ -37,7 +37,7 @@ KEY_BYTES = 4_096
 T = TypeVar("T")
 
 
-class EndpointEngine(CoroutineEngine):
+class EndpointEngine(AsyncioEngine):
     """See `base.Engine`; its version is 0 and stays so. What the server refuses or fails at is Refused."""
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:

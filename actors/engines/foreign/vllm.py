@@ -15,9 +15,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
-from actors.engines.base import Results
-from actors.engines.coroutines import CoroutineEngine
-from actors.engines.requests import unfit
+from actors.engines.base import Results, unfit
+from actors.engines.foreign.asyncio_engine import AsyncioEngine
 from spade import manifest
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Engine as Settings
@@ -26,14 +25,14 @@ from spade.extras import require
 from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import end_ids
 
-_WORKER = "actors.engines.vllm_worker.Reloader"
+_WORKER = "actors.engines.foreign.vllm_worker.Reloader"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
 _ANY = 0.01  # engine.kv_bytes is what counts; by its default vLLM refuses a GPU on which the learner has its share
 _DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
 _PARTING_S = 1.0  # its processes hold nothing that matters
 
 
-class VllmEngine(CoroutineEngine):
+class VllmEngine(AsyncioEngine):
     """See `base.Engine`. A request takes its row here, so that vLLM is given no more than it samples at once."""
 
     def __init__(self, weights: Weights, settings: Settings, *, dtype: str) -> None:

@@ -1,6 +1,6 @@
 """Between the bus and an engine's thread: who asked for what, what begins when, and the answers back to their peers.
 
-The engine itself runs in a thread of its own (`loop`). A queue of orders goes there, results come back as calls in
+The engine itself runs in a thread of its own (`thread`). A queue of orders goes there, results come back as calls in
 trio's thread; both are bounded by the number of requests accepted at once.
 """
 
@@ -13,13 +13,12 @@ import msgspec
 import trio
 from trio.lowlevel import current_trio_token
 
-from actors.engines import receipts
 from actors.engines.base import Engine, Results
-from actors.engines.fetch import Shelf
-from actors.engines.follow import Follower
-from actors.engines.loop import Cancel, Order, Stop, Submit, work
-from actors.engines.receipts import Swapped
-from actors.engines.shares import Shares
+from actors.engines.service.role_shares import RoleShares
+from actors.engines.service.thread import Cancel, Order, Stop, Submit, work
+from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.follower import Follower
+from actors.engines.weights.swap import Swapped, tolerance
 from spade.config import Config
 from spade.faults import RequestFaults
 from spade.protocol import Generate, Generated, Overdue, Refused, Weights
@@ -56,7 +55,7 @@ class Desk:
         self._room = trio.Semaphore(_MOST_OPEN)
         # Bounded by the room: one order to sample and one to forget for each request accepted. Weights are few.
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
-        self._shares = Shares(config.engine.rows)
+        self._shares = RoleShares(config.engine.rows)
         self._open: dict[int, Asked] = {}
         self._queued_s: list[float] = []  # of what began since the last beat
         self._overdue = 0
@@ -66,7 +65,7 @@ class Desk:
         self._follower: Follower | None = None
         self._waits = config.engine.swap == "wait"
         self._newer: Weights | None = None  # in place of those in use as soon as `engine.swap` lets them
-        self._tolerance = receipts.tolerance(config)
+        self._tolerance = tolerance(config)
 
     def follow(self, shelf: Shelf, swapped: Swapped) -> None:
         """Have the engine sample from the newest published weights; `swapped` are those it began with."""

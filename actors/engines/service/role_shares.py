@@ -9,7 +9,7 @@ _KEPT = 8  # every so many rows one is kept from a role that is alone, for the o
 _AHEAD = 8  # for every so many rows one request more is begun, so that a row that ends has its next one at hand
 
 
-class Shares:
+class RoleShares:
     """Requests by role: those that wait, in order of arrival, and how many have begun.
 
     The role that has the fewest begun comes next, so that roles that all have requests waiting come to hold as many

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trio.lowlevel import TrioToken
 
 from actors.engines.base import Engine, Result, Results
-from actors.engines.receipts import Swapped, swap
+from actors.engines.weights.swap import Swapped, swap
 from spade.protocol import Generate, Weights
 
 

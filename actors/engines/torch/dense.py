@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from torch.nn.functional import embedding, linear, rms_norm, silu
 
-from actors.engines.slots import SlotCache, attend
+from actors.engines.torch.kv_store import SlotCache, attend
 
 _KINDS = {"llama", "mistral", "qwen2", "qwen3"}
 
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
 
 
 class Dense:
-    """Logits of packed tokens over slots; see `packed.Forward`. The model's parameters become views of joined ones."""
+    """Logits of packed tokens over slots; see `forward.Forward`. The model's parameters become views of joined ones."""
 
     def __init__(self, model: Any) -> None:
         """`model` is one that `is_dense` holds for."""

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from actors.engines.memory import Memory
-from actors.engines.packed import alone, open_forward
-from actors.engines.plan import Chunk, Plan
-from actors.engines.requests import unfit
-from actors.engines.rows import Row
-from actors.engines.sampling import sample, uniforms
+from actors.engines.base import unfit
+from actors.engines.torch.forward import alone, open_forward
+from actors.engines.torch.kv_memory import KvMemory
+from actors.engines.torch.plan import Chunk, Plan
+from actors.engines.torch.sampling import sample, uniforms
+from actors.engines.torch.sequence import TokenSequence
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
 from spade.protocol import Generate, Generated, Weights
@@ -57,8 +57,8 @@ class TorchEngine:
         self._rows, self._context, self._dtype = rows, context_tokens, dtype
         self._device = policy.pick_device(device)
         self._pace = _PACE.get(self._device.type, _PACE["cuda"])
-        self._waiting: deque[Row] = deque()
-        self._active: dict[int, Row] = {}  # by slot, in the order of admission
+        self._waiting: deque[TokenSequence] = deque()
+        self._active: dict[int, TokenSequence] = {}  # by slot, in the order of admission
         self._steps = 0
         self._end_ids = end_ids(Path(weights.path))
         bpe = tokenizers.Tokenizer.from_file(str(Path(weights.path) / "tokenizer.json"))
@@ -66,7 +66,7 @@ class TorchEngine:
         self._digest = weights.digest
         self._model = self._load(weights)
         self._forward, token_bytes = open_forward(self._model, context_tokens)
-        self._memory = Memory(_SLOTS * rows, context_tokens, kv_bytes, token_bytes)
+        self._memory = KvMemory(_SLOTS * rows, context_tokens, kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
 
     @property
@@ -85,7 +85,7 @@ class TorchEngine:
         return unfit(request, self._context, self._vocabulary)
 
     def submit(self, id: int, request: Generate) -> None:
-        self._waiting.append(Row(id, request))
+        self._waiting.append(TokenSequence(id, request))
 
     def cancel(self, id: int) -> None:
         self._waiting = deque(row for row in self._waiting if row.id != id)
@@ -159,10 +159,10 @@ class TorchEngine:
                 chunks.append(self._memory.chunk(row.slot, row.filled, count))
         return chunks
 
-    def _compute(self, plan: Plan) -> tuple[list[Row], Tensor]:
+    def _compute(self, plan: Plan) -> tuple[list[TokenSequence], Tensor]:
         """Run the model; returns the rows whose next token is due and their logits (rows, vocabulary)."""
         ids: list[int] = []
-        due: list[Row] = []
+        due: list[TokenSequence] = []
         last: list[int] = []
         for slot, _, start, count in plan.chunks:
             row = self._active[slot]
@@ -178,7 +178,7 @@ class TorchEngine:
         self._memory.prefixes.write(plan.slot, plan.position, packed, self._steps)
         return due, logits
 
-    def _sample(self, rows: list[Row], logits: Tensor) -> list[tuple[int, Generated]]:
+    def _sample(self, rows: list[TokenSequence], logits: Tensor) -> list[tuple[int, Generated]]:
         if not rows:
             return []
         asked = [row.request for row in rows]
@@ -199,6 +199,6 @@ class TorchEngine:
                 self._release(row)
         return ended
 
-    def _release(self, row: Row) -> None:
+    def _release(self, row: TokenSequence) -> None:
         self._memory.prefixes.end(row.slot)
         del self._active[row.slot]

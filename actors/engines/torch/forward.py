@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from actors.engines.dense import Dense, is_dense
-from actors.engines.extents import Extent, size_for
-from actors.engines.plan import Chunk, Plan
-from actors.engines.slots import ATTENTION, SlotCache, cannot_run
+from actors.engines.torch.buddy import Extent, size_for
+from actors.engines.torch.dense import Dense, is_dense
+from actors.engines.torch.kv_store import ATTENTION, SlotCache, cannot_run
+from actors.engines.torch.plan import Chunk, Plan
 from spade.errors import ConfigError
 from spade.policy.architecture import rotations, shifts, slides
 from spade.policy.rounding import alike

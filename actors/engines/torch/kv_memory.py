@@ -5,14 +5,14 @@ from collections.abc import Container
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.engines.extents import Extent, Extents, size_for
-from actors.engines.plan import Chunk
-from actors.engines.prefixes import Placement, Prefixes
-from actors.engines.slots import SlotCache
+from actors.engines.torch.buddy import Extent, Extents, size_for
+from actors.engines.torch.kv_store import SlotCache
+from actors.engines.torch.plan import Chunk
+from actors.engines.torch.prefixes import Placement, Prefixes
 from spade.errors import ConfigError
 
 
-class Memory:
+class KvMemory:
     """`slots` sequences of at most `context_tokens`, those `busy` in flight, the others kept for who continues them."""
 
     def __init__(self, slots: int, context_tokens: int, kv_bytes: int, token_bytes: int) -> None:

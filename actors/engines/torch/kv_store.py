@@ -12,14 +12,14 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, Cache
 
-from actors.engines.extents import Extent
-from actors.engines.plan import Group, Plan
+from actors.engines.torch.buddy import Extent
+from actors.engines.torch.plan import AttentionGroup, Plan
 from spade.errors import ConfigError
 
 ATTENTION = "spade_slots"
 
 
-class Store:
+class LayerKv:
     """Keys or values of one layer: `tokens` tokens of `heads` heads, an extent being [heads, size, dim] on end."""
 
     def __init__(self, tokens: int, like: Tensor) -> None:
@@ -31,7 +31,7 @@ class Store:
         """Store the packed (tokens, heads, dim)."""
         self.flat.index_copy_(0, places, new.reshape(-1, self.dim))
 
-    def read(self, group: Group) -> Tensor:
+    def read(self, group: AttentionGroup) -> Tensor:
         """(rows, heads, keys, dim) of a group."""
         extents = self.flat.view(-1, self.heads, group.size, self.dim)[:, :, : group.keys]
         return extents[group.rows] if isinstance(group.rows, slice) else extents.index_select(0, group.rows)
@@ -53,7 +53,7 @@ class SlotCache(Cache):
     def __init__(self, tokens: int) -> None:
         super().__init__(layers=[])
         self.tokens = tokens
-        self.stores: dict[int, tuple[Store, Store]] = {}
+        self.stores: dict[int, tuple[LayerKv, LayerKv]] = {}
 
     @property
     def token_bytes(self) -> int:
@@ -70,7 +70,7 @@ class SlotCache(Cache):
     def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
         """Store a layer's packed keys and values, each (tokens, heads, dim), where the plan says."""
         if layer not in self.stores:
-            self.stores[layer] = (Store(self.tokens, keys), Store(self.tokens, values))
+            self.stores[layer] = (LayerKv(self.tokens, keys), LayerKv(self.tokens, values))
         for store, new in zip(self.stores[layer], (keys, values), strict=True):
             store.write(self.plan.places(store.heads), new)
 

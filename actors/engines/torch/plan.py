@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from actors.engines.extents import Extent
+from actors.engines.torch.buddy import Extent
 
 
 class Chunk(NamedTuple):
@@ -46,7 +46,7 @@ def arrange(chunks: Sequence[Chunk], spare: int) -> list[list[Chunk]]:
     return [sorted(group, key=lambda chunk: chunk.extent) for group in groups]
 
 
-class Group:
+class AttentionGroup:
     """Rows of one padded attention.
 
     size      of the extents it reads, tokens
@@ -125,7 +125,7 @@ class Plan:
         self.groups = []
         first = 0
         for group in groups:
-            self.groups.append(Group(group, first, device))
+            self.groups.append(AttentionGroup(group, first, device))
             first += sum(chunk.size for chunk in group)
 
     @property

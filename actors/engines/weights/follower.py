@@ -13,8 +13,8 @@ from pathlib import Path
 
 import trio
 
-from actors.engines.fetch import Shelf
-from actors.engines.receipts import Swapped
+from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.swap import Swapped
 from spade import manifest
 from spade.errors import BusError, RefusedError
 from spade.protocol import Serving, Weights

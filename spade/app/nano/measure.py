@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from actors.nano.demonstrations import choose, design
 from actors.nano.players import begin, go_on, instantiate
 from actors.prompts import Document, Message

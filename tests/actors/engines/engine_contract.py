@@ -10,7 +10,7 @@ import torch
 from msgspec.structs import replace
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
-from actors.engines.sampling import truncated
+from actors.engines.torch.sampling import truncated
 from spade.checkpoints import NANO
 from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.errors import WeightsError
@@ -20,7 +20,7 @@ from spade.policy.logprobs import log_distribution
 from spade.policy.model import parameters_digest, save
 from spade.protocol import Generate, Generated, Weights
 from spade.tokens import Tokenizer, end_ids
-from tests.actors.swapping import asked_over_swaps
+from tests.actors.engines.swapping import asked_over_swaps
 
 ROWS, CONTEXT = 4, 256
 END = end_ids(NANO)

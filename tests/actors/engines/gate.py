@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from actors.engines import server as engine_server
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 
 PATIENCE_S = 120
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import trio
 
-from actors.engines.desk import Desk
-from actors.engines.fetch import Shelf
-from actors.engines.receipts import Swapped
+from actors.engines.service.desk import Desk
+from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.swap import Swapped
 from spade import config
 from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Role, Weights
 from spade.transport import connect, serve

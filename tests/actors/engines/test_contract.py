@@ -5,14 +5,14 @@ from contextlib import closing
 
 import pytest
 
-from actors.engines.endpoint import EndpointEngine
-from actors.engines.torch import TorchEngine
+from actors.engines.foreign.endpoint import EndpointEngine
+from actors.engines.torch.engine import TorchEngine
 from spade.checkpoints import NANO
 from spade.config import Config, Endpoint, Engine
 from spade.tokens import Tokenizer
-from tests.actors.completions_server import completions
-from tests.actors.engine_contract import CONTEXT, ROWS, EngineContract, FollowingContract, request
-from tests.actors.swapping import asked_over_swaps
+from tests.actors.engines.completions_server import completions
+from tests.actors.engines.engine_contract import CONTEXT, ROWS, EngineContract, FollowingContract, request
+from tests.actors.engines.swapping import asked_over_swaps
 
 
 def torch_engine(nano):

@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 
 from actors import designer, env_runner
-from actors.engines import completions as completions_api
-from actors.engines import endpoint
-from actors.engines.completions import Exchange
-from actors.engines.endpoint import EndpointEngine
-from actors.engines.torch import TorchEngine
+from actors.engines.foreign import completions as completions_api
+from actors.engines.foreign import endpoint
+from actors.engines.foreign.completions import Exchange
+from actors.engines.foreign.endpoint import EndpointEngine
+from actors.engines.torch.engine import TorchEngine
 from actors.rollout import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config, Endpoint, Engine, load
@@ -19,8 +19,8 @@ from spade.errors import BusError, ConfigError
 from spade.policy.model import parameters_digest
 from spade.protocol import DesignJob, Generate, Refused, RejectCandidate, Weights
 from spade.tokens import Tokenizer
-from tests.actors.completions_server import completions
-from tests.actors.engine_contract import answers
+from tests.actors.engines.completions_server import completions
+from tests.actors.engines.engine_contract import answers
 from tests.actors.small_services import SmallReplay, process, small_replay
 
 ONE = Generate(pack_ids([5, 6, 7]), 8, 1.0, 3)

@@ -9,8 +9,8 @@ import torch
 import trio
 from safetensors.torch import save
 
-from actors.engines import fetch
-from actors.engines.fetch import Shelf
+from actors.engines.weights import fetch
+from actors.engines.weights.fetch import Shelf
 from learner import weights as learner
 from learner.broadcast import broadcast, part
 from spade import disk, manifest

@@ -12,7 +12,7 @@ from spade.codec import pack_ids
 from spade.policy.model import parameters_digest
 from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Weights
 from spade.transport import connect
-from tests.actors.gate import gated
+from tests.actors.engines.gate import gated
 from tests.actors.small_services import SmallReplay, process, service, small_replay
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.1", "engine.rows=4"))

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.engines.shares import Shares
+from actors.engines.service.role_shares import RoleShares
 
 
 def begun(shares):
@@ -17,7 +17,7 @@ def begun(shares):
 
 
 def test_in_the_order_of_arrival_up_to_the_rows_but_the_last_eighth():
-    shares = Shares(16)
+    shares = RoleShares(16)
     for number in range(30):
         shares.ask(number, "agent")
     assert begun(shares) == list(range(14))
@@ -27,7 +27,7 @@ def test_in_the_order_of_arrival_up_to_the_rows_but_the_last_eighth():
 
 
 def test_who_comes_late_finds_rows_and_comes_to_hold_half():
-    shares = Shares(16)
+    shares = RoleShares(16)
     for number in range(100):
         shares.ask(number, "designer")
     designs = begun(shares)
@@ -43,7 +43,7 @@ def test_who_comes_late_finds_rows_and_comes_to_hold_half():
 
 def test_short_turns_and_long_designs_get_equal_rows_both_ways():
     """Simulated: a design takes 100 steps, a turn 4; there are always more of both than rows."""
-    shares, left, numbers, done = Shares(8), {}, iter(range(100_000)), Counter()
+    shares, left, numbers, done = RoleShares(8), {}, iter(range(100_000)), Counter()
     roles, served = {}, Counter()
     for _ in range(1_000):
         for role in ("designer", "agent"):
@@ -66,7 +66,7 @@ def test_short_turns_and_long_designs_get_equal_rows_both_ways():
 
 
 def test_one_row_is_everybodys():
-    shares = Shares(1)
+    shares = RoleShares(1)
     shares.ask(1, "designer")
     shares.ask(2, "agent")
     assert begun(shares) == [1]
@@ -76,7 +76,7 @@ def test_one_row_is_everybodys():
 
 @given(st.lists(st.tuples(st.sampled_from(["ask", "end"]), st.sampled_from(["agent", "designer"]), st.integers(0, 99))))
 def test_every_request_begins_once_or_ends_before(orders):
-    shares, asked, over, started = Shares(4), [], set(), []
+    shares, asked, over, started = RoleShares(4), [], set(), []
     for order, role, number in orders:
         if order == "ask":
             asked.append(len(asked))

@@ -14,7 +14,7 @@ from spade.errors import BusError, RefusedError
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Generate, Generated, GetProgram, Hello, Overdue, Pulse, Ready, Weights
 from spade.transport import connect, serve
-from tests.actors.gate import gated
+from tests.actors.engines.gate import gated
 from tests.conftest import write_checkpoint
 
 DEADLINE_S = 120  # of what takes seconds on an idle machine

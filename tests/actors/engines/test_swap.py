@@ -5,23 +5,23 @@ import torch
 import trio
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from actors.engines import receipts
 from actors.engines import server as engine_server
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
+from actors.engines.weights.swap import TOLERANCE, swap
 from learner import weights as learner
 from spade import manifest
 from spade.errors import WeightsError
 from spade.policy import canary
 from spade.policy import model as policy
 from spade.protocol import Weights
-from tests.actors.test_engine_server import DEADLINE_S, request, running, settings
+from tests.actors.engines.test_server import DEADLINE_S, request, running, settings
 
 SHAPE = {
     "vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 512, "initializer_range": 0.2,
     "eos_token_id": 2,
 }  # fmt: skip
-MOST = receipts.TOLERANCE["float32"]
+MOST = TOLERANCE["float32"]
 
 
 def model(tied=True, experts=False, seed=0):
@@ -64,7 +64,7 @@ def test_new_weights_are_copied_into_the_model_and_agree_with_the_learner(tiny_c
     places = {name: one.data_ptr() for name, one in serving._model.state_dict().items()}
     for _ in range(2):
         newest = source.publish()
-        assert receipts.swap(serving, newest, MOST).off < 1e-5
+        assert swap(serving, newest, MOST).off < 1e-5
     expected = policy.load(tmp_path / "weights" / newest.digest, dtype="float32", device=torch.device("cpu"))
     for name, one in serving._model.state_dict().items():
         assert torch.equal(one, expected.state_dict()[name])
@@ -76,10 +76,10 @@ def test_bfloat16_is_within_its_tolerance_and_other_weights_are_not(tiny_checkpo
     first = source.publish()
     serving = engine(first, "bfloat16")
     newest = source.publish()
-    off = receipts.swap(serving, newest, receipts.TOLERANCE["bfloat16"]).off
-    assert 0 < off < receipts.TOLERANCE["bfloat16"] / 2
+    off = swap(serving, newest, TOLERANCE["bfloat16"]).off
+    assert 0 < off < TOLERANCE["bfloat16"] / 2
     stale = canary.mismatch(canary.read(tmp_path / "weights" / first.digest), serving.logprobs(range(8)))
-    assert stale > receipts.TOLERANCE["bfloat16"]
+    assert stale > TOLERANCE["bfloat16"]
 
 
 @pytest.mark.parametrize("kept", ["lm_head.weight", "model.norm.weight", "model.layers.1.mlp.down_proj.weight"])
@@ -95,7 +95,7 @@ def test_an_engine_that_keeps_an_old_tensor_does_not_sample(tiny_checkpoint, tmp
 
     monkeypatch.setattr(serving, "load_weights", stale)
     with pytest.raises(WeightsError, match=r"policy version 2: the canary is off by [0-9.]+ nats, over 0\.001"):
-        receipts.swap(serving, source.publish(), MOST)
+        swap(serving, source.publish(), MOST)
 
 
 def test_a_canary_that_is_no_number_is_off(tiny_checkpoint, tmp_path):
@@ -111,7 +111,7 @@ def test_weights_that_are_gone_are_passed_over_and_the_old_ones_stay(tiny_checkp
     source = Learner(tiny_checkpoint, tmp_path, model())
     serving = engine(source.publish())
     before = serving.logprobs(range(8))
-    assert receipts.swap(serving, Weights(2, 2, 32 * "0", str(tmp_path / "gone")), MOST) is None
+    assert swap(serving, Weights(2, 2, 32 * "0", str(tmp_path / "gone")), MOST) is None
     assert serving.version == 1
     assert serving.logprobs(range(8)) == before
 
@@ -172,7 +172,7 @@ def test_weights_are_kept_while_they_are_loaded_however_many_are_published_meanw
         _, swapped = engine_server._load(settings(), weights)
     else:
         monkeypatch.setattr(running, "load_weights", overtaken(running.load_weights))
-        swapped = receipts.swap(running, weights, MOST)
+        swapped = swap(running, weights, MOST)
     assert swapped.off <= MOST, "and their canary is asked"
 
 

@@ -13,13 +13,13 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.engines.dense import Dense, is_dense
-from actors.engines.extents import SMALLEST, Extent, Extents, size_for
-from actors.engines.packed import Modules
-from actors.engines.plan import Chunk, arrange
-from actors.engines.prefixes import Placement, Prefixes
-from actors.engines.sampling import sample, truncated, uniforms
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.buddy import SMALLEST, Extent, Extents, size_for
+from actors.engines.torch.dense import Dense, is_dense
+from actors.engines.torch.engine import TorchEngine
+from actors.engines.torch.forward import Modules
+from actors.engines.torch.plan import Chunk, arrange
+from actors.engines.torch.prefixes import Placement, Prefixes
+from actors.engines.torch.sampling import sample, truncated, uniforms
 from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.errors import ConfigError, WeightsError
 from spade.policy.logprobs import log_distribution
