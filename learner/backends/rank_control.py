@@ -23,7 +23,7 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from learner.measure import Totals
+from learner.step_metrics import Totals
 from spade.config import Config
 from spade.errors import SpadeError
 from spade.protocol import Batch
@@ -203,7 +203,7 @@ class Ranks:
         self._folder.cleanup()
 
 
-class Orderly:
+class CommandReader:
     """A rank's end of the pipe. Read by a thread of its own, which ends the process when the learner is gone."""
 
     def __init__(self, pipe: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""One further process of the DeepSpeed backend: `python -m learner.backends.rank PIPE`, started by `ranks.Ranks`."""
+"""One further process of the DeepSpeed backend: `python -m learner.backends.rank_process PIPE`; `Ranks` starts it."""
 
 import logging
 import signal
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from learner.backends.engine import dtype, prepare
-from learner.backends.ranks import Done, Failed, Gather, Halt, Here, Load, Orderly, Orders, Train
+from learner.backends.deepspeed_settings import dtype, prepare
+from learner.backends.rank_control import CommandReader, Done, Failed, Gather, Halt, Here, Load, Orders, Train
 from learner.backends.zero import Shard
-from learner.policy import CPU, policy, reference
+from learner.models import CPU, policy, reference
 from spade import logs
 from spade.errors import SpadeError
 
@@ -23,12 +23,12 @@ class HaltError(Exception):
 
 
 def main() -> None:
-    """Obey until the learner is gone (`Orderly`) or this process fails."""
+    """Obey until the learner is gone (`CommandReader`) or this process fails."""
     for number in (signal.SIGINT, signal.SIGTERM):  # the learner says when it is over
         signal.signal(number, signal.SIG_IGN)
     pipe = socket.socket(fileno=int(sys.argv[1]))
     pipe.set_inheritable(False)
-    learner = Orderly(pipe)
+    learner = CommandReader(pipe)
     try:
         orders = learner.next()
         assert isinstance(orders, Orders)
@@ -42,7 +42,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _obey(learner: Orderly, orders: Orders) -> None:
+def _obey(learner: CommandReader, orders: Orders) -> None:
     config = orders.config
     logs.begin(f"learner rank {orders.rank}")
     if config.learner.threads:

@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3MoeConfig
 from actors.engines.torch.engine import TorchEngine
 from learner.batch import prepare
 from learner.logprobs import trained_logprobs
-from learner.model import prepare_model
+from learner.prepare import prepare_model
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_floats, unpack_ids
 from spade.policy.model import load, parameters_digest
 from spade.protocol import Generate, Group, Trajectory, Weights

@@ -22,7 +22,7 @@ from transformers import (
 from learner.attention import PACKED
 from learner.batch import prepare
 from learner.logprobs import trained_logprobs
-from learner.model import prepare_model
+from learner.prepare import prepare_model
 from spade.errors import RunError
 from tests.learner.conftest import VOCABULARY, Policy
 
