@@ -1,12 +1,14 @@
-"""What every engine offers, and what none can serve. An engine is driven by one thread; nothing in it waits."""
+"""The interface of every engine, and the requests that none can serve.
+
+An engine is driven by one thread; nothing in it waits.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from spade.codec import unpack_ids
+from spade.config.engine_kinds import COLDEST
 from spade.protocol import Generate, Generated, Refused, Weights
-
-COLDEST = 1e-3  # a lower temperature would overflow logits / temperature
 
 Result = Generated | Refused | Exception
 Results = Sequence[tuple[int, Result]]

@@ -28,7 +28,7 @@ from actors.engines.weights.swap import compare
 from learner import weights as learner
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
-from spade.config import Config, digest, dump, load
+from spade.config import Config, Engine, digest, dump, load
 from spade.policy import canary
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Serving, Weights
@@ -179,9 +179,8 @@ async def over_the_bus(
 
 def inside(published: list[Weights], rounds: int, running: int) -> dict[str, float]:
     """How long running sequences wait between two tokens, ms: without a swap, and with one, by its parts."""
-    engine = TorchEngine(
-        published[0], rows=running, context_tokens=512, kv_bytes=1 << 28, dtype="float32", device="cpu"
-    )
+    settings = Engine(rows=running, context_tokens=512, kv_bytes=1 << 28, device="cpu")
+    engine = TorchEngine(published[0], settings, "float32")
     steps, loads, canaries, stalls = [], [], [], []
     clock = time.perf_counter
     for version, weights in zip(range(3, 3 + rounds), cycle(reversed(published)), strict=False):

@@ -42,11 +42,9 @@ def requests(count: int, tokens: int, seed: int) -> list[Generate]:
 
 @contextmanager
 def engines(weights: Weights) -> Iterator[dict[str, Engine]]:
-    settings = Settings(rows=max(AT_ONCE), context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
-    ours = TorchEngine(
-        weights, rows=settings.rows, context_tokens=CONTEXT, kv_bytes=1 << 28, dtype="float32", device="cpu"
-    )
-    vllm = VllmEngine(weights, settings, dtype="float32")
+    settings = Settings(rows=max(AT_ONCE), context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28, device="cpu")
+    ours = TorchEngine(weights, settings, "float32")
+    vllm = VllmEngine(weights, settings, "float32")
     try:
         yield {"torch": ours, "vllm": vllm}
     finally:

@@ -35,7 +35,7 @@ _PARTING_S = 1.0  # its processes hold nothing that matters
 class VllmEngine(AsyncioEngine):
     """See `base.Engine`. A request takes its row here, so that vLLM is given no more than it samples at once."""
 
-    def __init__(self, weights: Weights, settings: Settings, *, dtype: str) -> None:
+    def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
         """Load `weights` (an empty digest is not checked). Raises WeightsError; ConfigError if it cannot run here."""
         require("vllm")
         _prepare(settings)

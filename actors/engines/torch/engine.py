@@ -23,6 +23,7 @@ from actors.engines.torch.kv_memory import KvMemory
 from actors.engines.torch.plan import Chunk, Plan
 from actors.engines.torch.sampling import sample, uniforms
 from actors.engines.torch.sequence import TokenSequence
+from spade.config import Engine as Settings
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
 from spade.protocol import Generate, Generated, Weights
@@ -41,21 +42,19 @@ _SLOTS = 2  # for each row, so that as many conversations as there are rows may 
 
 
 class TorchEngine:
-    """See `base.Engine`. `rows` sequences at once, each of at most `context_tokens`, all keys and values in `kv_bytes`.
+    """See `base.Engine`. All keys and values lie within `engine.kv_bytes`.
 
     Where these are full, the coldest keys that no sequence in flight uses are dropped; then a request waits in the
     queue; and where sequences in flight outgrow them, the one admitted last goes back to the queue with what it has
     sampled. The first in the queue is the first to go on.
     """
 
-    def __init__(
-        self, weights: Weights, *, rows: int, context_tokens: int, kv_bytes: int, dtype: str, device: str
-    ) -> None:
+    def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
         """Load `weights` (an empty digest is not checked). Raises RunError; ConfigError if it cannot run here."""
         self.version = weights.version
         self.sampled = 0
-        self._rows, self._context, self._dtype = rows, context_tokens, dtype
-        self._device = policy.pick_device(device)
+        self._rows, self._context, self._dtype = settings.rows, settings.context_tokens, dtype
+        self._device = policy.pick_device(settings.device)
         self._pace = _PACE.get(self._device.type, _PACE["cuda"])
         self._waiting: deque[TokenSequence] = deque()
         self._active: dict[int, TokenSequence] = {}  # by slot, in the order of admission
@@ -65,8 +64,8 @@ class TorchEngine:
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
         self._model = self._load(weights)
-        self._forward, token_bytes = open_forward(self._model, context_tokens)
-        self._memory = KvMemory(_SLOTS * rows, context_tokens, kv_bytes, token_bytes)
+        self._forward, token_bytes = open_forward(self._model, self._context)
+        self._memory = KvMemory(_SLOTS * self._rows, self._context, settings.kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
 
     @property

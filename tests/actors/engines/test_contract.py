@@ -16,9 +16,8 @@ from tests.actors.engines.swapping import asked_over_swaps
 
 
 def torch_engine(nano):
-    return TorchEngine(
-        nano.weights(1), rows=ROWS, context_tokens=CONTEXT, kv_bytes=1 << 28, dtype="float32", device="cpu"
-    )
+    settings = Engine(rows=ROWS, context_tokens=CONTEXT, kv_bytes=1 << 28, device="cpu")
+    return TorchEngine(nano.weights(1), settings, "float32")
 
 
 class TestTorch(FollowingContract):

@@ -2,7 +2,6 @@
 
 import socket
 from contextlib import closing
-from functools import partial
 
 import pytest
 
@@ -34,17 +33,22 @@ def tokenizer(tiny_checkpoint):
 @pytest.fixture
 def engine_of(tiny_checkpoint):
     weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
-    return partial(TorchEngine, weights, rows=4, kv_bytes=1 << 28, dtype="float32", device="cpu")
+
+    def of(context_tokens):
+        settings = Engine(rows=4, context_tokens=context_tokens, kv_bytes=1 << 28, device="cpu")
+        return TorchEngine(weights, settings, "float32")
+
+    return of
 
 
 @pytest.fixture
 def served(engine_of):
-    return engine_of(context_tokens=64)
+    return engine_of(64)
 
 
 @pytest.fixture
 def server_of(engine_of, tokenizer):
-    return lambda context: completions(engine_of(context_tokens=context), tokenizer)
+    return lambda context: completions(engine_of(context), tokenizer)
 
 
 def settings(url, deadline_s=60.0, **endpoint):

@@ -10,6 +10,7 @@ from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.swap import TOLERANCE, swap
 from learner import weights as learner
 from spade import manifest
+from spade.config import Engine
 from spade.errors import WeightsError
 from spade.policy import canary
 from spade.policy import model as policy
@@ -54,7 +55,7 @@ class Learner:
 
 
 def engine(weights, dtype="float32"):
-    return TorchEngine(weights, rows=2, context_tokens=64, kv_bytes=1 << 28, dtype=dtype, device="cpu")
+    return TorchEngine(weights, Engine(rows=2, context_tokens=64, kv_bytes=1 << 28, device="cpu"), dtype)
 
 
 @pytest.mark.parametrize("made", [{"tied": True}, {"tied": False}, {"experts": True}], ids=str)
@@ -168,7 +169,7 @@ def test_weights_are_kept_while_they_are_loaded_however_many_are_published_meanw
         return loaded
 
     if first:
-        monkeypatch.setattr(engine_server, "_open", overtaken(lambda config, weights: engine(weights)))
+        monkeypatch.setattr(engine_server, "open_engine", overtaken(lambda weights, *_: engine(weights)))
         _, swapped = engine_server._load(settings(), weights)
     else:
         monkeypatch.setattr(running, "load_weights", overtaken(running.load_weights))

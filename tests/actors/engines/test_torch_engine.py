@@ -21,6 +21,7 @@ from actors.engines.torch.plan import Chunk, arrange
 from actors.engines.torch.prefixes import Placement, Prefixes
 from actors.engines.torch.sampling import sample, truncated, uniforms
 from spade.codec import pack_ids, unpack_floats, unpack_ids
+from spade.config import Engine
 from spade.errors import ConfigError, WeightsError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import parameters_digest
@@ -32,9 +33,8 @@ VOCABULARY = 256
 
 def engine(folder, rows=8, context_tokens=256, version=1, kv_bytes=1 << 30):
     weights = Weights(version, 0, parameters_digest(folder), str(folder))
-    return TorchEngine(
-        weights, rows=rows, context_tokens=context_tokens, kv_bytes=kv_bytes, dtype="float32", device="cpu"
-    )
+    settings = Engine(rows=rows, context_tokens=context_tokens, kv_bytes=kv_bytes, device="cpu")
+    return TorchEngine(weights, settings, "float32")
 
 
 def requests(count, seed=0, longest=80, temperature=0.8):
