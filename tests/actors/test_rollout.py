@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from actors.rollout import TrajectoryBuilder, episode_return, merge_runs
 from spade.codec import pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import Generated
+from spade.sequences import sequences
 
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=6)
 spans = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=4)
@@ -45,6 +46,40 @@ def test_a_trajectory_is_what_was_read_and_sampled_in_order(moves):
     np.testing.assert_array_equal(unpack_floats(trajectory.logprobs), np.asarray(logprobs, dtype=np.float32))
     assert [version for version, count in trajectory.versions for _ in range(count)] == versions
     assert trajectory.temperature == 0.6
+
+
+turns = st.lists(st.tuples(st.floats(0, 1), st.integers(1, 4), spans.filter(bool)), min_size=1, max_size=8)
+
+
+@given(turns)
+def test_however_often_it_is_rewound_each_sampled_token_stands_once_behind_what_the_engine_saw(turns):
+    """A turn: the share of the context that stays, tokens read, and runs sampled; token ids are all different."""
+    builder, ids, context, seen, versions = TrajectoryBuilder(0.6), itertools.count(), [], [], []
+    for share, read, runs in turns:
+        kept = int(share * len(context))
+        unread = list(itertools.islice(ids, read))
+        builder.rewind(kept)
+        builder.read(unread)
+        context = [*context[:kept], *unread]
+        assert builder.ids == pack_ids(context)
+        assert builder.tokens == len(context)
+        sampled = list(itertools.islice(ids, sum(count for _, count in runs)))
+        builder.sampled(Generated(pack_ids(sampled), pack_floats([-float(id) for id in sampled]), tuple(runs), "stop"))
+        for id in sampled:
+            seen.append((list(context), id))
+            context.append(id)
+        versions += [version for version, count in runs for _ in range(count)]
+    trajectory = builder.trajectory()
+    found, sizes = [], []
+    logprobs, runs = unpack_floats(trajectory.logprobs), np.repeat(*np.array(trajectory.versions).T)
+    for one in sequences(trajectory):
+        sizes.append(len(one.ids))
+        assert logprobs[one.sampled].tolist() == [-float(id) for id in one.ids[one.trained]]
+        found += [(one.ids[:at].tolist(), int(one.ids[at])) for at in one.trained]
+    assert found == seen
+    assert trajectory.contexts == tuple(sizes)
+    assert trajectory.tokens == len(set(unpack_ids(trajectory.ids).tolist())), "every token is stored once"
+    assert runs.tolist() == versions
 
 
 @given(spans)
