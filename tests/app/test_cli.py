@@ -167,3 +167,12 @@ def test_env_play_is_played_behind_the_walls(tmp_path):
     assert done.returncode == 1
     assert r"\x1b[2JFind the number" in done.stdout
     assert "the environment failed in turn 1: exception" in done.stderr
+
+
+def test_env_play_takes_an_action_that_is_typed_without_a_box(tmp_path):
+    (tmp_path / "search.py").write_text(SEARCH.replace("max_turns: int = 4", "max_turns: int = 64"))
+    done = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", "env", "play", "search.py", "--set", "play.max_turns=64"],
+        input="\n".join(map(str, range(64))), capture_output=True, text=True, cwd=tmp_path, timeout=600,
+    )  # fmt: skip
+    assert "won in" in done.stdout, done.stdout + done.stderr
