@@ -1,10 +1,8 @@
 """Token accounting of one trajectory: what the model read and what it sampled, in order, and nothing tokenised twice.
 
-Pure: no I/O and no clock. The calling loop is
+Pure: no I/O and no clock. A turn is
 
-    while len(unread ids) <= builder.room(...): builder.read(unread ids); builder.sampled(generate(builder.ids))
-
-Where earlier thoughts leave the context, `builder.rewind` comes before what is read.
+    builder.rewind(kept); builder.read(unread ids); builder.sampled(generate(builder.ids))
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -37,10 +35,6 @@ class TrajectoryBuilder:
     def tokens(self) -> int:
         """Tokens of the context."""
         return len(self._context) // 4
-
-    def room(self, turn_tokens: int, context_tokens: int) -> int:
-        """Tokens to read that leave a turn of `turn_tokens` its place in `context_tokens`; negative where none do."""
-        return context_tokens - turn_tokens - self.tokens
 
     def rewind(self, kept: int) -> None:
         """Cut the context back to its first `kept` tokens, of which it has as many or more; a token is read then."""

@@ -77,6 +77,9 @@ class Play(Section, frozen=True):
 
     A turn samples up to `max_turn_tokens`, or what is left of `context_tokens`. Where that is less than both of
     `max_turn_tokens` and `min_turn_tokens` the play is truncated.
+
+    For a model that thinks, `thoughts` says whether the thoughts of earlier turns stay in the context, or leave it as
+    the model's own chat template has it.
     """
 
     group_size: int = 16
@@ -91,6 +94,7 @@ class Play(Section, frozen=True):
     window_deadline_s: float = 43_200.0
     lease_s: float = 7_200.0
     min_turn_tokens: int = 1_024
+    thoughts: Literal["keep", "strip"] = "keep"
 
 
 class Reward(Section, frozen=True):

@@ -95,10 +95,3 @@ def test_a_version_that_goes_on_over_a_turn_is_one_run():
     builder.read([3])
     builder.sampled(generated([(8, 2)]))
     assert builder.trajectory().versions == ((7, 2), (8, 3))
-
-
-def test_room_counts_to_the_last_token():
-    builder = TrajectoryBuilder(1.0)
-    builder.read([0] * 10)
-    assert builder.room(6, 16) == 0
-    assert builder.room(7, 16) == -1
