@@ -147,15 +147,10 @@ class Tokenizer:
         return _closed(self._segments(layout[said + 1 :]))
 
     def _read_history(self, roles: tuple[str, ...]) -> Segments:
+        said = {number for number, role in enumerate(roles) if role == "assistant"}
         layout = self._template.layout(roles, prompt=True)
-        return _closed(
-            self._segments(
-                [
-                    Answer(piece.message) if isinstance(piece, Slot) and roles[piece.message] == "assistant" else piece
-                    for piece in layout
-                ]
-            )
-        )
+        parts = [Answer(part.message) if isinstance(part, Slot) and part.message in said else part for part in layout]
+        return _closed(self._segments(parts))
 
     def _segments(self, layout: Sequence[str | Slot | Answer]) -> Segments:
         pieces = [part for piece in layout for part in (self._split(piece) if isinstance(piece, str) else [piece])]

@@ -125,8 +125,8 @@ class Play(Section, frozen=True):
     turn begins and the play is truncated."""
 
     thoughts: Literal["keep", "strip"] = "keep"
-    """Earlier turns' thoughts: "keep" leaves them in the context, "strip" takes them out as the model's own chat template
-    does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
+    """Thoughts of earlier turns: "keep" leaves them in the context, "strip" takes them out as the model's own chat
+    template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
 
 
 class Actors(Section, frozen=True):
