@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import trio
 
-from actors.offers import choose
+from actors.offers import choose, offered
 from actors.probes import NONSENSE, NUMBERS, Transcript, difference, indifferent
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS, REPEATS
@@ -36,6 +36,10 @@ from spade.seeds import INSTANCE_MASK, derive
 
 LOADING = ("parse", "class", "interface", "construct")
 SOLVED_PLAYS = 2
+UNREADABLE = (
+    "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
+    "`Actions: look take open` or `Actions: 1..20`"
+)
 
 
 async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play | None = None) -> Verdict:
@@ -68,6 +72,7 @@ class Admission:
         self.rng = random.Random(derive(key, "probe"))
         self.stages: list[Stage] = []
         self.transcripts: list[Transcript] = []
+        self.known: Sequence[str] = ()
         self.seed_sensitive = False
         self.stage, self.began = LOADING[0], time.monotonic()
 
@@ -132,10 +137,15 @@ class Admission:
 
     async def random(self) -> str:
         """Random actions seldom win."""
+        if self.guessed and self.limits.readable_actions:
+            raise RejectedError(UNREADABLE)
         if self.limits.random_plays < 2:
             return "not probed"
+        if self.guessed:
+            self.known = await self.solved(self.seeds[0]) or ()
         seeds = self.seeds[1 : self.limits.random_plays]
-        return await self.seldom_wins("random play", [*self.transcripts], seeds, self.anything)
+        told = await self.seldom_wins("random play", [*self.transcripts], seeds, self.anything)
+        return f"{told}{self.guessed}"
 
     async def constant(self) -> str:
         """Nor does one action, always. The same actions under several seeds also show whether the seed matters."""
@@ -179,25 +189,38 @@ class Admission:
     async def solution(self) -> str:
         """Where `solution()` lists actions, they win; asked in one process, played in another."""
         for seed in self.seeds[:SOLVED_PLAYS]:
-            async with self.trials.opened(seed, PLAYS) as (process, _):
-                solved = await self.trials.ask(process, Solve())
-            if not isinstance(solved, Solved) or solved.actions is None:
+            actions = await self.solved(seed)
+            if actions is None:
                 return "described or left out, not replayed"
-            play = await self.probe(seed, consuming(list(solved.actions)))
-            if not play.won(self.win_return) or len(play.actions) > len(solved.actions):
-                listed = ", ".join(solved.actions)[:200]
-                raise RejectedError(f"the solution does not win; its {len(solved.actions)} actions are [{listed}]")
+            play = await self.probe(seed, consuming(list(actions)))
+            if not play.won(self.win_return) or len(play.actions) > len(actions):
+                listed = ", ".join(actions)[:200]
+                raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
         return ""
+
+    async def solved(self, seed: int) -> Sequence[str] | None:
+        """The actions that `solution()` lists; None where it describes them or is left out."""
+        async with self.trials.opened(seed, PLAYS) as (process, _):
+            solved = await self.trials.ask(process, Solve())
+        return solved.actions if isinstance(solved, Solved) else None
 
     async def effect(self) -> str:
         """What happens depends on the actions."""
         reason = indifferent(self.transcripts, self.win_return)
         if reason:
-            raise RejectedError(reason)
+            raise RejectedError(f"{reason}{self.guessed}")
         return ""
 
     def anything(self, observation: str) -> str:
-        return choose(observation, self.rng)
+        return choose(observation, self.rng, self.known)
+
+    @property
+    def guessed(self) -> str:
+        """What to add to the reason of a stage of random actions; "" where the first observation offers some."""
+        if offered(self.transcripts[0].answers[0].observation).readable:
+            return ""
+        source = "its words and the solution" if self.known else "its words"
+        return f"; the observation lists no actions, drawn from {source}"
 
 
 def same(first: Observed, second: Observed, after: str) -> None:

@@ -210,3 +210,6 @@ class Sandbox(Section, frozen=True):
 
     random_win_share: ShareAboveZero = 0.25
     """Share of these plays that may be won; a program that random actions win more often is rejected."""
+
+    readable_actions: bool = False
+    """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""
