@@ -31,9 +31,9 @@ def check(config: Config) -> None:
 _MAY_BE_ZERO = {
     "learner.threads", "engine.threads", "learner.weight_decay", "learner.agent_lag",
     "design.memory_seeds", "play.void_share", "actors.designers", "actors.agents", "actors.runners", "actors.engines",
-    "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low", "sandbox.random_plays",
-    "learner.warmup_steps", "learner.lr_min", "learner.zero_stage", "learner.lora_rank", "loss.kl",
-    "audit.replays", "audit.random_plays", "design.single_turn_share",
+    "supervise.restarts", "reward.regret_weight", "reward.anchor_weight", "reward.anchor_low",
+    "sandbox.random_win_share", "learner.warmup_steps", "learner.lr_min", "learner.zero_stage", "learner.lora_rank",
+    "loss.kl", "audit.replays", "audit.random_plays", "design.single_turn_share",
     "run.seed", "replay.commit_delay_ms", "replay.retain_s", "replay.retain_bytes",
 }  # fmt: skip
 
@@ -103,6 +103,8 @@ def _check_ranges(config: Config) -> None:
         raise ConfigError(f"bus.window: must be at most {MOST_WINDOW}, is {config.bus.window}")
     if config.actors.agents_min > config.actors.agents_max:
         raise ConfigError("actors.agents_min: must be at most actors.agents_max")
+    if config.sandbox.random_win_share > 1:
+        raise ConfigError(f"sandbox.random_win_share: is a share, at most 1, is {config.sandbox.random_win_share}")
     audit = config.audit
     if audit.random_plays and audit.random_wins > audit.random_plays:
         raise ConfigError(

@@ -238,7 +238,9 @@ class Sandbox(Section, frozen=True):
     """The walls, the limits of one episode's process, and those of the env-runner as a whole.
 
     `tier` "auto" takes the strongest that holds here and refuses to run without any; "none" is for one's own programs.
-    A program that faults `quarantine_faults` times in a row is run no more.
+    A program that faults `quarantine_faults` times in a row is run no more. Admission refuses one that random play wins
+    with 0.15 more than `random_win_share`, and lets one pass that it wins with that or less, each but for one time in a
+    hundred; 1 lets pass what random play always wins.
     """
 
     tier: Literal["auto"] | Tier = "auto"
@@ -249,7 +251,6 @@ class Sandbox(Section, frozen=True):
     observation_bytes: int = 262_144
     episodes: int = 256
     quarantine_faults: int = 8
-    random_plays: int = 8
     random_win_share: float = 0.25
 
 
