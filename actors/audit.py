@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import trio
 
+from actors.actions import sent
 from actors.probes import choose
 from actors.rollout import episode_return
 from actors.sandbox import Sandbox
@@ -128,11 +129,14 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
-        answers = await self._play(seed, self._job.max_turns, lambda seen: choose(seen.observation, self._rng))
+        answers = await self._play(seed, self._job.max_turns, self._anything)
         last = answers[-1]
         if isinstance(last, Faulted):
             return False
         return won(episode_return([last.reward], last.terminated), self._job.win_return)
+
+    def _anything(self, seen: Observed) -> str:
+        return sent(choose(seen.observation, self._rng), self._job.reads)
 
     async def _play(self, seed: int, max_turns: int, policy: Policy) -> Sequence[Observed | Faulted]:
         """A play's answers, to its end or its first fault. Raises UndecidedError where it proves nothing."""

@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from actors.actions import answer, boxed
+from actors.actions import answer, boxed, sent
 from actors.pool import LostError, Service
 from actors.rollout import TrajectoryBuilder, episode_return
 from actors.session import Session
@@ -129,7 +129,7 @@ class Episode:
 
     async def _step(self, generated: Generated) -> Observed | Faulted:
         said = self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
-        self._actions.append(boxed(answer(said)))
+        self._actions.append(sent(boxed(answer(said)), self._program.reads))
         step = StepEpisode(self._name, len(self._actions), self._actions[-1])
         seen = await self._ask(step, self._session.config.sandbox.step_s)
         self._session.gauges["turns"] += 1

@@ -5,7 +5,7 @@
     interface    solution and close are methods, where there are such
     construct    the class builds
     episode      it resets and steps under secret seeds, with answers of the right types
-    solution     where `solution()` lists actions, they win
+    solution     where `solution()` lists actions, they win; it shows which form of an action the program reads
     garbage      nonsense for an action neither raises nor wins
     random       random actions, taken from what the observation offers, seldom win
     constant     nor does one action, always
@@ -18,24 +18,22 @@ from a play by the order of calls; `solution()` is asked in processes that are n
 first: the tests of luck (`actors/sequential.py`), with instances of their own for each play, need the most.
 """
 
-import random
 import time
 
 import trio
 
-from actors.probes import NONSENSE, NUMBERS, Transcript, choose, difference, indifferent
+from actors.actions import sent
+from actors.forms import Probing, consuming
+from actors.probes import NONSENSE, NUMBERS, Transcript, difference, indifferent
 from actors.sandbox import Sandbox
-from actors.sandbox.host import PLAYS, REPEATS
-from actors.sandbox.wire import Solve, Solved
+from actors.sandbox.host import REPEATS
 from actors.sequential import decide
-from actors.trials import Policy, RejectedError, Trials
+from actors.trials import Policy, RejectedError
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.protocol import Observed, Stage, Verdict
-from spade.seeds import INSTANCE_MASK, derive
 
 LOADING = ("parse", "class", "interface", "construct")
-SOLVED_PLAYS = 2
 REFUSED_GAP = 0.15
 """What random play wins with random_win_share and so much more is refused, but for one time in a hundred."""
 PLAYS_A_STEP = 5
@@ -59,25 +57,17 @@ async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, pla
     return admission.verdict()
 
 
-class Admission:
+class Admission(Probing):
     """One candidate on its way through the stages."""
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
-        self.trials = Trials(sandbox, source, limits, play.max_turns)
+        super().__init__(sandbox, source, seed, limits, play)
         self.limits = limits
-        self.win_return = play.win_return
-        self.key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
-        self.rng = random.Random(derive(self.key, "probe"))
         self.stages: list[Stage] = []
-        self.transcripts: list[Transcript] = []
         self.seed_sensitive = False
         self.stage, self.began = LOADING[0], time.monotonic()
         self.patience_s = limits.load_s + 4 * limits.step_s
         self.deadline = trio.move_on_after(self.patience_s)
-
-    def seed(self, index: int) -> int:
-        """A secret instance seed."""
-        return derive(self.key, "instance", index) & INSTANCE_MASK
 
     def close(self, reason: str, passed: bool) -> None:
         """The running stage has come to its end."""
@@ -88,7 +78,7 @@ class Admission:
     def verdict(self) -> Verdict:
         passed = all(stage.passed for stage in self.stages)
         first = self.transcripts[0].answers[0].observation if self.transcripts else ""
-        return Verdict(passed, tuple(self.stages), self.trials.name, self.seed_sensitive, first)
+        return Verdict(passed, tuple(self.stages), self.trials.name, self.seed_sensitive, first, self.reads)
 
     async def run(self) -> None:
         """All stages; raises RejectedError from the one that fails."""
@@ -109,12 +99,6 @@ class Admission:
             self.stage = name
             self.close("", passed=True)
         self.stage = stage
-
-    async def probe(self, seed: int, policy: Policy) -> Transcript:
-        """A play that is kept for the later stages."""
-        transcript = await self.trials.play(seed, policy, PLAYS)
-        self.transcripts.append(transcript)
-        return transcript
 
     async def seldom_wins(self, who: str, plays: list[Transcript], high: float, policy: Policy) -> str:
         """Add plays, each on an instance of its own, until it is certain enough how often `who` wins.
@@ -145,7 +129,8 @@ class Admission:
     async def random(self) -> str:
         """Random actions seldom win."""
         high = min(1.0, self.limits.random_win_share + REFUSED_GAP)
-        return await self.seldom_wins("random play", self.transcripts[:1], high, self.anything)
+        first = self.transcripts[:1] if self.reads == "inside" else []
+        return await self.seldom_wins("random play", first, high, self.anything)
 
     async def constant(self) -> str:
         """Nor does one action, always. The same actions under several seeds also show whether the seed matters.
@@ -159,12 +144,17 @@ class Admission:
         self.seed_sensitive = len({play.answers for play in plays}) > 1
         return told
 
+    async def solution(self) -> str:
+        """Where `solution()` lists actions, they win; asked in one process, played in another."""
+        said = "" if await self.find_form() else "described or left out, not replayed"
+        return "; ".join(filter(None, (said, "it reads the box" if self.reads == "box" else "")))
+
     async def garbage(self) -> str:
         """Nonsense for an action neither raises nor wins."""
         left = [*NONSENSE, *NUMBERS]
         while left:
             play = await self.probe(self.seed(0), consuming(left))
-            if play.won(self.win_return) and play.actions[-1] in NONSENSE:
+            if play.won(self.win_return) and play.actions[-1] in {sent(each, self.reads) for each in NONSENSE}:
                 raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""
 
@@ -189,19 +179,6 @@ class Admission:
                 same(one, two, f"action {action[:40]!r}")
         return ""
 
-    async def solution(self) -> str:
-        """Where `solution()` lists actions, they win; asked in one process, played in another."""
-        for seed in map(self.seed, range(SOLVED_PLAYS)):
-            async with self.trials.opened(seed, PLAYS) as (process, _):
-                solved = await self.trials.ask(process, Solve())
-            if not isinstance(solved, Solved) or solved.actions is None:
-                return "described or left out, not replayed"
-            play = await self.probe(seed, consuming(list(solved.actions)))
-            if not play.won(self.win_return) or len(play.actions) > len(solved.actions):
-                listed = ", ".join(solved.actions)[:200]
-                raise RejectedError(f"the solution does not win; its {len(solved.actions)} actions are [{listed}]")
-        return ""
-
     async def effect(self) -> str:
         """What happens depends on the actions."""
         reason = indifferent(self.transcripts, self.win_return)
@@ -209,17 +186,9 @@ class Admission:
             raise RejectedError(reason)
         return ""
 
-    def anything(self, observation: str) -> str:
-        return choose(observation, self.rng)
-
 
 def same(first: Observed, second: Observed, after: str) -> None:
     """Refuse a program that answered the same actions otherwise."""
     changed = difference(first, second)
     if changed:
         raise RejectedError(f"not repeatable: after {after} under the same seed, {changed}")
-
-
-def consuming(actions: list[str]) -> Policy:
-    """Takes one after the other from the list, then has nothing to say."""
-    return lambda _: actions.pop(0) if actions else ""
