@@ -6,9 +6,19 @@ And what of it a program is sent.
 import re
 
 from spade.protocol import Form
+from spade.tokens import THINK, THOUGHT
 
-THINK, THOUGHT = "<think>", "</think>"
 _MARKS = re.compile(r"\\boxed\{|\\[{}]|[{}]")
+
+
+def action_said(completion: str) -> str:
+    r"""The action in what a model says: the last complete `\boxed{…}` behind its thinking, "" if there is none."""
+    return boxed(answer(completion))
+
+
+def action_typed(text: str) -> str:
+    r"""The action that a person types: the content of the last complete `\boxed{…}`, or all of it."""
+    return boxed(text) or text.strip()
 
 
 def answer(completion: str) -> str:
