@@ -7,7 +7,8 @@ import msgspec
 from spade.protocol import Observed
 from spade.returns import episode_return, won
 
-NONSENSE = ("", "?!", "none of these", "☃", "{}[]()\\n%s", "x" * 1_000)
+NOTHING = "none of these"
+NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000)
 """What an agent may send in bad moments; nothing of it is ever right."""
 
 NUMBERS = ("-1", "0.5", "9" * 40)
@@ -48,6 +49,23 @@ def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
     if any(transcript.won(win_return) for transcript in transcripts):
         return "winning depends on the seed alone, not on the actions"
     return ""
+
+
+def heeded(one: Transcript, other: Transcript) -> bool:
+    """Two plays of one seed came out otherwise, and not only by an echo of what was said."""
+    if one.outcome != other.outcome:
+        return True
+    turns = zip(one.actions, other.actions, one.answers[1:], other.answers[1:], strict=True)
+    return any(
+        _without(mine.observation, {said, also}) != _without(theirs.observation, {said, also})
+        for said, also, mine, theirs in turns
+    )
+
+
+def _without(observation: str, said: set[str]) -> str:
+    for action in sorted(said, key=len, reverse=True):
+        observation = observation.replace(action, "")
+    return observation
 
 
 def difference(first: Observed, second: Observed) -> str:

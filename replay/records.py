@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import StepMetrics, Trajectory, Weights
+from spade.protocol import Form, StepMetrics, Trajectory, Weights
 
 JobState = Literal["open", "leased", "admitted", "failed"]
 PlayState = Literal["open", "leased", "finished", "void", "cancelled"]
@@ -68,11 +68,12 @@ class Reject(Record):
 
 
 class Source(Record):
-    """An admitted program."""
+    """An admitted program; `reads` is the form in which plays send actions to it."""
 
     source: str
     hint: str
     first_observation: str
+    reads: Form = "inside"
 
 
 class Chunk(Record):

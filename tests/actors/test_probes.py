@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.probes import Transcript, difference, indifferent
+from actors.probes import Transcript, difference, heeded, indifferent
 from spade.protocol import Observed
 
 
@@ -37,6 +37,30 @@ def test_where_nobody_wins_the_words_must_differ():
 )
 def test_a_win_is_a_full_return_of_an_episode_that_ended(reward, ended, won):
     assert transcript(1, ("s", 0, False), ("x", reward, ended)).won(1.0) is won
+
+
+@pytest.mark.parametrize(
+    ("said", "answers", "is_heeded"),
+    [
+        (("5", "6"), ("No.", "No."), False),
+        (("5", "6"), ("You said '5'. No.", "You said '6'. No."), False),
+        (("a", "ab"), ("a? No.", "ab? No."), False),
+        (("5", "6"), ("Higher.", "Lower."), True),
+        (("5", "6"), ("You said 5. Higher.", "You said 6. Lower."), True),
+        (("", "6"), ("No.", "No."), False),
+    ],
+)
+def test_an_echo_of_what_was_said_is_no_effect(said, answers, is_heeded):
+    one, other = (
+        transcript(1, ("s", 0, False), (answer, 0, False), actions=(action,))
+        for action, answer in zip(said, answers, strict=True)
+    )
+    assert heeded(one, other) is is_heeded
+
+
+def test_another_reward_is_an_effect():
+    one, other = (transcript(1, ("s", 0, False), ("x", reward, False)) for reward in (0.0, 0.1))
+    assert heeded(one, other)
 
 
 def test_a_difference_is_named():
