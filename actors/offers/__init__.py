@@ -12,7 +12,7 @@ from typing import Literal
 
 from actors.offers.items import LONGEST, actions
 from actors.offers.labels import labelled, told
-from actors.offers.words import Words, unique, words_of
+from actors.offers.words import Words, unique
 
 __all__ = ["LONGEST", "MOST", "Offer", "choose", "offered"]
 
@@ -30,7 +30,7 @@ class Offer:
     """The actions that an observation offers, at least one.
 
     kind     where they are from: a list; prose that asks for one of them; or nothing readable, so that they are guesses
-    guesses  what else may be an action: words and numbers of the observation, and a few that often are
+    guesses  what else may be an action, where there is no list: words and numbers of the observation, and a few others
     """
 
     actions: Sequence[str]
@@ -46,12 +46,12 @@ class Offer:
 def offered(observation: str) -> Offer:
     """The actions that an observation offers."""
     lines = _lines(observation)
-    words = words_of(lines)
-    named = filter(str.isprintable, chain(words.quotes, words.words, words.numbers, _ALWAYS))
-    guesses = unique(map(str.strip, filter(str.strip, named)), MOST)
+    words = Words(lines)
     listed = _actions(labelled, lines, words)
     if listed:
-        return Offer(listed, "listed", guesses)
+        return Offer(listed, "listed", ())
+    named = filter(str.isprintable, chain(words.quotes, words.words, words.numbers, _ALWAYS))
+    guesses = unique(map(str.strip, filter(str.strip, named)), MOST)
     prose = _actions(told, lines, words)
     if len(prose) > 1:
         return Offer(prose, "told", guesses)

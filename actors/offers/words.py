@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from actors.offers.ranges import RANGE, numbers
@@ -32,30 +32,30 @@ _COMMON = vocabulary(
 )
 
 
-@dataclass(frozen=True)
 class Words:
-    """Of an observation, in the order of their first mention and bounded: quotes, other words, numbers.
+    """Of the lines of an observation, in the order of their first mention and bounded; each is found when asked for."""
 
-    `numbers` are those of the ranges that it names, else its own and 0 to 9.
-    """
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._text = "\n".join(lines)
 
-    quotes: tuple[str, ...]
-    words: tuple[str, ...]
-    numbers: tuple[str, ...]
+    @cached_property
+    def quotes(self) -> tuple[str, ...]:
+        """What stands in quotes or backticks."""
+        found = (next(filter(None, match.groups())) for match in _QUOTED.finditer(self._text))
+        return unique(found, MOST_WORDS)
 
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """All words but very common ones."""
+        found = (match[0].rstrip("'-") for match in _WORD.finditer(_PLACE.sub(" ", self._text)))
+        return unique((word for word in found if len(word) > 1 and word.lower() not in _COMMON), MOST_WORDS)
 
-def words_of(lines: Iterable[str]) -> Words:
-    """What the lines name."""
-    text = "\n".join(lines)
-    quotes = (next(filter(None, match.groups())) for match in _QUOTED.finditer(text))
-    words = (match[0].rstrip("'-") for match in _WORD.finditer(_PLACE.sub(" ", text)))
-    ranged = (number for match in RANGE.finditer(text) for number in numbers(match))
-    own = (match[0] for match in _NUMBER.finditer(text))
-    return Words(
-        unique(quotes, MOST_WORDS),
-        unique((word for word in words if len(word) > 1 and word.lower() not in _COMMON), MOST_WORDS),
-        unique(ranged, MOST_NUMBERS) or unique(_and_digits(own), MOST_NUMBERS),
-    )
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """Those of the ranges that it names, else its own and 0 to 9."""
+        ranged = (number for match in RANGE.finditer(self._text) for number in numbers(match))
+        own = (match[0] for match in _NUMBER.finditer(self._text))
+        return unique(ranged, MOST_NUMBERS) or unique(_and_digits(own), MOST_NUMBERS)
 
 
 def _and_digits(own: Iterator[str]) -> Iterator[str]:

@@ -35,15 +35,17 @@ async def last_stages(sandbox, programs, limits):
     return found
 
 
-@pytest.mark.parametrize("settings", LIMITS)
-async def test_a_sound_program_is_admitted_however_its_actions_are_spelled(sandbox, settings):
+async def test_a_sound_program_is_admitted_however_its_actions_are_spelled(sandbox):
     programs = {name: program(name, solved=index % 3 > 0) for index, name in enumerate(SPELLINGS)}
-    stages = await last_stages(sandbox, programs, LIMITS[settings])
+    stages = await last_stages(sandbox, programs, LIMITS["games"])
+    assert {name: stage for name, stage in stages.items() if not stage[1]} == {}
+    # The default refuses nothing that games admit, so that a few show it.
+    stages = await last_stages(sandbox, dict(list(programs.items())[::6]), LIMITS["default"])
     assert {name: stage for name, stage in stages.items() if not stage[1]} == {}
 
 
 async def test_a_program_that_any_offered_action_wins_is_refused_however_they_are_spelled(sandbox):
-    programs = {name: program(name, easy=True, solved=False) for name in SPELLINGS}
+    programs = {name: program(name, easy=True) for name in SPELLINGS}
     stages = await last_stages(sandbox, programs, LIMITS["default"])
     assert {name: stage for name, stage in stages.items() if stage[:2] != ("random", False)} == {}
 
