@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from replay import receipts
-from replay.loading import Header
-from replay.records import (
+from replay.ledger import provenance
+from replay.ledger.records import (
     BatchRecord,
     Clock,
     Counters,
@@ -24,8 +23,9 @@ from replay.records import (
     Remembered,
     Source,
 )
-from replay.statistics import History, Statistics
+from replay.ledger.statistics import History, Statistics
 from replay.store import Commit, Format, Store
+from replay.store.load import Header
 from spade.protocol import Recording, Trajectory
 
 META: dict[str, type[msgspec.Struct]] = {
@@ -118,12 +118,12 @@ def read_contents(store: Store) -> Contents:
         steps = {one.weights.version: one.weights.step for one in found.publications.values()}
         for key, trajectory in store.decoded("trajectories", Trajectory, bad):
             versions = frozenset(version for version, _ in trajectory.versions)
-            flaw = receipts.flaw(published, trajectory)
-            oldest = min(versions, default=0) if flaw else receipts.oldest(steps, trajectory)
+            flaw = provenance.flaw(published, trajectory)
+            oldest = min(versions, default=0) if flaw else provenance.oldest(steps, trajectory)
             found.trajectories[key] = Tokens(trajectory.sampled, versions, oldest, flaw)
         found.recordings = dict(store.decoded("recordings", Recording, bad))
         for key, kept in store.decoded("quarantine", Quarantined, bad):
-            found.quarantine[key] = receipts.flaw(published, kept.trajectory)
+            found.quarantine[key] = provenance.flaw(published, kept.trajectory)
     return found
 
 

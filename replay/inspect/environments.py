@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay.records import Audit, Counters, Environment, Reject, Source
+from replay.ledger.records import Audit, Counters, Environment, Reject, Source
 from replay.store import open_reader
 from spade.protocol import Weights
 

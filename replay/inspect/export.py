@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from replay.records import (
+from replay.ledger.records import (
     BatchRecord,
     DesignGroup,
     Environment,
@@ -17,8 +17,8 @@ from replay.records import (
     Reject,
     Remembered,
     Source,
+    Table,
 )
-from replay.state import Table
 from replay.store import Store
 from spade.codec import named, unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import DIGEST_BYTES, Recording, Trajectory

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from replay.loading import Header
-from replay.records import Remembered, Source
-from replay.state import State
+from replay.ledger.keys import imported_id, memory_key
+from replay.ledger.records import Remembered, Source
+from replay.ledger.state import State
 from replay.store import Store, open_reader
-from replay.windows import memory_key
+from replay.store.load import Header
 from spade.config import Config
 from spade.errors import RunError
 from spade.seeds import derive
@@ -39,9 +39,7 @@ def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
 
 
 def _renamed(record: Remembered, origin: str) -> Remembered:
-    """One that was itself imported keeps the name of the run it came from."""
-    name = record.environment if ":" in record.environment else f"{origin}:{record.environment}"
-    return msgspec.structs.replace(record, environment=name)
+    return msgspec.structs.replace(record, environment=imported_id(origin, record.environment))
 
 
 def import_memory(store: Store, state: State, memory: Sequence[tuple[Remembered, Source]]) -> Imported:

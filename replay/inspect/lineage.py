@@ -1,13 +1,23 @@
 """Where a play, a group, an environment, a design or a learner step's batch comes from, followed through the store."""
 
-import re
 from collections.abc import Iterable
 
 import msgspec
 
-from replay.batches import recorded
-from replay.designs import environment_id, group_id, reject_key
-from replay.records import (
+from replay.ledger.keys import (
+    arm_prefix,
+    chunk_id,
+    environment_id,
+    environment_prefix,
+    group_id,
+    is_chunk,
+    is_play,
+    is_step,
+    job_of,
+    reject_key,
+    version_key,
+)
+from replay.ledger.records import (
     BatchRecord,
     DesignGroup,
     Environment,
@@ -20,13 +30,10 @@ from replay.records import (
     Source,
 )
 from replay.store import Store
-from replay.training import version_key
+from replay.store.past_batches import recorded
 from spade.protocol import Trajectory, Weights
 
 Runs = tuple[tuple[int, int], ...]
-STEP = re.compile(r"\d{1,9}")
-PLAY = re.compile(r"(e\d+)-(\d+)[uh]\d+")
-CHUNK = re.compile(r"(e\d+)-(\d+)")
 
 
 class GroupLine(msgspec.Struct, frozen=True):
@@ -98,13 +105,14 @@ class Tracer:
 
     def trace(self, id: str) -> Lineage | None:
         """What `id` comes from; None where the run has no such thing."""
-        if STEP.fullmatch(id):
+        if is_step(id):
             return self._step(id)
-        if PLAY.fullmatch(id):
+        if is_play(id):
             play = self._store.get("plays", id, Play)
             return None if play is None else self._lineage("play", id, self._some(_chunk(play)), [play], [])
-        if CHUNK.fullmatch(id):
-            plays = [play for arm in "uh" for play in self._store.scan("plays", Play, prefix=f"{id}{arm}")]
+        if is_chunk(id):
+            prefixes = [arm_prefix(id, hinted) for hinted in (False, True)]
+            plays = [play for prefix in prefixes for play in self._store.scan("plays", Play, prefix=prefix)]
             return self._lineage("group", id, self._some(id), plays, []) if plays else None
         if id in self._groups or self._store.get("design_groups", id, DesignGroup) is not None:
             return self._designer_group(id)
@@ -115,8 +123,8 @@ class Tracer:
         groups = self._some(group_id(job.round, job.skill))
         if environment is None:
             return self._lineage("design", id, groups, [], [job])
-        chunks = [self._groups[key] for c in environment.chunks if (key := f"{id}-{c.index}") in self._groups]
-        plays = self._store.scan("plays", Play, prefix=f"{id}-")
+        chunks = [self._groups[key] for c in environment.chunks if (key := chunk_id(id, c.index)) in self._groups]
+        plays = self._store.scan("plays", Play, prefix=environment_prefix(id))
         return self._lineage("environment", id, [*chunks, *groups], plays, [job])
 
     def _step(self, id: str) -> Lineage | None:
@@ -138,7 +146,7 @@ class Tracer:
         return self._lineage("group", id, [group], [], self._jobs(group.members))
 
     def _jobs(self, members: Iterable[Member]) -> list[Job]:
-        return self._store.get_many("jobs", [member.trajectory.partition("/")[0] for member in members], Job)
+        return self._store.get_many("jobs", [job_of(member.trajectory) for member in members], Job)
 
     def _some(self, group: str) -> list[GroupLine]:
         return [self._groups[group]] if group in self._groups else []
@@ -230,4 +238,4 @@ def _line(group: Group, step: int | None) -> GroupLine:
 
 
 def _chunk(play: Play) -> str:
-    return f"{play.environment}-{play.chunk}"
+    return chunk_id(play.environment, play.chunk)

@@ -6,9 +6,9 @@ on anything but its seed and its player, or that is won whatever is done, is qua
 
 from typing import Literal
 
-from replay.designs import group_id
-from replay.records import Audit, Environment, Play
-from replay.state import State
+from replay.ledger.keys import group_id
+from replay.ledger.records import Audit, Environment, Play
+from replay.ledger.state import State
 from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
 from spade.returns import won as is_won
 

@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-from replay import receipts
-from replay.admission import lag_bound
-from replay.records import BatchRecord, Group, Member, Publication
-from replay.state import State
+from replay.ledger import provenance
+from replay.ledger.keys import batch_key, queue_key, version_key
+from replay.ledger.pacing import lag_bound
+from replay.ledger.records import BatchRecord, Group, Member, Publication
+from replay.ledger.state import State
 from spade.protocol import Publish, Weights
 from spade.returns import differ
 
@@ -28,21 +29,6 @@ def enqueue(
     counters.queued += 1
     state.queue[group.order] = group
     state.touch("queue", queue_key(group), group)
-
-
-def queue_key(group: Group) -> str:
-    """Sorts in the order of the queue."""
-    return f"{group.order:09d}"
-
-
-def batch_key(step: int) -> str:
-    """Sorts by step."""
-    return f"{step:09d}"
-
-
-def version_key(version: int) -> str:
-    """Sorts by version."""
-    return f"{version:09d}"
 
 
 def waiting(state: State) -> int:
@@ -143,7 +129,7 @@ def publish(state: State, request: Publish) -> Weights:
     weights = Weights(state.version + 1, request.step, request.digest, request.path)
     counters.newest = Publication(weights, request.metrics)
     counters.recent = [*counters.recent, weights]
-    receipts.note(state, weights)
+    provenance.note(state, weights)
     state.touch("publications", version_key(weights.version), counters.newest)
     if request.step > 0:
         state.history.add(state.statistics)

@@ -1,11 +1,12 @@
 """Design jobs and designer groups: opening, leasing, closing."""
 
-from replay import receipts
-from replay.admission import lag_bound
-from replay.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
-from replay.state import State
-from replay.statistics import SlotFigures
-from replay.training import enqueue, waiting
+from replay.ledger import provenance
+from replay.ledger.batches import enqueue, waiting
+from replay.ledger.keys import environment_id, group_id, job_id, reject_key
+from replay.ledger.pacing import lag_bound
+from replay.ledger.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
+from replay.ledger.state import State
+from replay.ledger.statistics import SlotFigures
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
 
@@ -22,7 +23,7 @@ def _open_job(state: State, now: float) -> None:
     each = size // active
     place = counters.round * active + counters.round_jobs // each
     skill = skills[place % len(skills)]
-    job = Job(f"j{counters.jobs:06d}", counters.jobs, counters.round, skill, now)
+    job = Job(job_id(counters.jobs), counters.jobs, counters.round, skill, now)
     counters.jobs += 1
     counters.round_jobs += 1
     state.add_job(job)
@@ -48,21 +49,6 @@ def _current_round(state: State) -> tuple[int, int]:
         shape = configured
     counters.round_shape = shape
     return shape
-
-
-def group_id(round_: int, skill: str) -> str:
-    """The designer group of a skill in a round."""
-    return f"r{round_:05d}-{skill.replace(' ', '-')}"
-
-
-def reject_key(job: str, lease: int, attempt: int) -> str:
-    """Under which a rejected attempt is kept, and its trajectory."""
-    return f"{job}/{lease:03d}/{attempt:03d}"
-
-
-def environment_id(job: Job) -> str:
-    """The id that the environment of a job has or would have."""
-    return f"e{job.number:06d}"
 
 
 def lease(state: State, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
@@ -146,7 +132,7 @@ def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now
     state.close_job(job, "failed")
     state.counters.failed_jobs += 1
     state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
-    sampled = receipts.oldest(state.steps, request.trajectory)
+    sampled = provenance.oldest(state.steps, request.trajectory)
     member = Member(trajectory, 0.0, sampled) if sampled else None
     close_member(state, job.round, job.skill, member, now)
 
@@ -167,7 +153,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
         document=request.document,
         attempt=request.attempt,
         seed_sensitive=request.seed_sensitive,
-        designed_version=receipts.oldest(state.steps, request.trajectory),
+        designed_version=provenance.oldest(state.steps, request.trajectory),
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
         parents=job.varied(request.lease, request.shown),

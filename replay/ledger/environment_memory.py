@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from random import Random
 
-from replay.records import Remembered
+from replay.ledger.records import Remembered
 from spade.protocol import MemorySeed
 
 SEED_WIN_RATES = (0.15, 0.85)
@@ -13,7 +13,7 @@ TOO_HARD = 0.1
 HIGHEST = 10
 
 
-class Memory:
+class EnvironmentMemory:
     """At most `capacity` environments, the oldest out first."""
 
     def __init__(self, capacity: int, remembered: Iterable[Remembered] = ()) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from replay.leases import Leases
-from replay.records import Chunk, Environment, Play
+from replay.ledger.leases import Leases
+from replay.ledger.records import Chunk, Environment, Play
 
 Key = TypeVar("Key")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from replay.records import Audit, Job, Play
+from replay.ledger.records import Audit, Job, Play
 
 Work = TypeVar("Work", Job, Play, Audit)
 

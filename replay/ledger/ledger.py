@@ -6,11 +6,12 @@ brings the passing of time. Deadlines are compared with the `now` the caller giv
 
 import math
 
-from replay import audits, designs, nonsense, receipts, training, windows
-from replay.admission import Admitted, Load, admit
-from replay.records import Audit, BatchRecord, Job, Play
-from replay.state import State
-from replay.training import RefusalError
+from replay.ledger import audits, batches, designs, nonsense, provenance, windows
+from replay.ledger.batches import RefusalError
+from replay.ledger.keys import attempt_id, quarantine_key
+from replay.ledger.pacing import Allowance, Load, allowance
+from replay.ledger.records import Audit, BatchRecord, Job, Play
+from replay.ledger.state import State
 from spade.config import LONGEST_WAIT_S
 from spade.protocol import (
     Audited,
@@ -58,7 +59,7 @@ class Ledger:
             _check_wait(request)
         match request:
             case LeasePlays(count=count):
-                plays = windows.lease(state, count, self.admitted().chunks, holder, number, now)
+                plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)
                 return Plays(plays) if plays else None
             case LeaseDesigns(count=count):
                 jobs = designs.lease(state, count, holder, number, now)
@@ -67,7 +68,7 @@ class Ledger:
                 job = audits.lease(state, holder, number, now)
                 return None if job is None else Audits((job,))
             case TakeBatch(step=step):
-                return training.take(state, step, now)
+                return batches.take(state, step, now)
             case SubmitPlays(plays=ended):
                 self._end(ended, holder, now)
             case SubmitEnvironment(job=id, lease=lease) | RejectCandidate(job=id, lease=lease) if _anothers(
@@ -101,14 +102,14 @@ class Ledger:
                     raise RefusalError(f"the audit of {request.environment}: {why}")
                 windows.audited(state, request, now)
             case Publish():
-                return Published(training.publish(state, request))
+                return Published(batches.publish(state, request))
             case Evaluated(evaluation=evaluation):
                 if why := self._impossible(evaluation):
                     raise RefusalError(f"the evaluation of step {evaluation.step}: {why}")
                 if state.history.add_evaluation(evaluation):
                     state.touch("meta", "history", state.history)
             case Checkpointed(step=step):
-                training.checkpointed(state, step)
+                batches.checkpointed(state, step)
             case _:
                 raise RefusalError(f"the replay service does not serve {type(request).__name__}")
         return Done()
@@ -116,21 +117,21 @@ class Ledger:
     def advance(self, now: float) -> None:
         """Open what is due: chunks of active windows, and design jobs for free slots."""
         windows.open_chunks(self.state, now, self._starving())
-        designs.open_jobs(self.state, self.admitted().designs, now)
+        designs.open_jobs(self.state, self.allowance().designs, now)
 
     def tick(self, now: float, live: frozenset[str] | None) -> None:
         """Let time pass. `live` names the holders still connected; None where that is not known yet."""
         windows.expire(self.state, now, live)
         designs.expire(self.state, now, live)
-        training.drop_stale(self.state, now)
+        batches.drop_stale(self.state, now)
         self.advance(now)
 
-    def admitted(self) -> Admitted:
-        """What admission allows now."""
-        return admit(self.load(), self.state.config)
+    def allowance(self) -> Allowance:
+        """What may start now."""
+        return allowance(self.load(), self.state.config)
 
     def load(self) -> Load:
-        """What admission is asked about."""
+        """What pacing is asked about."""
         state = self.state
         newest, trained = state.published_step, state.counters.taken_step + 1
         sequences, oldest = 0, 0
@@ -142,7 +143,7 @@ class Ledger:
                 oldest = max(oldest, lag)
         return Load(
             newest=state.lag(trained, newest) if state.version else None,
-            outstanding=training.waiting(state) + sequences,
+            outstanding=batches.waiting(state) + sequences,
             oldest=oldest,
             active=len(state.environments),
             designing=len(state.jobs),
@@ -152,7 +153,7 @@ class Ledger:
         """True where nothing under way can bring newer weights: no batch in sight, no play, audit or design job."""
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
-        enough = training.waiting(state) >= state.config.learner.batch_sequences
+        enough = batches.waiting(state) >= state.config.learner.batch_sequences
         return not (training_now or enough or state.flight.unscored or state.audits or state.jobs)
 
     def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
@@ -187,10 +188,10 @@ class Ledger:
         if isinstance(request, EndedPlay):
             work, name = self.state.plays.get(request.id), request.id
         else:
-            work, name = self.state.jobs.get(request.job), f"{request.job}.{request.attempt}"
+            work, name = self.state.jobs.get(request.job), attempt_id(request.job, request.attempt)
         known = work is not None and 1 <= request.lease <= work.lease  # else it is not ours, and not kept either
-        key = f"{name}/{request.lease}" if known else None
-        return receipts.quarantine(self.state, key, request.trajectory, holder, now)
+        key = quarantine_key(name, request.lease) if known else None
+        return provenance.quarantine(self.state, key, request.trajectory, holder, now)
 
     def _impossible(self, evaluation: Evaluation) -> str:
         """What a broken or hostile sender got wrong; "" where it makes sense."""

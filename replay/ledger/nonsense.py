@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from replay.records import Job
+from replay.ledger.records import Job
 from spade.codec import unpack_floats, unpack_ids
 from spade.protocol import Audited, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
 

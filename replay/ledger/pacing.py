@@ -1,4 +1,4 @@
-"""Admission: how much work may start now. One pure function; there is no other throttle.
+"""Pacing: how much work may start now. One pure function; there is no other throttle.
 
 Why the lag bound holds. Let B be a batch, and v the lag that some chunk in flight would have in the next batch: that of
 the oldest weights that sampled one of its tokens. The chunk is within the bound L if it is in one of the next
@@ -42,10 +42,10 @@ class Load(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if min(self.newest or 0, self.outstanding, self.oldest, self.active, self.designing) < 0:
-            raise ValueError(f"admission was asked about an impossible load: {self}")
+            raise ValueError(f"pacing was asked about an impossible load: {self}")
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class Allowance(msgspec.Struct, frozen=True):
     """How many chunks of plays (hinted twins with them) and how many design jobs may start now."""
 
     chunks: int
@@ -66,11 +66,11 @@ def lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
     return 2 * math.ceil(play.window_chunks * max(chunk, 1.0)) + MARGIN
 
 
-def admit(load: Load, config: Config) -> Admitted:
-    """The one admission rule."""
+def allowance(load: Load, config: Config) -> Allowance:
+    """The one rule of pacing."""
     if load.newest is None:
-        return Admitted(0, 0)
+        return Allowance(0, 0)
     group, batch, slots = config.play.group_size, config.learner.batch_sequences, config.design.active_environments
     batches = max(config.learner.agent_lag - max(load.newest, load.oldest) + 1, 0)
     room = min(batches * batch, batch + slots * group) - load.outstanding
-    return Admitted(chunks=max(-(-room // group), 0), designs=max(slots - load.active - load.designing, 0))
+    return Allowance(chunks=max(-(-room // group), 0), designs=max(slots - load.active - load.designing, 0))

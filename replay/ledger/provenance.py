@@ -4,8 +4,8 @@ What was sampled by weights that were never published is quarantined: kept apart
 statistic. Its work is given back, to be done again.
 """
 
-from replay.records import Quarantined
-from replay.state import State
+from replay.ledger.records import Quarantined
+from replay.ledger.state import State
 from spade.protocol import DIGEST_BYTES, Trajectory, Weights
 
 

@@ -11,6 +11,25 @@ import msgspec
 
 from spade.protocol import StepMetrics, Trajectory, Weights
 
+Table = Literal[
+    "meta",
+    "jobs",
+    "rejects",
+    "environments",
+    "sources",
+    "plays",
+    "trajectories",
+    "design_groups",
+    "queue",
+    "batches",
+    "memory",
+    "publications",
+    "quarantine",
+    "recordings",
+]
+
+Change = tuple[Table, str, msgspec.Struct | None]
+
 JobState = Literal["open", "leased", "admitted", "failed"]
 PlayState = Literal["open", "leased", "finished", "void", "cancelled"]
 EnvironmentState = Literal["active", "closed", "quarantined"]

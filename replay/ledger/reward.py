@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from replay.records import Play, Score
+from replay.ledger.records import Play, Score
 from spade.config import Config, Reward
 from spade.estimates import mean_and_error
 from spade.returns import won

@@ -10,12 +10,13 @@ from typing import Literal
 
 import msgspec
 
-from replay.flight import Flight
-from replay.leases import Leases
-from replay.memory import Memory
-from replay.records import (
+from replay.ledger.environment_memory import EnvironmentMemory
+from replay.ledger.in_flight import Flight
+from replay.ledger.leases import Leases
+from replay.ledger.records import (
     Audit,
     BatchRecord,
+    Change,
     Counters,
     DesignGroup,
     Environment,
@@ -23,30 +24,12 @@ from replay.records import (
     Job,
     Play,
     Source,
+    Table,
 )
-from replay.statistics import History, Statistics
+from replay.ledger.statistics import History, Statistics
 from spade.config import Config
 from spade.protocol import Recording
 from spade.seeds import INSTANCE_MASK, derive
-
-Table = Literal[
-    "meta",
-    "jobs",
-    "rejects",
-    "environments",
-    "sources",
-    "plays",
-    "trajectories",
-    "design_groups",
-    "queue",
-    "batches",
-    "memory",
-    "publications",
-    "quarantine",
-    "recordings",
-]
-
-Change = tuple[Table, str, msgspec.Struct | None]
 
 
 class State:
@@ -58,7 +41,7 @@ class State:
         self.counters = Counters()
         self.statistics = Statistics.of(config.replay)
         self.history = History()
-        self.memory = Memory(config.design.memory_records)
+        self.memory = EnvironmentMemory(config.design.memory_records)
         self.jobs: dict[str, Job] = {}
         self.job_leases: Leases[Job] = Leases()
         self.environments: dict[str, Environment] = {}

@@ -4,7 +4,7 @@ from collections import deque
 
 import msgspec
 
-from replay.reward import clustered_mean
+from replay.ledger.reward import clustered_mean
 from spade.config import Replay
 from spade.estimates import mean_and_error
 from spade.protocol import Evaluation

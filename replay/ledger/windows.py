@@ -5,13 +5,14 @@ Between its last play and its end a window is audited.
 
 import msgspec
 
-from replay import audits, receipts
-from replay.designs import close_member
-from replay.records import Chunk, Environment, Member, Play, Remembered, Score
-from replay.reward import score_of
-from replay.state import State
-from replay.statistics import PlayFigures, SlotFigures
-from replay.training import enqueue
+from replay.ledger import audits, provenance
+from replay.ledger.batches import enqueue
+from replay.ledger.designs import close_member
+from replay.ledger.keys import chunk_id, memory_key, play_id
+from replay.ledger.records import Chunk, Environment, Member, Play, Remembered, Score
+from replay.ledger.reward import score_of
+from replay.ledger.state import State
+from replay.ledger.statistics import PlayFigures, SlotFigures
 from spade.protocol import Audited, EndedPlay, PlayLease
 from spade.returns import differ
 from spade.returns import won as is_won
@@ -27,10 +28,10 @@ def open_chunk(state: State, environment: Environment, now: float) -> None:
     chunk = Chunk(index, now, state.version)
     environment.chunks.append(chunk)
     state.flight.open(environment, chunk)
+    chunk_name = chunk_id(environment.id, index)
     for hinted in (False, True) if index == 0 else (False,):
         for i in range(state.config.play.group_size):
-            arm = "h" if hinted else "u"
-            play = Play(f"{environment.id}-{index}{arm}{i:03d}", environment.id, index, first + i, hinted)
+            play = Play(play_id(chunk_name, hinted, i), environment.id, index, first + i, hinted)
             state.add_play(play)
             state.touch("plays", play.id, play)
     state.touch("environments", environment.id, environment)
@@ -130,7 +131,7 @@ def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
         play.episode_return = ended.episode_return
         play.turns, play.sampled = len(ended.rewards), ended.trajectory.sampled
         if ended.trajectory.versions:
-            play.version = receipts.oldest(state.steps, ended.trajectory)
+            play.version = provenance.oldest(state.steps, ended.trajectory)
         state.touch("trajectories", play.id, ended.trajectory)
         if ended.recording is not None:
             audits.record(state, play, ended.recording)
@@ -186,7 +187,7 @@ def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: floa
     state.statistics.add_chunk(variance)
     if variance:
         state.counters.trainable += len(members)
-        enqueue(state, f"{environment.id}-{chunk.index}", "agent", members, now)
+        enqueue(state, chunk_id(environment.id, chunk.index), "agent", members, now)
 
 
 def end(state: State, environment: Environment, now: float) -> None:
@@ -261,11 +262,6 @@ def _remember(state: State, environment: Environment, score: Score) -> None:
     state.touch("memory", memory_key(record), record)
     for forgotten in state.memory.add(record):
         state.delete("memory", memory_key(forgotten))
-
-
-def memory_key(record: Remembered) -> str:
-    """Sorts by age."""
-    return f"{record.number:09d}"
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay.status import metrics_row
+from replay.service.status import metrics_row
 from spade.disk import out_of_descriptors, replace
 from spade.errors import reason
 from spade.protocol import Evaluation, Status

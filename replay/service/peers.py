@@ -4,9 +4,10 @@ import math
 
 import msgspec
 
-from replay.statistics import Meter
-from replay.status import Seen
-from replay.withheld import Progress
+from replay.ledger.keys import holder_id
+from replay.ledger.statistics import Meter
+from replay.service.status import Seen
+from replay.service.why import Progress
 from spade.codec import encode
 from spade.config import Config
 from spade.protocol import (
@@ -27,14 +28,14 @@ from spade.protocol import (
     Weights,
 )
 from spade.transport import Server
-from spade.waits import signed
+from spade.waits import with_owner
 
 SUPERVISORS = 64
 REPORT_BYTES = 262_144  # each is kept, shown and written into status.json
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 
-class Watch:
+class Peers:
     """Begins anew with each restart of the service; nobody is connected before `begin`."""
 
     def __init__(self, config: Config, start: float) -> None:
@@ -72,7 +73,7 @@ class Watch:
 
     def holders(self, now: float) -> frozenset[str] | None:
         """Who may hold leases; unknown until every living peer has had time to say hello to a restarted service."""
-        return None if now - self._start < self._silence_s else frozenset(map(holder_of, self._hellos()))
+        return None if now - self._start < self._silence_s else frozenset(map(holder_id, self._hellos()))
 
     def beats(self) -> dict[str, Heartbeat]:
         """What each said of itself with its last heartbeat, by its name."""
@@ -164,15 +165,10 @@ class Watch:
             roles=frozenset(hello.role for hello in hellos),
             processes=tuple(processes),
             wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in here},
-            waits=tuple(wait for name, beat in beats.items() for wait in signed(beat.waits, name)),
+            waits=tuple(wait for name, beat in beats.items() for wait in with_owner(beat.waits, name)),
             stalled_s=self._progress.stalled_s(now),
             broadcast_s=self._broadcast_s,
         )
-
-
-def holder_of(hello: Hello) -> str:
-    """A process as a lease names it, told apart from the one that had its name before."""
-    return f"{hello.name}/{hello.pid}"
 
 
 def _finite(beat: Heartbeat) -> Heartbeat:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from replay.loading import open_run
-from replay.service import Service
+from replay.service.service import Service
 from replay.store import open_store
+from replay.store.load import open_run
 from spade.config import Config, digest
 from spade.process import Launch, main
 from spade.transport import serve

@@ -11,19 +11,19 @@ from pathlib import Path
 import msgspec
 import trio
 
-from replay.batches import dropped, packed_batch, recorded
-from replay.journal import Journal
-from replay.ledger import Ledger
-from replay.loading import Opened
-from replay.records import BatchRecord, Clock, Source
-from replay.retention import Retention
-from replay.state import Change
-from replay.status import build_status
+from replay.ledger.batches import RefusalError
+from replay.ledger.keys import holder_id
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import BatchRecord, Change, Clock, Source
+from replay.service.journal import Journal
+from replay.service.peers import Peers
+from replay.service.status import build_status
+from replay.service.waiting import Answer, Replies, Waiting
+from replay.service.why import explained, own
 from replay.store import Store
-from replay.training import RefusalError
-from replay.waiting import Answer, Replies, Waiting
-from replay.watch import Watch, holder_of
-from replay.withheld import explained, own
+from replay.store.load import Opened
+from replay.store.past_batches import dropped, packed_batch, recorded
+from replay.store.retention import Retention
 from spade.config import Config
 from spade.protocol import (
     Done,
@@ -42,7 +42,7 @@ from spade.protocol import (
     Weights,
 )
 from spade.transport import Incoming, Server
-from spade.waits import picture
+from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
@@ -65,7 +65,7 @@ class Service:
         self._next_tick = self._committed = self._base_s
         self._expected = 1  # requests of the last round: who was answered together may ask again together
         self._waiting = Waiting(config.bus.window)
-        self._watch = Watch(config, self._base_s)
+        self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
         self._weights = self._newest()
         self._evaluated = opened.state.history.evaluations[-1:]
@@ -82,11 +82,11 @@ class Service:
 
     def pulse(self) -> Pulse:
         """Who may be called, and the newest weights."""
-        return Pulse(self._watch.services(), self._weights)
+        return Pulse(self._peers.services(), self._weights)
 
     async def run(self, server: Server) -> None:
         """Serve until cancelled; what was acknowledged is committed then."""
-        self._watch.begin(server)
+        self._peers.begin(server)
         try:
             while True:
                 await self._round(server, await self._arrivals(server))
@@ -125,8 +125,8 @@ class Service:
         now, state = self.now(), self.ledger.state
         if now >= self._next_tick:
             self._next_tick = now + TICK_S
-            self.ledger.tick(now, self._watch.holders(now))
-            if self._watch.stalls(state.published_step, state.counters.plays, now):
+            self.ledger.tick(now, self._peers.holders(now))
+            if self._peers.stalls(state.published_step, state.counters.plays, now):
                 self._tell_stall()
         # First, so that nobody is promised a batch that goes with this commit.
         self._retention.stage(now)
@@ -165,11 +165,11 @@ class Service:
                 answer = self._waiting.keep(incoming, now)
             if answer is not None:
                 replies.append((incoming, answer))
-        self._watch.finished(counters.plays - before, now)
+        self._peers.finished(counters.plays - before, now)
         return replies
 
     def _answer(self, incoming: Incoming, now: float) -> Answer | None:
-        request, holder = incoming.message, holder_of(incoming.hello)
+        request, holder = incoming.message, holder_id(incoming.hello)
         match request:
             case GetStatus():
                 return self.status()
@@ -180,9 +180,9 @@ class Service:
             case ReportProcesses() if request.supervisor != incoming.hello.name:
                 return Refused(f"{incoming.hello.name} may not report for {request.supervisor!r}")
             case ReportProcesses():
-                return self._watch.report(request)
+                return self._peers.report(request)
             case Orders():
-                refusal = self._watch.order(request)
+                refusal = self._peers.order(request)
                 return Refused(refusal) if refusal else Done()
         try:
             answer = self.ledger.apply(request, holder, now, incoming.id)
@@ -193,7 +193,7 @@ class Service:
         if answer is None and isinstance(request, TakeBatch) and request.step <= counters.taken_step:
             past = recorded(self._store, request.step)
             return Refused(dropped(request.step)) if request.step <= counters.dropped_step else past
-        self._watch.measure(request, now)
+        self._peers.measure(request, now)
         return answer
 
     async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
@@ -205,19 +205,19 @@ class Service:
     async def _announce(self, server: Server) -> None:
         """New weights: to every engine at once, and their step into the journal."""
         assert self._weights is not None
-        self._watch.announced(self._weights, self.now())
+        self._peers.announced(self._weights, self.now())
         for peer, hello in list(server.peers.items()):
             if hello.role == "engine":
                 await server.push(peer, self._weights)
         if self._weights.step > 0:
-            gauges = {name: beat.gauges for name, beat in self._watch.beats().items()}
+            gauges = {name: beat.gauges for name, beat in self._peers.beats().items()}
             self._journal.step(self.status(), gauges)
 
     def _tell_stall(self) -> None:
         """Once for each stall: who waits for whom."""
         status = self.status()
         log.warning("no learner step and no play for %.0f s (replay.stall_s)", status.stalled_s)
-        for line in (status.waiting_for, *picture(status.waits, status.processes)):
+        for line in (status.waiting_for, *describe_all(status.waits, status.processes)):
             log.warning("%s", line)
 
     # ------------------------------------------------------------ what is stored and seen
@@ -227,7 +227,7 @@ class Service:
         if published != request.digest:
             log.error("%s serves weights %s, not published as version %d", hello.name, request.digest, request.version)
             return Refused(f"weights {request.digest} were never published as version {request.version}")
-        self._watch.serving(hello.name, request, now)
+        self._peers.serving(hello.name, request, now)
         return Done()
 
     def _program(self, environment: str) -> Program | Refused:
@@ -239,7 +239,7 @@ class Service:
     def status(self) -> Status:
         """The run at a glance."""
         now = self.now()
-        seen = self._watch.seen(self._name, now)
+        seen = self._peers.seen(self._name, now)
         waits = (*explained(seen.waits, self.ledger), *own(self.ledger.state, now))
         return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits))
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from replay import training
-from replay.ledger import Ledger
-from replay.state import State
+from replay.ledger import batches
+from replay.ledger.ledger import Ledger
+from replay.ledger.state import State
 from spade.protocol import Process, Role, Status, Wait
 
 NOT_IN_ROWS = ("step_metrics", "processes", "regret_history", "win_rate_history", "wanted", "waits", "evaluations")
@@ -71,7 +71,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         newest_skill=counters.newest_skill,
         step_metrics=None if counters.newest is None else counters.newest.metrics,
         processes=seen.processes,
-        backlog=training.waiting(state),
+        backlog=batches.waiting(state),
         wanted=seen.wanted,
         waits=seen.waits,
         stalled_s=seen.stalled_s,
@@ -107,7 +107,7 @@ def waiting_for(state: State, roles: frozenset[Role]) -> str:
         return "waiting for " + ", ".join(missing) + " to connect"
     if state.version == 0:
         return "waiting for the learner's first weights"
-    queued, batch = training.waiting(state), state.config.learner.batch_sequences
+    queued, batch = batches.waiting(state), state.config.learner.batch_sequences
     if state.version_at(state.counters.taken_step + 1) > state.version:
         return f"learner step {state.counters.taken_step} is running, {queued} of {batch} sequences wait for the next"
     playing = sum(1 for _ in state.flight.leases)

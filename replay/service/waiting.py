@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Container
 
-from replay.records import BatchRecord
+from replay.ledger.records import BatchRecord
 from spade.protocol import (
     Audits,
     Designs,

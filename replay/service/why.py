@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from replay import training
-from replay.ledger import Ledger
-from replay.state import State
+from replay.ledger import batches
+from replay.ledger.keys import name_of
+from replay.ledger.ledger import Ledger
+from replay.ledger.state import State
 from spade.protocol import Wait
 
 NAME = "replay"  # what processes call the service when they say whom they wait for
@@ -29,7 +30,7 @@ def explained(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
 def why_no_batch(ledger: Ledger) -> str:
     """What the next batch lacks."""
     state = ledger.state
-    return _unpublished(state) or f"{training.waiting(state)} of {state.config.learner.batch_sequences} sequences"
+    return _unpublished(state) or f"{batches.waiting(state)} of {state.config.learner.batch_sequences} sequences"
 
 
 def why_no_play(ledger: Ledger) -> str:
@@ -73,7 +74,7 @@ def _held(what: str, leases: Sequence[tuple[str, float]]) -> tuple[Wait, ...]:
     """One wait for each holder of leases, given as (holder, age in s)."""
     ages: dict[str, list[float]] = {}
     for holder, age in leases:
-        ages.setdefault(holder.rpartition("/")[0], []).append(age)
+        ages.setdefault(name_of(holder), []).append(age)
     return tuple(Wait(holder, what, len(each), max(each), NAME) for holder, each in ages.items())
 
 

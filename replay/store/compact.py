@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from replay.store import Store, lock, open_reader
+from replay.store.opening import lock, open_reader
+from replay.store.store import Store
 from spade.disk import sync
 from spade.errors import RunError
 

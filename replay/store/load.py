@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from replay import audits, receipts
-from replay.memory import Memory
-from replay.records import (
+from replay.ledger import audits, provenance
+from replay.ledger.environment_memory import EnvironmentMemory
+from replay.ledger.keys import batch_key, environment_prefix
+from replay.ledger.records import (
     BatchRecord,
     Clock,
     Counters,
@@ -21,10 +22,9 @@ from replay.records import (
     Remembered,
     Source,
 )
-from replay.state import State
-from replay.statistics import History, Statistics
-from replay.store import Store
-from replay.training import batch_key
+from replay.ledger.state import State
+from replay.ledger.statistics import History, Statistics
+from replay.store.store import Store
 from spade.config import MEANING, Config, digest, dump
 from spade.errors import RunError
 from spade.protocol import Recording
@@ -87,9 +87,9 @@ def load(store: Store, config: Config, secret: bytes) -> State:
         state.statistics = msgspec.structs.replace(
             statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
         )
-    state.memory = Memory(config.design.memory_records, store.scan("memory", Remembered))
+    state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", Remembered))
     for publication in store.scan("publications", Publication):
-        receipts.note(state, publication.weights)
+        provenance.note(state, publication.weights)
     for job in sorted(store.scan("jobs", Job), key=lambda job: job.number):
         if job.state in ("open", "leased"):
             state.add_job(job)
@@ -110,7 +110,7 @@ def _load_environment(state: State, store: Store, environment: Environment) -> N
     state.sources[environment.id] = store.get_many("sources", [environment.id], Source)[0]
     for chunk in environment.chunks:
         state.flight.open(environment, chunk)
-    plays = store.scan("plays", Play, prefix=f"{environment.id}-")
+    plays = store.scan("plays", Play, prefix=environment_prefix(environment.id))
     for play in sorted(plays, key=lambda play: (play.chunk, play.hinted, play.index)):
         state.add_play(play)
     for play in plays:

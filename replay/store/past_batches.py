@@ -4,9 +4,9 @@ from typing import cast
 
 import msgspec
 
-from replay.records import BatchRecord, Counters
-from replay.store import Store
-from replay.training import batch_key
+from replay.ledger.keys import batch_key
+from replay.ledger.records import BatchRecord, Counters
+from replay.store.store import Store
 from spade.errors import RunError
 from spade.protocol import Batch, Group, Trajectory
 

@@ -4,10 +4,10 @@ Only what was trained goes, the oldest batch first, and only what no resume of t
 at a time leaves with the commits, so that the service stays responsive.
 """
 
-from replay.records import BatchRecord
-from replay.state import State
-from replay.store import Store
-from replay.training import batch_key
+from replay.ledger.keys import batch_key
+from replay.ledger.records import BatchRecord
+from replay.ledger.state import State
+from replay.store.store import Store
 from spade.config import Learner, Replay
 
 SLICE = 256  # trajectories

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from replay.contents import Contents
-from replay.designs import reject_key
-from replay.training import batch_key, queue_key, version_key
-from replay.verify.scores import score_problems
-from replay.verify.training import training_problems
-from replay.verify.work import work_problems
-from replay.windows import memory_key
+from replay.inspect.contents import Contents
+from replay.inspect.verify.batches import training_problems
+from replay.inspect.verify.scores import score_problems
+from replay.inspect.verify.work import work_problems
+from replay.ledger.keys import batch_key, memory_key, queue_key, reject_key, version_key
 from spade.config import Config, digest
 from spade.decoding import UnreadableError, decoded
 

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from replay.contents import Contents
-from replay.designs import environment_id, group_id, reject_key
-from replay.records import BatchRecord, Group, Member
+from replay.inspect.contents import Contents
+from replay.ledger.keys import arm_prefix, environment_id, group_id, job_of, reject_key
+from replay.ledger.records import BatchRecord, Group, Member
 from spade.returns import differ
 
 
@@ -31,7 +31,7 @@ def _design_groups(found: Contents) -> Iterator[str]:
 
 def _design_member(found: Contents, member: Member) -> Iterator[str]:
     """Whether a member of a designer group is what its job came to."""
-    job = found.jobs.get(member.trajectory.partition("/")[0])
+    job = found.jobs.get(job_of(member.trajectory))
     tokens = found.trajectories.get(member.trajectory)
     if job is None or (tokens is None and member.trajectory not in found.dropped):
         yield f"its member {member.trajectory} is missing"
@@ -60,7 +60,8 @@ def _groups(found: Contents) -> Iterator[str]:
         check = _agent_member if group.role == "agent" else _design_member
         for member in group.members:
             yield from (f"{where}: {line}" for line in check(found, member))
-        if group.role == "agent" and any(not member.trajectory.startswith(f"{group.id}u") for member in group.members):
+        unhinted = arm_prefix(group.id, hinted=False)
+        if group.role == "agent" and any(not member.trajectory.startswith(unhinted) for member in group.members):
             yield f"{where}: a member is not an unhinted play of this chunk"
 
 

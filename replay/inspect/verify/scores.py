@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from replay.contents import Contents
-from replay.records import Environment
-from replay.reward import Regret, paired_regret, paired_returns, window_reward
+from replay.inspect.contents import Contents
+from replay.ledger.records import Environment
+from replay.ledger.reward import Regret, paired_regret, paired_returns, window_reward
 from spade.config import Reward
 
 

@@ -4,9 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from replay.contents import Contents
-from replay.designs import environment_id, group_id, reject_key
-from replay.records import Play
+from replay.inspect.contents import Contents
+from replay.ledger.keys import chunk_id, environment_id, group_id, is_imported, reject_key
+from replay.ledger.records import Play
 
 OPEN = ("open", "leased")
 
@@ -74,8 +74,7 @@ def _environments(found: Contents) -> Iterator[str]:
         if [chunk.index for chunk in environment.chunks] != list(range(len(environment.chunks))):
             yield f"environments {key}: its chunks are not numbered from 0"
     for key in found.sources:
-        # A colon: a program of the memory of another run.
-        if key not in found.environments and ":" not in key:
+        if key not in found.environments and not is_imported(key):
             yield f"sources {key}: belongs to no environment"
 
 
@@ -117,14 +116,14 @@ def _plays(found: Contents) -> Iterator[str]:
     for key, play in found.plays.items():
         environment = found.environments.get(play.environment)
         if environment is None or play.chunk >= len(environment.chunks):
-            yield f"plays {key}: its chunk {play.environment}-{play.chunk} is missing"
+            yield f"plays {key}: its chunk {chunk_id(play.environment, play.chunk)} is missing"
         elif environment.state != "active" and play.state in OPEN:
             yield f"plays {key}: is {play.state} in a window that closed"
         yield from _play(key, play, found)
     for (owner, chunk), plays in found.chunks().items():
         arms = [sorted(play.index for play in plays if play.hinted == hinted) for hinted in (False, True)]
         if len(set(arms[0])) != len(arms[0]) or (arms[1] and arms[0] != arms[1]):
-            yield f"plays {owner}-{chunk}: its two arms are not on the same instances, once each"
+            yield f"plays {chunk_id(owner, chunk)}: its two arms are not on the same instances, once each"
 
 
 def _play(key: str, play: Play, found: Contents) -> Iterator[str]:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from replay.contents import read_contents
-from replay.ledger import Ledger
-from replay.loading import open_run
-from replay.records import Remembered, Source
+from replay.inspect.contents import read_contents
+from replay.inspect.import_memory import check_fit, import_memory, read_memory
+from replay.inspect.verify import problems
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import Remembered, Source
 from replay.store import open_reader, open_store
-from replay.transfer import check_fit, import_memory, read_memory
-from replay.verify import problems
+from replay.store.load import open_run
 from spade.errors import RunError
 from spade.protocol import LeaseDesigns
 from tests.replay.kept_world import SETTINGS, keep_world

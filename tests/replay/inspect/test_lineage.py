@@ -2,9 +2,9 @@
 
 import pytest
 
-from replay.designs import reject_key
-from replay.lineage import Tracer
-from replay.records import Environment, Job, Play, Reject
+from replay.inspect.lineage import Tracer
+from replay.ledger.keys import reject_key
+from replay.ledger.records import Environment, Job, Play, Reject
 from replay.store import open_reader, open_store
 from tests.replay.kept_world import keep_world
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.contents import read_contents
-from replay.records import BatchRecord, Counters, Environment, Group, Job, Play, Publication, Remembered
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.records import BatchRecord, Counters, Environment, Group, Job, Play, Publication, Remembered
 from replay.store import open_reader, open_store
-from replay.verify import problems
 from spade.codec import pack_floats
 from tests.replay.kept_world import ACCIDENTS, SETTINGS, keep_world
 from tests.replay.replay_world import Pace, trajectory

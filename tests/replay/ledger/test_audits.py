@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from replay.contents import read_contents
-from replay.ledger import Ledger
-from replay.loading import load
-from replay.state import State
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.batches import RefusalError
+from replay.ledger.ledger import Ledger
+from replay.ledger.state import State
 from replay.store import open_reader
-from replay.training import RefusalError
-from replay.verify import problems
+from replay.store.load import load
 from spade.protocol import DIGEST_BYTES, LeaseAudit, LeaseDesigns, LeasePlays, Recording, SubmitPlays
 from tests.replay.kept_world import SETTINGS, keep_world
 from tests.replay.replay_world import SECRET, audited, config, ended, environment, void, weights

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from replay import receipts
-from replay.admission import lag_bound
-from replay.ledger import Ledger
-from replay.records import Member
-from replay.state import State
-from replay.training import RefusalError, enqueue, waiting
+from replay.ledger import provenance
+from replay.ledger.batches import RefusalError, enqueue, waiting
+from replay.ledger.ledger import Ledger
+from replay.ledger.pacing import lag_bound
+from replay.ledger.records import Member
+from replay.ledger.state import State
 from spade.config import load
 from spade.protocol import Checkpointed, Published, TakeBatch
 from tests.replay.replay_world import SECRET, config, trajectory, weights
@@ -243,5 +243,5 @@ def test_what_two_courses_of_the_learner_sampled_is_as_old_as_the_earlier_step()
     advance_to(ledger, 5)
     ledger.apply(weights(2, "resumed"), "learner", 0.0)
     both = msgspec.structs.replace(trajectory(6), versions=((6, 1), (7, 1)))
-    assert receipts.oldest(ledger.state.steps, both) == 7
-    assert receipts.oldest(ledger.state.steps, trajectory(6, sampled=0)) == 0
+    assert provenance.oldest(ledger.state.steps, both) == 7
+    assert provenance.oldest(ledger.state.steps, trajectory(6, sampled=0)) == 0

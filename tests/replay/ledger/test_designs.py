@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from replay.admission import lag_bound
-from replay.ledger import Ledger
-from replay.memory import Memory
-from replay.records import Member, Remembered
-from replay.state import State
-from replay.training import RefusalError, enqueue
+from replay.ledger.batches import RefusalError, enqueue
+from replay.ledger.environment_memory import EnvironmentMemory
+from replay.ledger.ledger import Ledger
+from replay.ledger.pacing import lag_bound
+from replay.ledger.records import Member, Remembered
+from replay.ledger.state import State
 from spade.config import SKILLS
 from spade.protocol import LeaseDesigns, LeasePlays, ReleaseDesign, TakeBatch
 from tests.replay.replay_world import SECRET, config, environment, played, rejected, trajectory, weights
@@ -280,7 +280,7 @@ def test_the_parents_are_those_that_the_lease_was_shown_that_handed_in(ledger):
     """A job whose lease ran out is leased again and shown other seeds; the first designer's program comes after all."""
     remember(ledger, 0)
     first = lease(ledger)[0]
-    ledger.state.memory = Memory(10)
+    ledger.state.memory = EnvironmentMemory(10)
     remember(ledger, 1)
     ledger.tick(11.0, None)
     second = lease(ledger, now=11.0)[0]

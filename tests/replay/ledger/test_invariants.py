@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.admission import lag_bound
-from replay.training import waiting
+from replay.ledger.batches import waiting
+from replay.ledger.pacing import lag_bound
 from tests.replay.replay_world import Pace, World, config, mean_lag
 
 ACCIDENTS = st.builds(
@@ -68,7 +68,7 @@ def test_whatever_happens(settings, pace, seed):
 @pytest.mark.parametrize(
     "pace", [Pace(step_s=8, play_s=2), Pace(), Pace(step_s=1, play_s=8)], ids=["learner", "balanced", "actors"]
 )
-def test_admission_wastes_next_to_nothing(lag, pace):
+def test_pacing_wastes_next_to_nothing(lag, pace):
     """Plays and steps of log-normal length: under 3 % of what was trainable is wasted, designs included."""
     world = World(config("learner.batch_sequences=96", f"learner.agent_lag={lag}"), 1, pace)
     world.run(400.0)

@@ -6,9 +6,9 @@ import struct
 import msgspec
 import pytest
 
-from replay.ledger import Ledger
-from replay.state import State
-from replay.training import RefusalError
+from replay.ledger.batches import RefusalError
+from replay.ledger.ledger import Ledger
+from replay.ledger.state import State
 from spade.codec import decode_request, encode
 from spade.protocol import DIGEST_BYTES, Audited, Audits, LeaseAudit, LeaseDesigns, LeasePlays, Recording, SubmitPlays
 from tests.replay.replay_world import SECRET, config, ended, environment, rejected, weights

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.admission import Admitted, Load, admit
+from replay.ledger.pacing import Allowance, Load, allowance
 from tests.replay.replay_world import config
 
 # 12 slots of groups of 8, batches of 96, lag bound 4
@@ -19,11 +19,11 @@ def load(**fields):
 
 def synchronous(outstanding=0, newest=0):
     settings = config("learner.batch_sequences=96", "learner.agent_lag=0")
-    return admit(load(outstanding=outstanding, newest=newest), settings).chunks
+    return allowance(load(outstanding=outstanding, newest=newest), settings).chunks
 
 
 def test_nothing_starts_before_the_first_weights():
-    assert admit(load(newest=None, active=0), NANO) == Admitted(0, 0)
+    assert allowance(load(newest=None, active=0), NANO) == Allowance(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -39,26 +39,26 @@ def test_nothing_starts_before_the_first_weights():
         (0, 0, 4, 6, 6, 12, 0),  # what is in flight since four versions ago has one batch left: the next
         (0, 95, 4, 6, 6, 1, 0),
         (0, 96, 4, 6, 6, 0, 0),
-        (1, 0, 5, 0, 12, 0, 0),  # and none, which admission never let happen; but it refuses to add to it
+        (1, 0, 5, 0, 12, 0, 0),  # and none, which pacing never let happen; but it refuses to add to it
         (7, 0, 3, 0, 12, 0, 0),  # a learner that replays the steps since its checkpoint: newer weights come first
     ],
 )
 def test_the_table(newest, outstanding, oldest, active, designing, chunks, designs):
     asked = Load(newest, outstanding, oldest, active, designing)
-    assert admit(asked, NANO) == Admitted(chunks, designs)
+    assert allowance(asked, NANO) == Allowance(chunks, designs)
 
 
 def test_at_most_one_batch_waits_beyond_what_all_slots_play():
-    assert admit(IDLE, NANO).chunks == 24  # (96 + 12 * 8) / 8
-    assert admit(load(outstanding=96), NANO).chunks == 12
-    assert admit(load(outstanding=192), NANO).chunks == 0
+    assert allowance(IDLE, NANO).chunks == 24  # (96 + 12 * 8) / 8
+    assert allowance(load(outstanding=96), NANO).chunks == 12
+    assert allowance(load(outstanding=192), NANO).chunks == 0
 
 
 def test_the_oldest_chunk_in_flight_sets_the_pace():
     """It has to be in one of the next 4 - oldest + 1 batches, so they bound what may start before it ends."""
-    assert admit(load(outstanding=90, oldest=4), NANO).chunks == 1
-    assert admit(load(outstanding=96, oldest=4), NANO).chunks == 0
-    assert admit(load(outstanding=96, oldest=3), NANO).chunks == 12
+    assert allowance(load(outstanding=90, oldest=4), NANO).chunks == 1
+    assert allowance(load(outstanding=96, oldest=4), NANO).chunks == 0
+    assert allowance(load(outstanding=96, oldest=3), NANO).chunks == 12
 
 
 def test_lag_zero_is_synchronous():
@@ -70,10 +70,10 @@ def test_lag_zero_is_synchronous():
 
 
 def test_design_jobs_fill_the_free_slots():
-    assert admit(load(active=5, designing=3), NANO).designs == 4
-    assert admit(load(active=11, designing=1), NANO).designs == 0
+    assert allowance(load(active=5, designing=3), NANO).designs == 4
+    assert allowance(load(active=11, designing=1), NANO).designs == 0
     # More than the slots, after a resume with fewer of them.
-    assert admit(load(active=20, designing=1), NANO).designs == 0
+    assert allowance(load(active=20, designing=1), NANO).designs == 0
 
 
 @given(
@@ -85,7 +85,7 @@ def test_design_jobs_fill_the_free_slots():
 )
 def test_what_is_outstanding_fits_into_the_batches_within_the_bound(training, lag, age, outstanding, batch):
     settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
-    chunks = admit(load(newest=training, oldest=age, outstanding=outstanding), settings).chunks
+    chunks = allowance(load(newest=training, oldest=age, outstanding=outstanding), settings).chunks
     if chunks:
         batches = lag - max(age, training) + 1
         assert outstanding + (chunks - 1) * settings.play.group_size < batches * batch
@@ -94,7 +94,7 @@ def test_what_is_outstanding_fits_into_the_batches_within_the_bound(training, la
 @given(lag=st.integers(0, 8), batch=st.integers(8, 400))
 def test_an_empty_loop_never_locks(lag, batch):
     settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
-    assert admit(load(), settings).chunks * settings.play.group_size >= batch
+    assert allowance(load(), settings).chunks * settings.play.group_size >= batch
 
 
 def test_impossible_loads_are_refused_at_once():

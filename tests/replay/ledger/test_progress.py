@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
-from replay.ledger import Ledger
-from replay.records import BatchRecord
-from replay.state import State
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import BatchRecord
+from replay.ledger.state import State
 from spade.errors import ConfigError
 from spade.protocol import LeaseDesigns, LeasePlays, TakeBatch
 from tests.replay.replay_world import SECRET, Pace, World, config, environment, played, trajectory, void, weights
@@ -63,7 +63,7 @@ class Paced:
             case "design":
                 answer = ledger.apply(LeaseDesigns(3, 0.0), "designer", 0.0)
                 for job in () if answer is None else answer.jobs:
-                    # A design without a sampled token is no sequence: designer groups are not foreseen by admission.
+                    # A design without a sampled token is no sequence: designer groups are not foreseen by pacing.
                     ledger.apply(_untrained(environment(job, 1)), "designer", 0.0)
             case "lease":
                 answer = ledger.apply(LeasePlays(self.random.randint(1, 16), 0.0), "agent", 0.0)

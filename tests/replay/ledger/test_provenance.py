@@ -8,20 +8,20 @@ import pytest
 import trio
 from rich.console import Console
 
-from replay import receipts
-from replay.contents import read_contents
-from replay.ledger import Ledger
-from replay.loading import open_run
-from replay.records import Quarantined
-from replay.state import State
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger import provenance
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import Quarantined
+from replay.ledger.state import State
 from replay.store import open_reader, open_store
-from replay.verify import problems
+from replay.store.load import open_run
 from spade.app.observe import explain
 from spade.app.view import render
 from spade.errors import RefusedError
 from spade.protocol import Done, LeaseDesigns, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
 from tests.replay.replay_world import SECRET, config, ended, environment, rejected, trajectory, weights
-from tests.replay.test_service import joined, publish, serving
+from tests.replay.service.test_service import joined, publish, serving
 
 SETTINGS = config(
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=2",
@@ -118,8 +118,8 @@ def test_designs_of_unpublished_weights_are_kept_apart_and_designed_again():
 
 def test_what_an_engine_without_receipts_sampled_is_judged_by_its_versions():
     published = {1: GOOD}
-    assert receipts.flaw(published, trajectory(1)) == ""
-    assert receipts.flaw(published, trajectory(2)) == "version 2 was never published"
+    assert provenance.flaw(published, trajectory(1)) == ""
+    assert provenance.flaw(published, trajectory(2)) == "version 2 was never published"
 
 
 def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):

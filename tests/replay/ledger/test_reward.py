@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.reward import (
+from replay.ledger.reward import (
     anchor,
     clustered_mean,
     designer_reward,

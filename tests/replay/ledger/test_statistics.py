@@ -2,7 +2,7 @@
 
 import pytest
 
-from replay.statistics import CANDIDATES, HISTORY, History, Meter, PlayFigures, SlotFigures, Statistics
+from replay.ledger.statistics import CANDIDATES, HISTORY, History, Meter, PlayFigures, SlotFigures, Statistics
 from spade.config import Replay
 from spade.protocol import Evaluation
 

@@ -5,10 +5,10 @@ import math
 import msgspec
 import pytest
 
-from replay.ledger import Ledger
-from replay.records import Member
-from replay.state import State
-from replay.training import RefusalError
+from replay.ledger.batches import RefusalError
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import Member
+from replay.ledger.state import State
 from spade.protocol import EndedPlay, LeaseDesigns, LeasePlays, ReleasePlay, SubmitPlays, TakeBatch
 from spade.seeds import derive
 from tests.replay.replay_world import SECRET, config, ended, environment, played, snapshot, trajectory, void, weights

@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from replay.journal import Journal
+from replay.service.journal import Journal
 from spade.protocol import Status
 
 

@@ -15,16 +15,17 @@ import msgspec
 import pytest
 import trio
 
-from replay import reader, server
-from replay.batches import dropped
 from replay.client import ReplayClient
-from replay.contents import read_contents
-from replay.loading import open_run
-from replay.records import BatchRecord, Play
-from replay.service import Service
+from replay.inspect import environments
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.records import BatchRecord, Play
+from replay.service import process
+from replay.service.peers import SUPERVISORS, Peers
+from replay.service.service import Service
 from replay.store import open_reader, open_store
-from replay.verify import problems
-from replay.watch import SUPERVISORS, Watch
+from replay.store.load import open_run
+from replay.store.past_batches import dropped
 from spade.config import digest, dump
 from spade.errors import RefusedError, RunError
 from spade.process import Launch
@@ -79,7 +80,7 @@ async def serving(run, settings=SETTINGS):
     ready = trio.Event()
     with trio.fail_after(240):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(server.run, launch, settings, ready.set)
+            nursery.start_soon(process.run, launch, settings, ready.set)
             await ready.wait()
             yield
             nursery.cancel_scope.cancel()
@@ -238,9 +239,9 @@ async def test_another_meaning_and_a_second_service_are_refused(tmp_path):
     other = config("run.seed=5", "bus.heartbeat_s=0.1", "bus.silence_s=0.5")
     async with serving(tmp_path):
         with pytest.raises(RunError, match="another replay service has this store"):
-            await server.run(Launch("replay", "replay", "", str(tmp_path), address(tmp_path)), SETTINGS, lambda: None)
+            await process.run(Launch("replay", "replay", "", str(tmp_path), address(tmp_path)), SETTINGS, lambda: None)
     with pytest.raises(RunError, match=r"run\.seed \(unset -> 5\)"):
-        await server.run(Launch("replay", "replay", "", str(tmp_path), address(tmp_path)), other, lambda: None)
+        await process.run(Launch("replay", "replay", "", str(tmp_path), address(tmp_path)), other, lambda: None)
 
 
 def rows(run):
@@ -399,7 +400,7 @@ async def test_settings_that_changed_are_an_event(tmp_path):
 
 
 async def test_every_metric_is_documented():
-    page = (Path(server.__file__).parents[1] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = (Path(process.__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     for kind in (Status, StepMetrics):
         missing = [name for name in kind.__struct_fields__ if f"`{name}`" not in page]
         assert not missing
@@ -407,7 +408,7 @@ async def test_every_metric_is_documented():
 
 async def test_environments_are_read_beside_the_service_and_without_it(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from replay.reader import *; store = Path(sys.argv[1])\n"
+        "import sys; from pathlib import Path; from replay.inspect.environments import *; store = Path(sys.argv[1])\n"
         "print([(e.id, e.state) for e in read_environments(store)], newest_weights(store).version)"
     )
     store = tmp_path / "store"
@@ -419,13 +420,13 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
         beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
         await play(replay, 8)
-    (listed,) = reader.read_environments(store)
+    (listed,) = environments.read_environments(store)
     assert (listed.state, listed.win_rate_unhinted, listed.regret, listed.document) == ("closed", 0.5, 0.0, "tides")
-    shown = reader.read_environment(store, "e000001")
+    shown = environments.read_environment(store, "e000001")
     assert shown is not None
     assert (shown.source, shown.hint, shown.reward) == ("class LampEnv: ...", "pull the second lever", listed.reward)
-    assert reader.read_environment(store, "e7") is None
-    (reject,) = reader.read_rejected(store)
+    assert environments.read_environment(store, "e7") is None
+    (reject,) = environments.read_rejected(store)
     assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
 
 
@@ -579,7 +580,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
     assert "Traceback" not in (tmp_path / "logs" / "replay.log").read_text()
     async with serving(tmp_path), joined(tmp_path) as replay:  # there is space again
         assert (await replay.status()).rejected_candidates == len(acknowledged)
-    assert [reject.attempt for reject in reader.read_rejected(tmp_path / "store")] == acknowledged
+    assert [reject.attempt for reject in environments.read_rejected(tmp_path / "store")] == acknowledged
 
 
 def test_who_asks_replay_needs_no_store():
@@ -611,24 +612,24 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
 
 
 async def test_a_heartbeat_without_numbers_leaves_a_status_that_can_be_read():
-    watch = Watch(SETTINGS, 0.0)
+    peers = Peers(SETTINGS, 0.0)
     hello = Hello(PROTOCOL_VERSION, "digest", "agent", "agent-0", 1)
     beat = Heartbeat({"good": 1.0, "bad": math.nan}, (Wait("replay", "work", 1, math.inf), Wait("replay", "work", 2)))
-    watch.begin(SimpleNamespace(peers={b"1": hello}, heartbeats={b"1": beat}, dropped=0, strangers=0))
-    status = Status(waits=watch.seen("run", 1.0).waits)
-    assert watch.beats()["agent-0"].gauges == {"good": 1.0}
+    peers.begin(SimpleNamespace(peers={b"1": hello}, heartbeats={b"1": beat}, dropped=0, strangers=0))
+    status = Status(waits=peers.seen("run", 1.0).waits)
+    assert peers.beats()["agent-0"].gauges == {"good": 1.0}
     assert msgspec.json.decode(msgspec.json.encode(status), type=Status) == status
     assert [wait.count for wait in status.waits] == [2]
 
 
 async def test_orders_go_with_the_supervisor_they_are_for():
-    watch, first = Watch(SETTINGS, 0.0), ReportProcesses("s0", (), {"agent": 1})
-    watch.begin(SimpleNamespace(peers={b"s0": Hello(PROTOCOL_VERSION, "", "supervisor", "s0", 1)}))
-    watch.report(first)
-    assert watch.order(Orders("s0", {"agent": 2})) == ""
+    peers, first = Peers(SETTINGS, 0.0), ReportProcesses("s0", (), {"agent": 1})
+    peers.begin(SimpleNamespace(peers={b"s0": Hello(PROTOCOL_VERSION, "", "supervisor", "s0", 1)}))
+    peers.report(first)
+    assert peers.order(Orders("s0", {"agent": 2})) == ""
     for index in range(1, SUPERVISORS + 1):
-        watch.report(ReportProcesses(f"s{index}", ()))
-    assert watch.report(first) == Orders("s0")
+        peers.report(ReportProcesses(f"s{index}", ()))
+    assert peers.report(first) == Orders("s0")
 
 
 def retaining(size):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replay.waiting import PATIENCE, Waiting
+from replay.service.waiting import PATIENCE, Waiting
 from spade.protocol import (
     PROTOCOL_VERSION,
     Designs,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from replay.ledger import Ledger
-from replay.state import State
-from replay.withheld import Progress, explained, own, why_no_batch, why_no_job, why_no_play
+from replay.ledger.ledger import Ledger
+from replay.ledger.state import State
+from replay.service.why import Progress, explained, own, why_no_batch, why_no_job, why_no_play
 from spade.protocol import LeaseDesigns, LeasePlays, TakeBatch, Wait
 from tests.replay.replay_world import SECRET, config, environment, played, weights
 

@@ -6,12 +6,11 @@ import sys
 
 import pytest
 
-from replay import compacting
-from replay.compacting import compact
-from replay.contents import read_contents
-from replay.records import Reject
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.records import Reject
 from replay.store import open_reader, open_store
-from replay.verify import problems
+from replay.store.compact import DRAFT, compact
 from spade.errors import RunError
 from tests.replay.kept_world import keep_world
 
@@ -64,7 +63,7 @@ def test_a_store_in_use_is_left_alone(tmp_path, holder, says):
             compact(tmp_path)
         process.communicate("\n", timeout=120)
     assert (tmp_path / "data.mdb").stat().st_ino == inode
-    assert not list(tmp_path.glob(f"{compacting.DRAFT}*"))
+    assert not list(tmp_path.glob(f"{DRAFT}*"))
     compact(tmp_path)
 
 
@@ -72,13 +71,13 @@ def test_killed_before_the_swap_it_leaves_the_old_file_and_the_next_one_clears_u
     fill(tmp_path)
     before = records(tmp_path)
     code = (
-        "import os, signal, sys; from pathlib import Path; from replay import compacting\n"
-        "compacting.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "compacting.compact(Path(sys.argv[1]))\n"
+        "import os, signal, sys; from pathlib import Path; from replay.store import compact\n"
+        "compact.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "compact.compact(Path(sys.argv[1]))\n"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=120).returncode == -9
-    assert len(list(tmp_path.glob(f"{compacting.DRAFT}*"))) == 1
+    assert len(list(tmp_path.glob(f"{DRAFT}*"))) == 1
     assert records(tmp_path) == before
     compact(tmp_path)
     assert records(tmp_path) == before
-    assert not list(tmp_path.glob(f"{compacting.DRAFT}*"))
+    assert not list(tmp_path.glob(f"{DRAFT}*"))

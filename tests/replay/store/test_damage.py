@@ -11,15 +11,15 @@ from contextlib import closing
 import lmdb
 import pytest
 
-from replay.batches import batch, recorded
-from replay.compacting import compact
-from replay.contents import read_contents
-from replay.loading import open_run
-from replay.records import BatchRecord, Job
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.records import BatchRecord, Job
 from replay.store import Commit, DamagedError, open_reader, open_store
+from replay.store.compact import compact
+from replay.store.load import open_run
+from replay.store.past_batches import batch, recorded
 from replay.store.refusal import unwritable
 from replay.store.seal import NOT_COMMITTED, sealed
-from replay.verify import problems
 from spade.app.rundir import RunDir
 from spade.codec import encode
 from spade.errors import RunError
@@ -191,7 +191,7 @@ def test_a_store_on_a_read_only_disk_is_read_and_not_written(tmp_path):
         pytest.skip("no mount namespaces here")
     code = (
         "import sys; from pathlib import Path; from replay.store import open_reader, open_store\n"
-        "from replay.contents import read_contents; from replay.verify import problems\n"
+        "from replay.inspect.contents import read_contents; from replay.inspect.verify import problems\n"
         "from spade.errors import RunError; path = Path(sys.argv[1])\n"
         "with open_reader(path) as store: print(problems(read_contents(store)))\n"
         "try: open_store(path, 'sync').__enter__()\n"

@@ -15,12 +15,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from replay.ledger import Ledger
-from replay.loading import load
-from replay.records import BatchRecord
-from replay.state import State
+from replay.ledger.batches import waiting
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import BatchRecord
+from replay.ledger.state import State
 from replay.store import open_store
-from replay.training import waiting
+from replay.store.load import load
 from spade.protocol import (
     AuditJob,
     Checkpointed,

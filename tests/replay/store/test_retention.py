@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.batches import batch, recorded
-from replay.ledger import Ledger
-from replay.loading import load
-from replay.records import BatchRecord, Play
-from replay.retention import SLICE, Retention, due, unneeded
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import BatchRecord, Play
 from replay.store import open_store
+from replay.store.load import load
+from replay.store.past_batches import batch, recorded
+from replay.store.retention import SLICE, Retention, due, unneeded
 from spade.config import Learner, Replay
 from spade.errors import RunError
 from spade.protocol import Trajectory
@@ -62,7 +62,7 @@ def live(store, world, until):
 
 
 def test_old_batches_lose_their_trajectories_and_nothing_else_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("replay.retention.SLICE", 7)
+    monkeypatch.setattr("replay.store.retention.SLICE", 7)
     with open_store(tmp_path, "nosync") as store:
         world = World(SETTINGS, 3, Pace(step_s=1.0, play_s=1.0))
         for until in (30.0, 60.0, 90.0):

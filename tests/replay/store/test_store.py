@@ -12,12 +12,12 @@ import lmdb
 import msgspec
 import pytest
 
-from replay.batches import batch, recorded
-from replay.ledger import Ledger
-from replay.loading import load, open_run
-from replay.records import Counters, Job, Reject
-from replay.state import State
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import Counters, Job, Reject
+from replay.ledger.state import State
 from replay.store import FORMAT, Format, open_reader, open_store
+from replay.store.load import load, open_run
+from replay.store.past_batches import batch, recorded
 from spade.errors import RunError
 from spade.protocol import LeaseDesigns, LeasePlays, Trajectory
 from tests.replay.kept_world import keep_world
@@ -155,7 +155,7 @@ def test_a_format_that_is_not_ours_is_refused_and_nothing_is_written(tmp_path, o
 def test_a_reader_in_another_process_sees_commits_while_the_writer_has_it(tmp_path):
     code = (
         "import sys; from pathlib import Path\n"
-        "from replay.store import open_reader; from replay.records import Reject\n"
+        "from replay.store import open_reader; from replay.ledger.records import Reject\n"
         "with open_reader(Path(sys.argv[1])) as store:\n"
         "    print([r.completion for r in store.scan('rejects', Reject)], flush=True)\n"
         "    input()\n"

@@ -5,7 +5,7 @@ import resource
 import sys
 from pathlib import Path
 
-from replay.records import Reject
+from replay.ledger.records import Reject
 from replay.store import open_store
 from spade.errors import RunError
 
