@@ -6,6 +6,16 @@ THINK, THOUGHT = "<think>", "</think>"
 _MARKS = re.compile(r"\\boxed\{|\\[{}]|[{}]")
 
 
+def action_said(completion: str) -> str:
+    r"""The action in what a model says: the last complete `\boxed{…}` behind its thinking, "" if there is none."""
+    return boxed(answer(completion))
+
+
+def action_typed(text: str) -> str:
+    r"""The action that a person types: the content of the last complete `\boxed{…}`, or all of it."""
+    return boxed(text) or text.strip()
+
+
 def answer(completion: str) -> str:
     """What stands behind the model's thinking; "" where it was cut while it thought."""
     said = completion.rpartition(THOUGHT)[2]

@@ -6,23 +6,20 @@ again, twice at most.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
 import trio
 
+from actors.conversation import Conversation, Player, converse
 from actors.probes import choose
-from actors.rollout import episode_return
 from actors.sandbox import Sandbox
 from spade.codec import answer_digest
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
 from spade.returns import won
 
 TRIES = 3
-
-Policy = Callable[[Observed], str | None]
-"""The action after an answer; None ends the play."""
 
 Result = TypeVar("Result")
 
@@ -103,7 +100,11 @@ class Auditor:
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
         actions = iter(recording.actions)
-        answers = await self._play(replay.seed, recording.max_turns, lambda _: next(actions, None))
+
+        async def again(_: Observed) -> str | None:
+            return next(actions, None)
+
+        answers = (await self._play(replay.seed, recording.max_turns, again)).answers
         last = answers[-1]
         if isinstance(last, Faulted):
             return f"failed at turn {len(answers) - 1} with {last.kind}: {last.detail}"
@@ -128,28 +129,31 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
-        answers = await self._play(seed, self._job.max_turns, lambda seen: choose(seen.observation, self._rng))
-        last = answers[-1]
-        if isinstance(last, Faulted):
-            return False
-        return won(episode_return([last.reward], last.terminated), self._job.win_return)
+        async def anything(seen: Observed) -> str:
+            return choose(seen.observation, self._rng)
 
-    async def _play(self, seed: int, max_turns: int, policy: Policy) -> Sequence[Observed | Faulted]:
-        """A play's answers, to its end or its first fault. Raises UndecidedError where it proves nothing."""
+        played = await self._play(seed, self._job.max_turns, anything)
+        return won(played.episode_return, self._job.win_return)
+
+    async def _play(self, seed: int, max_turns: int, player: Player) -> Conversation:
+        """A play to its end or its first fault. Raises UndecidedError where it proves nothing."""
         self._opened += 1
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
-        answers: list[Observed | Faulted] = []
+
+        async def step(turn: int, action: str) -> Observed | Faulted:
+            answer = await self._timed(self._sandbox.step(name, turn, action))
+            self.steps += 1
+            return answer
+
         try:
-            answers.append(await self._timed(self._sandbox.open(name, self._job.source, seed, max_turns)))
-            while (action := _next(answers[-1], policy)) is not None:
-                answers.append(await self._timed(self._sandbox.step(name, len(answers), action)))
-                self.steps += 1
+            first = await self._timed(self._sandbox.open(name, self._job.source, seed, max_turns))
+            played = await converse(first, max_turns, step, player)
         finally:
             self._sandbox.close(name)
-        last = answers[-1]
+        last = played.answers[-1]
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
-        return answers
+        return played
 
     async def _timed(self, asked: Awaitable[Observed | Faulted]) -> Observed | Faulted:
         began = trio.current_time()
@@ -157,12 +161,6 @@ class Auditor:
         if not isinstance(answer, Faulted) or answer.environment_fault:
             self._answering_s += trio.current_time() - began
         return answer
-
-
-def _next(answer: Observed | Faulted, policy: Policy) -> str | None:
-    if isinstance(answer, Faulted) or answer.terminated or answer.truncated:
-        return None
-    return policy(answer)
 
 
 async def decided(attempt: Callable[[], Awaitable[Result]]) -> Result:

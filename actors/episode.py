@@ -7,9 +7,10 @@ from functools import partial
 
 import trio
 
-from actors.actions import answer, boxed
+from actors.actions import action_said
+from actors.conversation import Conversation, converse
 from actors.pool import LostError, Service
-from actors.rollout import TrajectoryBuilder, episode_return
+from actors.rollout import TrajectoryBuilder
 from actors.session import Session
 from spade.codec import answer_digest, unpack_ids
 from spade.errors import BusError, SuspectError
@@ -20,7 +21,6 @@ from spade.protocol import (
     Generated,
     Observed,
     OpenEpisode,
-    Outcome,
     PlayLease,
     Program,
     Recording,
@@ -66,8 +66,8 @@ class Episode:
         self._runner = runner
         self._program = program
         self._opening = trio.current_time()
-        self._rewards: list[float] = []
-        self._actions: list[str] = []
+        self._said: list[int] = []  # tokens of the last turn
+        self._turns = 0
         self._answers = b""
         self._builder = TrajectoryBuilder(session.config.play.temperature)
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
@@ -80,31 +80,28 @@ class Episode:
         opening = OpenEpisode(self._name, self._program.source, self._lease.seed, self._max_turns)
         try:
             # Constructing and resetting may take a step's time after the load.
-            seen = await self._ask(opening, sandbox.load_s + sandbox.step_s)
-            ended = seen if isinstance(seen, Faulted) else await self._converse(seen.observation)
+            first = await self._ask(opening, sandbox.load_s + sandbox.step_s)
+            return self._end(await converse(first, self._max_turns, self._step, self._act))
         finally:
             await self._close()
-        return self._end(ended)
 
-    async def _converse(self, observation: str) -> Outcome | Faulted:
-        """Turn after turn until the environment, its fault or the context ends it."""
+    async def _act(self, seen: Observed) -> str | None:
+        """The model's action; None where the context has no room for a turn."""
+        unread = await self._unread(seen.observation)
+        if len(unread) > self._room:
+            return None
+        self._builder.read(unread)
+        self._turns += 1
+        self._said = unpack_ids((await self._sample()).ids).tolist()
+        return action_said(self._session.tokenizer.decode(self._said))
+
+    async def _unread(self, observation: str) -> list[int]:
+        """Tokens between what the model said last and its next turn."""
         tokenizer, profile = self._session.tokenizer, self._session.profile
+        if self._turns:
+            return await self._tokens(observation, partial(tokenizer.turn_ids, self._said, profile.turn(observation)))
         opening = profile.play(observation, self._program.hint if self._lease.hinted else None)
-        unread = await self._tokens(observation, partial(tokenizer.prompt_ids, opening))
-        while len(unread) <= self._room:
-            self._builder.read(unread)
-            generated = await self._sample()
-            seen = await self._step(generated)
-            if isinstance(seen, Faulted):
-                return seen
-            self._rewards.append(seen.reward)
-            if seen.terminated or seen.truncated:
-                return "terminated" if seen.terminated else "truncated"
-            sampled, turn = unpack_ids(generated.ids).tolist(), profile.turn(seen.observation)
-            unread = await self._tokens(seen.observation, partial(tokenizer.turn_ids, sampled, turn))
-        if not self._rewards:
-            return Faulted("protocol", f"a first prompt of over {self._room} tokens does not fit play.context_tokens")
-        return "truncated"
+        return await self._tokens(observation, partial(tokenizer.prompt_ids, opening))
 
     @property
     def _room(self) -> int:
@@ -119,19 +116,16 @@ class Episode:
         return await trio.to_thread.run_sync(encode, self._room)
 
     async def _sample(self) -> Generated:
-        play, turn = self._session.config.play, len(self._rewards) + 1
-        seed = derive(b"", "turn", self._lease.sampler, turn)
+        play = self._session.config.play
+        seed = derive(b"", "turn", self._lease.sampler, self._turns)
         near, left = self._lease.environment, self._builder.room(0, play.context_tokens)
         most = min(play.max_turn_tokens, left)
         generated = await self._session.generate(self._builder.ids, most, play.temperature, seed, near)
         self._builder.sampled(generated)
         return generated
 
-    async def _step(self, generated: Generated) -> Observed | Faulted:
-        said = self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
-        self._actions.append(boxed(answer(said)))
-        step = StepEpisode(self._name, len(self._actions), self._actions[-1])
-        seen = await self._ask(step, self._session.config.sandbox.step_s)
+    async def _step(self, turn: int, action: str) -> Observed | Faulted:
+        seen = await self._ask(StepEpisode(self._name, turn, action), self._session.config.sandbox.step_s)
         self._session.gauges["turns"] += 1
         return seen
 
@@ -156,17 +150,22 @@ class Episode:
             except BusError as error:
                 log.info("%s not closed: %s", self._name, error)
 
-    def _end(self, ended: Outcome | Faulted) -> EndedPlay:
-        fault = f"{ended.kind}: {ended.detail}" if isinstance(ended, Faulted) else ""
-        outcome: Outcome = "fault" if isinstance(ended, Faulted) else ended
+    def _end(self, played: Conversation) -> EndedPlay:
+        last, fault = played.answers[-1], ""
+        if isinstance(last, Faulted):
+            fault = f"{last.kind}: {last.detail}"
+        elif not played.actions and played.pending is None:
+            fault = "protocol: the episode is over before the first action"
+        elif not played.actions:
+            fault = f"protocol: a first prompt of over {self._room} tokens does not fit play.context_tokens"
         return EndedPlay(
             id=self._lease.id,
             lease=self._lease.lease,
-            outcome=outcome,
-            episode_return=episode_return(self._rewards, outcome == "terminated"),
-            rewards=tuple(self._rewards),
+            outcome="fault" if fault else played.outcome,
+            episode_return=played.episode_return,
+            rewards=tuple(played.rewards),
             seconds=trio.current_time() - self._opening,
             trajectory=None if fault else self._builder.trajectory(),
             fault=fault,
-            recording=None if fault else Recording(tuple(self._actions), self._answers, self._max_turns),
+            recording=None if fault else Recording(tuple(played.actions), self._answers, self._max_turns),
         )

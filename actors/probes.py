@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.rollout import episode_return
 from spade.protocol import Observed
-from spade.returns import won
+from spade.returns import episode_return, won
 
 _LISTED = re.compile(r"Actions: *(.+)")
 _RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})")

@@ -85,8 +85,3 @@ def merge_runs(runs: Iterable[tuple[Key, int]]) -> tuple[tuple[Key, int], ...]:
         else:
             merged.append((key, count))
     return tuple(merged)
-
-
-def episode_return(rewards: Sequence[float], terminated: bool) -> float:
-    """The reward of the last step clipped to [-1, 1] if the episode terminated, else 0."""
-    return max(-1.0, min(1.0, rewards[-1])) if terminated and rewards else 0.0

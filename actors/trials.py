@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from actors.conversation import converse
 from actors.probes import Transcript
 from actors.sandbox import Sandbox
 from actors.sandbox.host import checked
@@ -71,8 +72,12 @@ class Trials:
     async def play(self, seed: int, policy: Policy, twin: int) -> Transcript:
         """One play to its end, in a process of its own."""
         async with self.opened(seed, twin) as (process, first):
-            answers, actions = [first], list[str]()
-            while len(actions) < self.max_turns and not (answers[-1].terminated or answers[-1].truncated):
-                actions.append(policy(answers[-1].observation))
-                answers.append(await self.observe(process, Step(actions[-1])))
-        return Transcript(seed, tuple(actions), tuple(answers))
+
+            async def step(_: int, action: str) -> Observed:
+                return await self.observe(process, Step(action))
+
+            async def act(seen: Observed) -> str:
+                return policy(seen.observation)
+
+            played = await converse(first, self.max_turns, step, act)
+        return Transcript(seed, tuple(played.actions), tuple(played.observed))

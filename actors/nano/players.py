@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.actions import boxed
+from actors.actions import action_said
+from actors.conversation import Conversation
 from actors.nano.families import Player, offered, say
 from actors.prompts import Message, Profile
+from spade.protocol import Observed
 
 
 class Guesser:
@@ -35,14 +37,24 @@ def instantiate(source: str) -> Any:
     return next(value for name, value in scope.items() if name.endswith("Env"))()
 
 
+def begin(environment: Any, seed: int) -> Conversation:
+    """A play of an instance, at its first observation."""
+    observation, _ = environment.reset(seed)
+    return Conversation(Observed(observation), environment.max_turns)
+
+
+def go_on(environment: Any, conversation: Conversation, message: str) -> None:
+    """Take the action in a player's message."""
+    conversation.actions.append(action_said(message))
+    observation, reward, terminated, truncated, _ = environment.step(conversation.actions[-1])
+    conversation.answers.append(Observed(observation, reward, terminated, truncated))
+
+
 def play(environment: Any, player: Player, seed: int, hint: str | None, profile: Profile) -> Episode:
     """One episode from reset to its end."""
-    observation, _ = environment.reset(seed)
-    messages = profile.play(observation, hint)
-    while True:
-        answer = player.act(observation)
-        messages.append(Message("assistant", answer))
-        observation, reward, over, _, _ = environment.step(boxed(answer))
-        if over:
-            return Episode(messages, reward)
-        messages.append(profile.turn(observation))
+    conversation, messages = begin(environment, seed), list[Message]()
+    while (seen := conversation.pending) is not None:
+        messages += [profile.turn(seen.observation)] if messages else profile.play(seen.observation, hint)
+        messages.append(Message("assistant", player.act(seen.observation)))
+        go_on(environment, conversation, messages[-1].content)
+    return Episode(messages, conversation.episode_return)

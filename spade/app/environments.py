@@ -143,27 +143,31 @@ def _read(file: Path) -> str:
 
 
 async def _play(source: str, seed: int, config: Config, console: Screen) -> None:
-    from actors.actions import boxed
-    from actors.rollout import episode_return
+    from actors.actions import action_typed
+    from actors.conversation import converse
     from actors.sandbox import open_sandbox
 
+    async def step(turn: int, action: str) -> Observed | Faulted:
+        answer = await sandbox.step("play", turn, action)
+        if isinstance(answer, Observed):
+            _show(console, answer)
+            console.tell((f"reward {answer.reward:g}", "dim"))
+        return answer
+
+    async def ask(_: Observed) -> str:
+        return action_typed(await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True))
+
     async with open_sandbox(config.sandbox) as sandbox:
-        answer = await sandbox.open("play", source, seed, config.play.max_turns)
-        turn = 0
-        while True:
-            match answer:
-                case Faulted(kind=kind, detail=detail):
-                    raise RunError(f"the environment failed in turn {turn}: {kind}: {detail}")
-                case Observed(observation=observation, terminated=terminated, truncated=truncated, reward=reward):
-                    console.print(visible(observation))
-                    if turn:
-                        console.tell((f"reward {reward:g}", "dim"))
-                    if terminated or truncated or turn == config.play.max_turns:
-                        ended = episode_return([reward], terminated)
-                        outcome = ("won", "green") if won(ended, config.play.win_return) else ("lost", "red")
-                        console.tell(outcome, f" in {turn} turns")
-                        return
-            turn += 1
-            typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)
-            action = boxed(typed)
-            answer = await sandbox.step("play", turn, typed.strip() if action is None else action)
+        first = await sandbox.open("play", source, seed, config.play.max_turns)
+        if isinstance(first, Observed):
+            _show(console, first)
+        played = await converse(first, config.play.max_turns, step, ask)
+    turns, last = len(played.actions), played.answers[-1]
+    if isinstance(last, Faulted):
+        raise RunError(f"the environment failed in turn {turns}: {last.kind}: {last.detail}")
+    outcome = ("won", "green") if won(played.episode_return, config.play.win_return) else ("lost", "red")
+    console.tell(outcome, f" in {turns} turns")
+
+
+def _show(console: Screen, answer: Observed) -> None:
+    console.print(visible(answer.observation))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.actions import answer, boxed
+from actors.actions import action_said, action_typed, answer, boxed
 
 plain = st.text(alphabet=st.characters(exclude_characters="{}\\", codec="utf-8"), max_size=8)
 nested = st.recursive(plain, lambda inner: st.tuples(plain, inner, plain).map(lambda t: f"{t[0]}{{{t[1]}}}{t[2]}"))
@@ -58,3 +58,15 @@ def test_a_model_that_only_opens_boxes_costs_no_time():
 )
 def test_thinking_is_not_said(completion, said):
     assert answer(completion) == said
+
+
+def test_a_model_acts_by_the_last_box_behind_its_thinking():
+    assert action_said("<think>\\boxed{a}</think>first \\boxed{b}, no: \\boxed{c}") == "c"
+    assert action_said("I go left") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "action"), [("left", "left"), (" open 3 \n", "open 3"), (r"I say \boxed{left}", "left"), ("", "")]
+)
+def test_a_person_needs_no_box_to_act(text, action):
+    assert action_typed(text) == action

@@ -1,11 +1,10 @@
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rollout import TrajectoryBuilder, episode_return, merge_runs
+from actors.rollout import TrajectoryBuilder, merge_runs
 from spade.codec import pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import Generated
 
@@ -68,17 +67,3 @@ def test_room_counts_to_the_last_token():
     builder.read([0] * 10)
     assert builder.room(6, 16) == 0
     assert builder.room(7, 16) == -1
-
-
-@pytest.mark.parametrize(
-    ("rewards", "terminated", "expected"),
-    [
-        ([0.2, 1.0], True, 1.0),
-        ([0.9, 0.2], True, 0.2),
-        ([0.5, 7.0], True, 1.0),
-        ([-3.0], True, -1.0),
-        ([1.0], False, 0.0),
-    ],
-)
-def test_the_return_is_the_last_reward_of_an_episode_that_terminated(rewards, terminated, expected):
-    assert episode_return(rewards, terminated) == expected

@@ -25,6 +25,7 @@ HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
     [
         *((words, HEAVY) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
         (["config", "show", "nano"], HEAVY),
+        (["config", "show", "nano", "--help-fields"], HEAVY),
         (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
     ],
 )
@@ -45,7 +46,7 @@ def test_light_commands_load_nothing_heavy(words, heavy):
     [
         (["config", "show", "nowhere"], "nowhere"),
         (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
-        (["config", "check", "nano", "--set", "learner.lr=fast"], "learner.lr: Expected `float`"),
+        (["config", "check", "nano", "--set", "learner.lr=fast"], "nano: learner.lr: must be a number"),
         (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
         (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
         (["config", "check", "."], ".: Is a directory"),
@@ -89,6 +90,15 @@ def test_config_ls_names_every_recipe():
     listed = spade("config", "ls").stdout
     for recipe in ("nano", "games-4b", "games-8b", "games-30b"):
         assert recipe in listed
+
+
+def test_a_config_shown_with_the_documentation_of_its_fields_is_toml_of_the_same_config(tmp_path):
+    words = ("config", "show", "games-8b", "--set", "run.seed=7", "--set", "learner.threads=2")
+    shown = spade(*words, "--help-fields").stdout
+    (tmp_path / "shown.toml").write_text(shown)
+    assert config.load(str(tmp_path / "shown.toml")) == config.load("games-8b", ("run.seed=7", "learner.threads=2"))
+    assert "# Learning rate of AdamW" in shown
+    assert "\x1b" not in shown
 
 
 def test_config_check_says_who_gets_which_gpus():
@@ -167,3 +177,12 @@ def test_env_play_is_played_behind_the_walls(tmp_path):
     assert done.returncode == 1
     assert r"\x1b[2JFind the number" in done.stdout
     assert "the environment failed in turn 1: exception" in done.stderr
+
+
+def test_env_play_takes_an_action_that_is_typed_without_a_box(tmp_path):
+    (tmp_path / "search.py").write_text(SEARCH.replace("max_turns: int = 4", "max_turns: int = 64"))
+    done = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", "env", "play", "search.py", "--set", "play.max_turns=64"],
+        input="\n".join(map(str, range(64))), capture_output=True, text=True, cwd=tmp_path, timeout=600,
+    )  # fmt: skip
+    assert "won in" in done.stdout, done.stdout + done.stderr

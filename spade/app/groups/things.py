@@ -28,11 +28,18 @@ def config_ls() -> None:
 def config_show(
     config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run's config.toml.")] = "nano",
     set_: Set = None,
+    help_fields: Annotated[bool, typer.Option("--help-fields", help="Print what each setting means, too.")] = False,
 ) -> None:
     """Print the resolved config."""
     from spade.config import dump, load
 
-    show(dump(load(config, tuple(set_ or ()))).removesuffix("\n"))
+    resolved = load(config, tuple(set_ or ()))
+    if help_fields:
+        from spade.app.settings import show_settings
+
+        show_settings(resolved)
+    else:
+        show(dump(resolved).removesuffix("\n"))
 
 
 @config.command("check")

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.actions import boxed
 from actors.engines.torch import TorchEngine
 from actors.nano.demonstrations import choose, design
-from actors.nano.players import instantiate
+from actors.nano.players import begin, go_on, instantiate
 from actors.prompts import Document, Message
 from actors.prompts.nano import NanoProfile
 from spade.codec import pack_ids, unpack_ids
@@ -61,21 +60,22 @@ class Checkpoint:
     def returns(self, plays: Sequence[Play]) -> list[float]:
         """The episode return of each play. The programs must be the world's own: they run in this process."""
         environments = [instantiate(play.source) for play in plays]
-        returns = [0.0] * len(plays)
+        played = [begin(environment, play.seed) for environment, play in zip(environments, plays, strict=True)]
         contexts: dict[int, list[int]] = {}
-        for number, play in enumerate(plays):
-            observation, _ = environments[number].reset(play.seed)
-            contexts[number] = self.tokenizer.prompt_ids(self.profile.play(observation, play.hint))
+        for number, (conversation, play) in enumerate(zip(played, plays, strict=True)):
+            opening = self.profile.play(conversation.observed[0].observation, play.hint)
+            contexts[number] = self.tokenizer.prompt_ids(opening)
         while contexts:
             answers = self._sample(list(contexts.values()), TURN_TOKENS)
             for number, answer in zip(list(contexts), answers, strict=True):
-                observation, reward, over, _, _ = environments[number].step(boxed(self.tokenizer.decode(answer)))
-                if over:
-                    returns[number] = reward
+                go_on(environments[number], played[number], self.tokenizer.decode(answer))
+                seen = played[number].pending
+                if seen is None:
                     del contexts[number]
                 else:
-                    contexts[number] += answer + self.tokenizer.turn_ids(answer, self.profile.turn(observation))
-        return returns
+                    turn = self.profile.turn(seen.observation)
+                    contexts[number] += answer + self.tokenizer.turn_ids(answer, turn)
+        return [conversation.episode_return for conversation in played]
 
     def _answers(self, requests: Sequence[Sequence[Message]], max_tokens: int) -> list[str]:
         sampled = self._sample([self.tokenizer.prompt_ids(request) for request in requests], max_tokens)
