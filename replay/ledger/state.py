@@ -11,8 +11,7 @@ from typing import Literal
 import msgspec
 
 from replay.ledger.environment_memory import EnvironmentMemory
-from replay.ledger.in_flight import Flight
-from replay.ledger.leases import Leases
+from replay.ledger.in_flight import Flight, Leases
 from replay.ledger.records import (
     Audit,
     BatchRecord,
