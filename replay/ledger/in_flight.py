@@ -1,6 +1,6 @@
 """What is under way, counted while it changes, so that no request looks through all plays.
 
-Derived from environments and plays, rebuilt when a run is loaded, never stored. Whoever changes a play, or the
+Derived from the records, rebuilt when a run is loaded, never stored. Whoever changes a play, or the
 state or holder of other work, takes it out with `drop` before and puts it back with `add` after; so every count is of
 what the plays now are.
 """
