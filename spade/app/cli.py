@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from spade import logs
-from spade.app.groups.actors import actors, learner
+from spade.app.commands.actors import actors, learner
+from spade.app.commands.options import Agents, Config, For, Headless, Json, Run, RunArgument, Set, seconds
 from spade.app.groups.replay import keys, replay
 from spade.app.groups.things import config, env, model, nano
-from spade.app.options import Agents, Config, For, Headless, Json, Run, RunArgument, Set, seconds
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
 
@@ -43,7 +43,7 @@ def up(
 
     Starts as many actors as [actors] in the config says; what `spade actors scale` changed ends with this command.
     """
-    from spade.app.up import run_everything
+    from spade.app.supervisor.up import run_everything
 
     overrides = [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])]
     run_everything(config, run, tuple(overrides), seconds(duration), headless)
@@ -52,7 +52,7 @@ def up(
 @app.command()
 def status(run: RunArgument, json: Json = False) -> None:
     """Print a run's status."""
-    from spade.app.commands import print_status
+    from spade.app.commands.status import print_status
 
     print_status(run, json)
 
@@ -60,7 +60,7 @@ def status(run: RunArgument, json: Json = False) -> None:
 @app.command()
 def why(run: RunArgument) -> None:
     """Print who waits for whom and for how long, the longest first."""
-    from spade.app.why import print_waits
+    from spade.app.commands.why import print_waits
 
     print_waits(run)
 
@@ -68,7 +68,7 @@ def why(run: RunArgument) -> None:
 @app.command()
 def stop(run: RunArgument) -> None:
     """Drain a run and stop it."""
-    from spade.app.commands import stop_run
+    from spade.app.commands.status import stop_run
 
     stop_run(run)
 
@@ -79,7 +79,7 @@ def top(
     svg: Annotated[Path | None, typer.Option(help="Draw the view once into this SVG file instead.")] = None,
 ) -> None:
     """Attach the live view to a run; Ctrl-C detaches."""
-    from spade.app.commands import draw_top, show_top
+    from spade.app.commands.status import draw_top, show_top
 
     if svg is None:
         show_top(run)
@@ -90,7 +90,7 @@ def top(
 @app.command()
 def doctor(run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.")] = None) -> None:
     """Say what this machine can do, and what would make it better; of a run, which errors its services met."""
-    from spade.app.doctor import examine
+    from spade.app.commands.doctor import examine
 
     examine(run)
 

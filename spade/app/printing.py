@@ -1,4 +1,4 @@
-"""All that commands print: every line, value and message to a person goes through here (or `spade.app.screen`)."""
+"""All that commands print: every line, value and message to a person goes through here (or `app.screen.console`)."""
 
 import io
 import os

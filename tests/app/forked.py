@@ -9,12 +9,13 @@ import os
 import sys
 from pathlib import Path
 
-import spade.app.commands
-import spade.app.environments
-import spade.app.scaling
-import spade.app.store
-import spade.app.up
-import spade.app.view  # noqa: F401
+import spade.app.commands.doctor
+import spade.app.commands.env
+import spade.app.commands.replay.store
+import spade.app.commands.status
+import spade.app.screen.view
+import spade.app.supervisor.orders
+import spade.app.supervisor.up  # noqa: F401
 from spade.app import cli
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from spade import config
-from spade.app.options import seconds
+from spade.app.commands.options import seconds
 from spade.errors import ConfigError
 from spade.text import visible
 from tests.actors.odd_programs import SEARCH

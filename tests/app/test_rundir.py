@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import trio
 
-from spade.app.commands import stop_run
-from spade.app.observe import read_status
+from spade.app.commands.status import stop_run
 from spade.app.rundir import RunDir, RunRecord
+from spade.app.screen.observe import read_status
 from spade.config import load
 from spade.errors import RunError
 from spade.protocol import Status

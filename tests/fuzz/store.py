@@ -30,9 +30,9 @@ from replay.loading import open_run
 from replay.records import Clock
 from replay.store import DamagedError, open_reader, open_store
 from replay.verify import problems
-from spade.app.environments import list_environments, show_environment
+from spade.app.commands.env import list_environments, show_environment
+from spade.app.commands.replay.store import compact_store, export_store, print_lineage, print_stats
 from spade.app.rundir import RunDir
-from spade.app.store import compact_store, export_store, print_lineage, print_stats
 from spade.config import Config
 from spade.errors import SpadeError
 from tests.replay.kept_world import SETTINGS, keep_world

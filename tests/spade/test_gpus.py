@@ -5,9 +5,9 @@ import pytest
 import trio
 
 from spade import config
-from spade.app import up
-from spade.app.elastic import Actors
 from spade.app.rundir import RunDir
+from spade.app.supervisor import up
+from spade.app.supervisor.actors import Actors
 from spade.errors import ConfigError, RunError
 from spade.gpus import VISIBLE, environment, placement, share
 from spade.policy.model import require_gpus

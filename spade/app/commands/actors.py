@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spade.app.options import Agents, Config, RunArgument, Set
+from spade.app.commands.options import Agents, Config, RunArgument, Set
 from spade.protocol import MOST_ACTORS
 
 Count = Annotated[int, typer.Option(min=0, max=MOST_ACTORS)]
@@ -29,7 +29,7 @@ def actors_up(
     set_: Set = None,
 ) -> None:
     """Add actors to a run that is up; Ctrl-C drains them."""
-    from spade.app.up import run_actors
+    from spade.app.supervisor.up import run_actors
 
     counts = {"designers": designers, "agents": agents or 0, "runners": runners, "engines": engines}
     overrides = [*(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]
@@ -48,7 +48,7 @@ def actors_scale(
 ) -> None:
     """Have so many actors of a role; all others go on. It ends with the `up` that keeps them: a resume starts the
     config's counts again. A number of agents ends `--agents auto`."""
-    from spade.app.scaling import scale
+    from spade.app.supervisor.orders import scale
 
     scale(run, counts, on)
 
@@ -56,7 +56,7 @@ def actors_scale(
 @actors.command("ls")
 def actors_ls(run: RunArgument) -> None:
     """List a run's actors and their supervisors, with the counts wanted."""
-    from spade.app.scaling import list_actors
+    from spade.app.supervisor.orders import list_actors
 
     list_actors(run)
 
@@ -64,7 +64,7 @@ def actors_ls(run: RunArgument) -> None:
 @actors.command("drain")
 def actors_drain(run: RunArgument, name: Annotated[str, typer.Argument(help="An actor's name (`actors ls`).")]) -> None:
     """Let one actor finish what it has in hand and leave for good."""
-    from spade.app.scaling import drain
+    from spade.app.supervisor.orders import drain
 
     drain(run, name)
 
@@ -82,7 +82,7 @@ def learner_up(
 
     Ctrl-C checkpoints and stops it. What is set here stays the run's setting.
     """
-    from spade.app.up import run_learner
+    from spade.app.supervisor.up import run_learner
 
     given = {"backend": backend, "processes": nproc}
     overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spade import extras
-from spade.app.screen import Screen
+from spade.app.screen.console import Screen
 from spade.config import load
 from spade.errors import SpadeError
 from spade.protocol import Faulted, Status
@@ -63,15 +63,15 @@ def _machine() -> Iterator[Check]:
 
 def of_requests(status: Status) -> Check:
     """Unforeseen errors that the services of a run met."""
-    from spade.app.observe import unforeseen
+    from spade.app.screen.observe import unforeseen
 
     met = unforeseen(status)
     return "requests", not met, "; ".join(met) or NONE_MET
 
 
 def _run(path: Path) -> list[Check]:
-    from spade.app.observe import read_status
     from spade.app.rundir import RunDir
+    from spade.app.screen.observe import read_status
 
     return [of_requests(trio.run(read_status, RunDir(path)))]
 

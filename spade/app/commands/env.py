@@ -6,10 +6,10 @@ from pathlib import Path
 import trio
 from rich.syntax import Syntax
 
-from spade.app.options import an_id
+from spade.app.commands.options import an_id
 from spade.app.printing import print_json, say
 from spade.app.rundir import RunDir
-from spade.app.screen import Screen
+from spade.app.screen.console import Screen
 from spade.codec import named
 from spade.config import Config, load
 from spade.disk import read

@@ -18,7 +18,7 @@ PICTURE = (100, 30)  # columns and lines of a drawn view
 
 def print_status(path: Path, as_json: bool) -> None:
     """`spade status`."""
-    from spade.app.observe import evaluated, read_status, sentence, unforeseen
+    from spade.app.screen.observe import evaluated, read_status, sentence, unforeseen
 
     status = trio.run(read_status, RunDir(path))
     if as_json:
@@ -38,7 +38,7 @@ def print_status(path: Path, as_json: bool) -> None:
 
 def show_top(path: Path) -> None:
     """`spade top`: until Ctrl-C, or until nothing of the run is up."""
-    from spade.app.observe import REFRESH_S, follow, interactive, narrate, observer
+    from spade.app.screen.observe import REFRESH_S, follow, interactive, narrate, observer
 
     run = RunDir(path)
 
@@ -69,9 +69,9 @@ def draw_top(path: Path, svg: Path) -> None:
     """`spade top --svg`: the view of a live run, or of how a run was left, as a picture."""
     import io
 
-    from spade.app.observe import read_status
-    from spade.app.screen import Screen
-    from spade.app.view import render
+    from spade.app.screen.console import Screen
+    from spade.app.screen.observe import read_status
+    from spade.app.screen.view import render
 
     width, height = PICTURE
     status = trio.run(read_status, RunDir(path))

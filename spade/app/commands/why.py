@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import trio
 
-from spade.app.observe import ANSWER_S, ask_status, explain, observer
 from spade.app.printing import say
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import ANSWER_S, ask_status, explain, observer
 from spade.errors import BusError, RunError
 from spade.protocol import Status
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spade.app.options import Config, Json, Run, RunArgument, Set, an_id
+from spade.app.commands.options import Config, Json, Run, RunArgument, Set, an_id
 
 replay = typer.Typer(help="The replay service.", no_args_is_help=True)
 keys = typer.Typer(help="Keys for hosts that join over a network.", no_args_is_help=True)
@@ -14,7 +14,7 @@ keys = typer.Typer(help="Keys for hosts that join over a network.", no_args_is_h
 @replay.command("up")
 def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     """Start or resume a run's replay service alone."""
-    from spade.app.up import run_replay
+    from spade.app.supervisor.up import run_replay
 
     run_replay(config, run, tuple(set_ or ()))
 
@@ -22,7 +22,7 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
 @replay.command("stats")
 def replay_stats(run: RunArgument, json: Json = False) -> None:
     """Print what a run's store holds, table by table."""
-    from spade.app.store import print_stats
+    from spade.app.commands.replay.store import print_stats
 
     print_stats(run, json)
 
@@ -33,7 +33,7 @@ def replay_verify(run: RunArgument) -> None:
 
     Names what is broken; exit code 1 if anything is.
     """
-    from spade.app.store import verify_run
+    from spade.app.commands.replay.store import verify_run
 
     raise typer.Exit(0 if verify_run(run) else 1)
 
@@ -51,7 +51,7 @@ def replay_lineage(
 
     From which groups, plays, environments, hints, documents, memory parents and weights.
     """
-    from spade.app.store import print_lineage
+    from spade.app.commands.replay.store import print_lineage
 
     print_lineage(run, id, json)
 
@@ -68,7 +68,7 @@ def replay_batch(
     Exit code 1 if it differs. It needs a checkpoint of at most learner.checkpoint_every steps before, or the initial
     policy.
     """
-    from spade.app.batch import print_batch
+    from spade.app.commands.replay.remake import print_batch
 
     raise typer.Exit(0 if print_batch(run, step, out, json) else 1)
 
@@ -80,7 +80,7 @@ def replay_export(
     parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files too (needs the extra `export`).")] = False,
 ) -> None:
     """Write a run's store as a JSONL file for each table."""
-    from spade.app.store import export_store
+    from spade.app.commands.replay.store import export_store
 
     export_store(run, out, parquet)
 
@@ -88,7 +88,7 @@ def replay_export(
 @replay.command("compact")
 def replay_compact(run: RunArgument) -> None:
     """Make a stopped run's store as small as what it holds."""
-    from spade.app.store import compact_store
+    from spade.app.commands.replay.store import compact_store
 
     compact_store(run)
 
@@ -101,7 +101,7 @@ def replay_import(
     set_: Set = None,
 ) -> None:
     """Seed a run's environment memory from an old run."""
-    from spade.app.store import import_run
+    from spade.app.commands.replay.store import import_run
 
     import_run(run, old, config, tuple(set_ or ()))
 
@@ -119,7 +119,7 @@ def keys_new(
 
     A host that may start actors may supervise them too; the run's own host may be anything.
     """
-    from spade.app.keys import new_keys
+    from spade.app.commands.keys import new_keys
 
     new_keys(folder, hosts or [], roles)
 
@@ -127,6 +127,6 @@ def keys_new(
 @keys.command("ls")
 def keys_ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")]) -> None:
     """List whom the services of a key folder let in, and as what."""
-    from spade.app.keys import list_keys
+    from spade.app.commands.keys import list_keys
 
     list_keys(folder)

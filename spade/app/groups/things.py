@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spade.app.options import Json, Recipe, RunArgument, Seed, Set, an_id
+from spade.app.commands.options import Json, Recipe, RunArgument, Seed, Set, an_id
 from spade.app.printing import say, show
 
 env = typer.Typer(help="Look at environments, check them, play them.", no_args_is_help=True)
@@ -41,7 +41,7 @@ def config_check(config: Annotated[str, typer.Argument(help="A recipe or a TOML 
 
     The corpus, evaluation programs, keys, a checkpoint folder and the room of a design's prompt.
     """
-    from spade.app.checking import check_config
+    from spade.app.commands.config import check_config
 
     say(check_config(config, tuple(set_ or ())))
 
@@ -52,7 +52,7 @@ def env_ls(
     rejected: Annotated[bool, typer.Option("--rejected", help="The rejected candidates instead.")] = False,
 ) -> None:
     """List a run's environments with their regret and win rates."""
-    from spade.app.environments import list_environments
+    from spade.app.commands.env import list_environments
 
     list_environments(run, rejected)
 
@@ -62,7 +62,7 @@ def env_show(
     run: RunArgument, environment: Annotated[str, typer.Argument(help="An environment's id.", callback=an_id)]
 ) -> None:
     """Show one environment: program, hint, plays."""
-    from spade.app.environments import show_environment
+    from spade.app.commands.env import show_environment
 
     show_environment(run, environment)
 
@@ -78,7 +78,7 @@ def env_check(
 
     Says what is wrong with them; exit code 1 if any fails.
     """
-    from spade.app.environments import check_files
+    from spade.app.commands.env import check_files
 
     raise typer.Exit(0 if check_files(files, json, recipe, tuple(set_ or ())) else 1)
 
@@ -93,7 +93,7 @@ def env_play(
     set_: Set = None,
 ) -> None:
     """Play an environment in the terminal."""
-    from spade.app.environments import play
+    from spade.app.commands.env import play
 
     play(source, run, seed, hint, recipe, tuple(set_ or ()))
 
@@ -103,7 +103,7 @@ def model_export(
     run: RunArgument, out: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write it; must not exist.")]
 ) -> None:
     """Write a run's newest policy as a Hugging Face folder."""
-    from spade.app.commands import export_model
+    from spade.app.commands.status import export_model
 
     export_model(run, out)
 
@@ -135,6 +135,6 @@ def nano_report(
 
     Of a run, its policy before the first learner step and the newest side by side (with --json the newest alone).
     """
-    from spade.app.commands import print_nano_report
+    from spade.app.commands.status import print_nano_report
 
     print_nano_report(model, seed, json)

@@ -10,8 +10,8 @@ import trio
 from rich.live import Live
 
 from spade.app.rundir import RunDir
-from spade.app.screen import Screen
-from spade.app.view import render
+from spade.app.screen.console import Screen
+from spade.app.screen.view import render
 from spade.config import Bus, digest
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read

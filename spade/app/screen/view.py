@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from spade.app.chart import bar, chart
+from spade.app.screen.chart import bar, chart
 from spade.protocol import Process, Status
 from spade.text import line
 from spade.waits import ends, picture

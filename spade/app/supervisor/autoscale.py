@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 import trio
 
-from spade.app.elastic import Actors
-from spade.app.observe import ask_status
+from spade.app.screen.observe import ask_status
+from spade.app.supervisor.actors import Actors
 from spade.config import Config
 from spade.errors import BusError
 from spade.protocol import Role, Status

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import trio
 
-from spade.app.elastic import longest_lease_s
-from spade.app.observe import ANSWER_S, ask_status, observer
 from spade.app.printing import say
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import ANSWER_S, ask_status, observer
+from spade.app.supervisor.actors import longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
 from spade.text import line

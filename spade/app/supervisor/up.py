@@ -13,11 +13,11 @@ import trio
 
 from replay.client import ReplayClient
 from spade import logs
-from spade.app.autoscale import autoscale
-from spade.app.elastic import Actors, longest_lease_s
-from spade.app.observe import ANSWER_S, evaluated, follow, interactive, narrate, read_status
 from spade.app.printing import say
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import ANSWER_S, evaluated, follow, interactive, narrate, read_status
+from spade.app.supervisor.actors import Actors, longest_lease_s
+from spade.app.supervisor.autoscale import autoscale
 from spade.config import Bus, Config, digest, load
 from spade.errors import BusError, ConfigError
 from spade.gpus import share

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spade.app.checking import check_config
+from spade.app.commands.config import check_config
 from spade.config import recipes
 from spade.errors import ConfigError
 from spade.transport import keys

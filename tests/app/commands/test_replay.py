@@ -17,11 +17,11 @@ from replay.reader import newest_weights
 from replay.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade import config, manifest
-from spade.app.batch import print_batch, replay_batch
-from spade.app.commands import newest_weights as own_weights
-from spade.app.observe import read_status
+from spade.app.commands.replay.remake import print_batch, replay_batch
+from spade.app.commands.replay.store import verify_run
+from spade.app.commands.status import newest_weights as own_weights
 from spade.app.rundir import RunDir
-from spade.app.store import verify_run
+from spade.app.screen.observe import read_status
 from spade.disk import discard
 from spade.errors import RunError
 from tests.learner.fed_learner import SMALL, pid_of, running

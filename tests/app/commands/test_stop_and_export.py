@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from spade.app import commands
+from spade.app.commands import status as commands
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import RunError

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from spade.app.chart import bar, chart
-from spade.app.observe import evaluated
-from spade.app.view import render
+from spade.app.screen.chart import bar, chart
+from spade.app.screen.observe import evaluated
+from spade.app.screen.view import render
 from spade.protocol import Evaluation, Process, Status, StepMetrics, Wait
 
 ROLES = ("replay", "learner", "engine", "env-runner", "agent", "designer")

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from spade import config
-from spade.app.elastic import Actors
+from spade.app.supervisor.actors import Actors
 from spade.errors import RunError
 from spade.process import Launch
 from spade.protocol import Orders, Role

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from spade.app import autoscale as autoscaling
-from spade.app.autoscale import LOOKS, Patience, Pressure, called_for, pressure
-from spade.app.elastic import Actors
+from spade.app.supervisor import autoscale as autoscaling
+from spade.app.supervisor.actors import Actors
+from spade.app.supervisor.autoscale import LOOKS, Patience, Pressure, called_for, pressure
 from spade.config import digest, dump, load
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Hello, Orders, Process, Status, StepMetrics

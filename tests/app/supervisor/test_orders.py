@@ -1,8 +1,8 @@
 import pytest
 
-from spade.app.doctor import NONE_MET, of_requests
-from spade.app.observe import explain, unforeseen
-from spade.app.scaling import choose, parse
+from spade.app.commands.doctor import NONE_MET, of_requests
+from spade.app.screen.observe import explain, unforeseen
+from spade.app.supervisor.orders import choose, parse
 from spade.errors import ConfigError, RunError
 from spade.protocol import Process, Status, Wait
 

@@ -169,7 +169,7 @@ def export_store(path: Path, out: Path, as_parquet: bool) -> None:
                 for row in rows(store, table):
                     file.write(encoder.encode(row) + b"\n")
             if as_parquet:
-                from spade.app.parquet import write_parquet
+                from spade.app.commands.replay.parquet import write_parquet
 
                 write_parquet(part / f"{table}.parquet", kind, rows(store, table))
     say(f"{out}: {len(TABLES)} tables of {run.path}")
