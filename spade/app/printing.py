@@ -7,8 +7,6 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from spade.text import line, visible
 
 _NOT_ASCII = re.compile(r"[^\n -~]")
@@ -55,6 +53,8 @@ def complain(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON in ASCII, structs by field name: exact, and nothing in it steers the terminal."""
+    import msgspec
+
     from spade.codec import named
 
     text = msgspec.json.format(msgspec.json.encode(named(value)), indent=2).decode()

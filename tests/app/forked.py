@@ -3,19 +3,23 @@
 Prints a JSON list of [exit code, standard output, standard error], the bytes as Latin-1. Starting Python and importing
 what commands need is most of what a command takes.
 """
+# ruff: noqa: F401
 
 import json
 import os
 import sys
 from pathlib import Path
 
-import spade.app.commands.doctor
-import spade.app.commands.env
-import spade.app.commands.replay.store
-import spade.app.commands.status
+import actors.validation
+import learner.checkpoint
+import replay.export
+import replay.lineage
+import replay.loading
+import replay.reader
+import replay.verify
 import spade.app.screen.view
 import spade.app.supervisor.orders
-import spade.app.supervisor.up  # noqa: F401
+import spade.app.supervisor.up
 from spade.app import cli
 
 

@@ -18,12 +18,13 @@ def spade(*words, cwd=None):
 
 
 HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
+HELP = {*HEAVY, "rich", "msgspec", "spade.config", "spade.protocol"}
 
 
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        *((words, HEAVY) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
+        *((words, HELP) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
         (["config", "show", "nano"], HEAVY),
         (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
     ],

@@ -1,26 +1,52 @@
-"""`spade config check`: what the processes of a run would refuse when they start, found before.
-
-It opens no port, asks no server, downloads nothing and needs no GPU; what only these would show is left out.
-"""
+"""`spade config`: recipes listed, a config shown, and checked for what the processes of a run would refuse."""
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from actors import corpus
-from actors.design_prompt import fit_prompt
-from actors.evaluator import read_programs
-from actors.prompts import load_profile
-from spade import checkpoints
-from spade.config import Config, digest, load
+import typer
+
+from spade.app.commands.options import Set
+from spade.app.printing import say, show
 from spade.errors import SpadeError
-from spade.gpus import placement
-from spade.protocol import DesignJob
-from spade.tokens import Tokenizer
-from spade.transport import keys
+
+if TYPE_CHECKING:
+    from spade.config import Config
+
+
+def ls() -> None:
+    """List the shipped recipes."""
+    from spade.config import recipes
+
+    for name, path in recipes().items():
+        first = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+        say(f"{name:<12} {first}")
+
+
+def show_config(
+    config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run's config.toml.")] = "nano",
+    set_: Set = None,
+) -> None:
+    """Print a config with all settings, defaults included."""
+    from spade.config import dump, load
+
+    show(dump(load(config, tuple(set_ or ()))).removesuffix("\n"))
+
+
+def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
+    """Check a config and the files it names.
+
+    Prints what the processes of a run would refuse when they start: the corpus, evaluation programs, keys, a checkpoint
+    folder, the room of a design's prompt. Opens no port, asks no server, downloads nothing and needs no GPU.
+    """
+    say(check_config(config, tuple(set_ or ())))
 
 
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
-    """A line that says what was found. Raises a group of SpadeErrors, one for each thing that would be refused."""
+    """The line of a config that is fine. Raises a group of SpadeErrors, one for each thing that would be refused."""
+    from spade.config import digest, load
+    from spade.gpus import placement
+
     config = load(name, overrides)
     found = [f"meaning {digest(config)[:12]}"]
     refused: list[SpadeError] = []
@@ -39,18 +65,24 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
-def _corpus(config: Config) -> str:
+def _corpus(config: "Config") -> str:
+    from actors import corpus
+
     return f"{len(corpus.load(config.design.corpus))} documents"
 
 
-def _programs(config: Config) -> str:
+def _programs(config: "Config") -> str:
+    from actors.evaluator import read_programs
+
     return f"{len(read_programs(config))} programs to evaluate on" if config.evaluation.programs else ""
 
 
-def _keys(config: Config) -> str:
-    """Those of this host's clients, and where services listen theirs and the allow-list."""
+def _keys(config: "Config") -> str:
+    """The keys of this host's clients; where services listen, also the services' keys and the allow-list."""
     if not config.bus.keys:
         return ""
+    from spade.transport import keys
+
     folder = Path(config.bus.keys)
     keys.client_pair(folder)
     keys.client_name(folder)
@@ -62,17 +94,24 @@ def _keys(config: Config) -> str:
     return f"keys that let in {', '.join(names) or 'nobody'}"
 
 
-def _endpoint(config: Config) -> str:
+def _endpoint(config: "Config") -> str:
     if not config.endpoint.url:
         return ""
-    from actors.engines.endpoint import read_key  # with torch: for who has an endpoint alone
+    from actors.engines.endpoint import read_key  # loads torch
 
     read_key(config.endpoint.key)
     return f"endpoint {config.endpoint.url}"
 
 
-def _model(config: Config) -> str:
-    """A checkpoint that lies here, and whether a design's prompt has room; a name on the hub is not looked up."""
+def _model(config: "Config") -> str:
+    """A checkpoint folder, and the room of a design's prompt. A name on the hub is not looked up."""
+    from actors import corpus
+    from actors.design_prompt import fit_prompt
+    from actors.prompts import load_profile
+    from spade import checkpoints
+    from spade.protocol import DesignJob
+    from spade.tokens import Tokenizer
+
     path = config.model.path
     if _HUB_NAME.fullmatch(path) and path != "nano" and not Path(path).is_dir():
         return f"model {path} of the hub"

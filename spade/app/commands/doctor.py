@@ -6,24 +6,17 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
-import trio
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from spade import extras
-from spade.app.screen.console import Screen
-from spade.config import load
 from spade.errors import SpadeError
-from spade.protocol import Faulted, Status
 from spade.text import line
 
 if TYPE_CHECKING:
     from actors.sandbox import Sandbox
+    from spade.protocol import Status
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "math-verify")
 _EXTRAS = ("deepspeed", "vllm")
@@ -37,8 +30,16 @@ _DISK_GIB = 5
 NONE_MET = "no service met an error that nobody foresaw"
 
 
-def examine(run: Path | None = None) -> None:
-    """Print one line a check; with `run`, also of the errors that the services of that run met."""
+def doctor(run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory.")] = None) -> None:
+    """Check what this machine can do for a run.
+
+    Says what would make it better. With RUN, also names the errors that the services of this run met.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from spade.app.screen.console import Screen
+
     table = Table.grid(padding=(0, 2))
     checks = [*_machine(), *_accelerator(), *_packages(), *_sandbox()] + (_run(run) if run else [])
     for name, good, detail in checks:
@@ -61,7 +62,7 @@ def _machine() -> Iterator[Check]:
     yield "disk", free >= _DISK_GIB, f"{free:.0f} GiB free here"
 
 
-def of_requests(status: Status) -> Check:
+def of_requests(status: "Status") -> Check:
     """Unforeseen errors that the services of a run met."""
     from spade.app.screen.observe import unforeseen
 
@@ -70,6 +71,8 @@ def of_requests(status: Status) -> Check:
 
 
 def _run(path: Path) -> list[Check]:
+    import trio
+
     from spade.app.rundir import RunDir
     from spade.app.screen.observe import read_status
 
@@ -89,6 +92,10 @@ def _accelerator() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
+    from importlib import metadata
+
+    from spade import extras
+
     for package in _PACKAGES:
         try:
             yield package, True, metadata.version(package)
@@ -106,6 +113,8 @@ def _packages() -> Iterator[Check]:
 
 def _sandbox() -> Iterator[Check]:
     """Raise every tier's walls here, and have small programs attack the strongest that holds."""
+    import trio
+
     from actors.sandbox.inside import landlock
 
     command = shutil.which("bwrap")
@@ -117,8 +126,11 @@ def _sandbox() -> Iterator[Check]:
 
 
 async def _tiers() -> list[Check]:
+    import msgspec
+
     from actors.sandbox import open_sandbox
     from actors.sandbox.tiers import LADDER
+    from spade.config import load
 
     found: list[Check] = []
     limits, chosen = load().sandbox, False
@@ -137,6 +149,7 @@ async def _tiers() -> list[Check]:
 async def _attack(sandbox: "Sandbox") -> list[Check]:
     """What each attack comes to, and how long an honest program takes to answer."""
     from actors.sandbox.tiers import ATTACKS, attacker
+    from spade.protocol import Faulted
 
     found: list[Check] = []
     for what in ATTACKS:

@@ -2,51 +2,61 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import trio
-from rich.syntax import Syntax
+import typer
 
-from spade.app.commands.options import an_id
+from spade.app.commands.options import Json, Recipe, RunArgument, Set, an_id
 from spade.app.printing import print_json, say
-from spade.app.rundir import RunDir
-from spade.app.screen.console import Screen
-from spade.codec import named
-from spade.config import Config, load
-from spade.disk import read
 from spade.errors import RunError, reason
-from spade.protocol import Faulted, Observed, Stage, Verdict
-from spade.returns import won
-from spade.seeds import derive, new_secret
 from spade.text import line, visible
+
+if TYPE_CHECKING:
+    from spade.app.screen.console import Screen
+    from spade.config import Config
+    from spade.protocol import Faulted, Observed, Verdict
 
 NAME_CHARACTERS = 100
 
 
-def list_environments(path: Path, rejected: bool) -> None:
-    """`spade env ls`: newest last, a line each."""
-    from replay.reader import read_environments, read_rejected
+def ls(
+    run: RunArgument,
+    rejected: Annotated[bool, typer.Option("--rejected", help="List the rejected candidates instead.")] = False,
+) -> None:
+    """List a run's environments with regret and win rates.
 
-    run = RunDir(path).require()
+    The newest is last.
+    """
+    from replay.reader import read_environments, read_rejected
+    from spade.app.rundir import RunDir
+
+    found = RunDir(run).require()
     if rejected:
         say(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
-        for reject in read_rejected(run.store):
+        for reject in read_rejected(found.store):
             why = " ".join(reject.reason.split())
             say(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
     say(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
-    for env in read_environments(run.store):
+    for env in read_environments(found.store):
         numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
         row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
         say(f"{env.id:<8} {line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
 
 
-def show_environment(path: Path, environment: str) -> None:
-    """`spade env show`."""
-    from replay.reader import read_environment
+def show(
+    run: RunArgument, environment: Annotated[str, typer.Argument(help="An environment's id.", callback=an_id)]
+) -> None:
+    """Show one environment: program, hint, win rates, reward, audit."""
+    from rich.syntax import Syntax
 
-    env = read_environment(RunDir(path).require().store, environment)
+    from replay.reader import read_environment
+    from spade.app.rundir import RunDir
+    from spade.app.screen.console import Screen
+
+    env = read_environment(RunDir(run).require().store, environment)
     if env is None:
-        raise RunError(f"no environment {environment!r} in {path}; `spade env ls {path}` lists them")
+        raise RunError(f"no environment {environment!r} in {run}; `spade env ls {run}` lists them")
     console = Screen()
     console.tell((env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document}", "dim"))
     # Lines stay whole: what is printed is the program, also where it goes to a file.
@@ -63,13 +73,34 @@ def show_environment(path: Path, environment: str) -> None:
         console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
 
 
-def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides: tuple[str, ...]) -> bool:
-    """`spade env check`: True where every file passes admission."""
-    config = load(recipe or "nano", overrides)
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Environment programs.")],
+    json: Json = False,
+    recipe: Recipe = None,
+    set_: Set = None,
+) -> None:
+    """Check environment files as admission does.
+
+    Prints what is wrong with each. Exit code 1 if any is rejected.
+    """
+    import trio
+
+    from spade.codec import named
+    from spade.config import load
+
+    config = load(recipe or "nano", tuple(set_ or ()))
     verdicts = trio.run(_check, [(file, _source(file)) for file in files], config)
-    if as_json:
+    if json:
         print_json([{"file": visible(str(file)), **named(verdict)} for file, verdict in verdicts])
-        return all(verdict.passed for _, verdict in verdicts)
+    else:
+        _tell_verdicts(verdicts)
+    if not all(verdict.passed for _, verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _tell_verdicts(verdicts: "list[tuple[Path, Verdict]]") -> None:
+    from spade.app.screen.console import Screen
+
     console = Screen()
     for file, verdict in verdicts:
         word = ("admitted", "green") if verdict.passed else ("rejected", "red")
@@ -77,20 +108,23 @@ def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides:
         for stage in verdict.stages:
             mark = ("ok", "green") if stage.passed else ("no", "red")
             console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
-    return all(verdict.passed for _, verdict in verdicts)
 
 
-def _source(file: Path) -> str | Verdict:
+def _source(file: Path) -> "str | Verdict":
     """The program in a file, or the verdict on a file that cannot be read: the others are checked all the same."""
+    from spade.protocol import Stage, Verdict
+
     try:
         return _read(file)
     except RunError as error:
         return Verdict(False, (Stage("read", False, str(error)),))
 
 
-async def _check(files: list[tuple[Path, str | Verdict]], config: Config) -> list[tuple[Path, Verdict]]:
+async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") -> "list[tuple[Path, Verdict]]":
     from actors.sandbox import open_sandbox
     from actors.validation import validate
+    from spade.protocol import Verdict
+    from spade.seeds import derive, new_secret
 
     # Secret seeds: a program must not recognise admission.
     secret = new_secret()
@@ -106,17 +140,28 @@ async def _check(files: list[tuple[Path, str | Verdict]], config: Config) -> lis
 
 
 def play(
-    name: str, run: Path | None, seed: int, show_hint: bool, recipe: str | None, overrides: tuple[str, ...]
+    source: Annotated[str, typer.Argument(metavar="FILE_OR_ID", help="An environment file, or with --run an id.")],
+    run: Annotated[Path | None, typer.Option("--run", help="The run of the id.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the instance.")] = 0,
+    hint: Annotated[bool, typer.Option("--hint", help="Show the hint of an environment of a run.")] = False,
+    recipe: Recipe = None,
+    set_: Set = None,
 ) -> None:
-    """`spade env play`; the rules are the run's unless a recipe is named."""
+    """Play an environment in the terminal."""
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.screen.console import Screen
+    from spade.config import load
+
     own = str(RunDir(run).require().config_path) if run is not None else "nano"
-    config = load(recipe or own, overrides)
-    source, hint = _find(name, run)
+    config = load(recipe or own, tuple(set_ or ()))
+    program, its_hint = _find(source, run)
     console = Screen()
-    if show_hint:
-        console.tell(("hint", "cyan"), f" {hint or 'a file has none'}")
+    if hint:
+        console.tell(("hint", "cyan"), f" {its_hint or 'a file has none'}")
     try:
-        trio.run(_play, source, seed, config, console)
+        trio.run(_play, program, seed, config, console)
     except* (KeyboardInterrupt, EOFError):
         console.tell(("left", "dim"))
 
@@ -128,6 +173,7 @@ def _find(name: str, run: Path | None) -> tuple[str, str]:
             raise RunError(f"{name}: no such file; an id needs --run RUN")
         return _read(Path(name)), ""
     from replay.reader import read_environment
+    from spade.app.rundir import RunDir
 
     env = read_environment(RunDir(run).require().store, an_id(name))
     if env is None:
@@ -136,18 +182,24 @@ def _find(name: str, run: Path | None) -> tuple[str, str]:
 
 
 def _read(file: Path) -> str:
+    from spade.disk import read
+
     try:
         return read(file).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
 
 
-async def _play(source: str, seed: int, config: Config, console: Screen) -> None:
+async def _play(source: str, seed: int, config: "Config", console: "Screen") -> None:
+    import trio
+
     from actors.actions import action_typed
     from actors.conversation import converse
     from actors.sandbox import open_sandbox
+    from spade.protocol import Faulted, Observed
+    from spade.returns import won
 
-    async def step(turn: int, action: str) -> Observed | Faulted:
+    async def step(turn: int, action: str) -> "Observed | Faulted":
         answer = await sandbox.step("play", turn, action)
         if isinstance(answer, Observed):
             _show(console, answer)
@@ -169,5 +221,5 @@ async def _play(source: str, seed: int, config: Config, console: Screen) -> None
     console.tell(outcome, f" in {turns} turns")
 
 
-def _show(console: Screen, answer: Observed) -> None:
+def _show(console: "Screen", answer: "Observed") -> None:
     console.print(visible(answer.observation))

@@ -20,7 +20,7 @@ Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. learner.lr=1e-5.")
 ]
 Recipe = Annotated[
-    str | None, typer.Option("--config", help="The rules: a recipe or TOML file [default: nano, or those of --run].")
+    str | None, typer.Option("--config", help="The rules: a recipe or a TOML file [default: the run's, else nano].")
 ]
 For = Annotated[str | None, typer.Option("--for", metavar="TIME", help="Stop after this long: 90s, 10m, 2h.")]
 Headless = Annotated[
@@ -30,12 +30,13 @@ Agents = Annotated[
     str | None,
     typer.Option(metavar="N|auto", help="How many; auto: between actors.agents_min and actors.agents_max, by load."),
 ]
+Count = Annotated[int, typer.Option(min=0, help="How many.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of everything drawn.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def an_id(text: str) -> str:
-    """The id of something in a run, as it was typed. Raises ConfigError where it can be none."""
+    """An id as it was typed. Raises ConfigError if nothing in a run can have this id."""
     if not (text.isascii() and text.isprintable() and 0 < len(text) <= LONGEST_ID):
         raise ConfigError(f"{line(text, LONGEST_ID)!r} is no id; an id is at most {LONGEST_ID} characters of ASCII")
     return text

@@ -47,11 +47,16 @@ async def ask_status(client: Client) -> Status:
             raise BusError(f"the replay service answered {type(other).__name__} when asked for its status")
 
 
+async def ask_live(run: RunDir, bus: Bus | None = None) -> Status:
+    """The status of a live run. Raises RunError where the run is down, BusError where the service does not answer."""
+    async with observer(run, bus) as client:
+        return await ask_status(client)
+
+
 async def read_status(run: RunDir) -> Status:
     """The status of a live run, or the last one of a run that is down."""
     if run.require().holders():
-        async with observer(run) as client:
-            return await ask_status(client)
+        return await ask_live(run)
     try:
         left = decoded(_statuses.decode, read(run.status_path, STATUS_BYTES))
     except FileNotFoundError:

@@ -1,52 +1,21 @@
-"""`spade actors scale · ls · drain`: orders to the supervisors of a live run, and whether they took effect."""
+"""Orders to the supervisors of a live run: given until they take effect."""
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import trio
 
-from spade.app.printing import say
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import ANSWER_S, ask_status, observer
 from spade.app.supervisor.actors import longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
-from spade.text import line
 from spade.transport import Client
 
 ROLES: dict[str, Role] = {"agents": "agent", "designers": "designer", "runners": "env-runner", "engines": "engine"}
 _UP = ("starting", "ready", "restarting")
 LOOK_S = 0.2
 AGAIN_S = 2.0  # an order that a restarting service lost is given again
-
-
-def scale(path: Path, words: Sequence[str], on: str | None) -> None:
-    """`spade actors scale`."""
-    trio.run(_scale, RunDir(path).require(), parse(words), on)
-
-
-def drain(path: Path, name: str) -> None:
-    """`spade actors drain`."""
-    trio.run(_drain, RunDir(path).require(), name)
-
-
-def list_actors(path: Path) -> None:
-    """`spade actors ls`."""
-
-    async def ask() -> Status:
-        async with observer(RunDir(path)) as client:
-            return await ask_status(client)
-
-    status = trio.run(ask)
-    for supervisor, counts in sorted(status.wanted.items()):
-        say(f"{supervisor}: {', '.join(f'{name}={counts.get(role, 0)}' for name, role in ROLES.items())}")
-        for process in _kept(status, supervisor):
-            detail = process.detail if process.state != "ready" else ""
-            row = (
-                f"{line(process.name):<24} {process.pid:>7}  {process.state:<10} restarts {process.restarts}  {detail}"
-            )
-            say(f"  {row.rstrip()}")
 
 
 def parse(words: Sequence[str]) -> dict[Role, int]:
@@ -72,7 +41,11 @@ def choose(status: Status, on: str | None) -> str:
     return on or names[0]
 
 
-async def _scale(run: RunDir, counts: dict[Role, int], on: str | None) -> None:
+async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
+    """Set counts of actors at the supervisor `on`; a line of what runs now.
+
+    Raises RunError where no supervisor, or more than one, is meant, and where the actors are not ready in time.
+    """
     async with observer(run) as client:
         name = choose(await ask_status(client), on)
 
@@ -83,20 +56,21 @@ async def _scale(run: RunDir, counts: dict[Role, int], on: str | None) -> None:
             if name not in status.wanted:
                 return False  # the replay service restarted and has not heard of it again
             if not wanted(status):
-                failed = [f"{each.name}: {each.detail}" for each in _kept(status, name) if each.state == "failed"]
+                failed = [f"{each.name}: {each.detail}" for each in kept(status, name) if each.state == "failed"]
                 raise RunError("; ".join(failed) or f"{name}: another order came in between")
-            up = [each.role for each in _kept(status, name) if each.state not in ("draining", "stopped", "failed")]
-            ready = [each.role for each in _kept(status, name) if each.state == "ready"]
+            up = [each.role for each in kept(status, name) if each.state not in ("draining", "stopped", "failed")]
+            ready = [each.role for each in kept(status, name) if each.state == "ready"]
             return all(up.count(role) == ready.count(role) == count for role, count in counts.items())
 
         settings = run.config().supervise
         patience_s = settings.ready_s + settings.drain_s
         await _order(client, Orders(name, counts), wanted, patience_s)
         await _until(client, there, patience_s)
-    say(f"{name}: {', '.join(f'{name} {counts[role]}' for name, role in ROLES.items() if role in counts)}")
+    return f"{name}: {', '.join(f'{word} {counts[role]}' for word, role in ROLES.items() if role in counts)}"
 
 
-async def _drain(run: RunDir, name: str) -> None:
+async def drain(run: RunDir, name: str) -> str:
+    """Stop the actor `name` when it has finished what it has in hand; a line of how it left. Raises RunError."""
     async with observer(run) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
         found = [each for each in actors if each.name == name and each.state != "silent"]
@@ -105,21 +79,21 @@ async def _drain(run: RunDir, name: str) -> None:
         supervisor = found[0].supervisor
 
         def gone(status: Status) -> bool:
-            return all(each.state in ("stopped", "failed") for each in _kept(status, supervisor) if each.name == name)
+            return all(each.state in ("stopped", "failed") for each in kept(status, supervisor) if each.name == name)
 
         config = run.config()
         patience_s = longest_lease_s(config) + config.supervise.drain_s
         status = await _order(client, Orders(supervisor, drain=(name,)), gone, patience_s)
-    (left,) = [each for each in _kept(status, supervisor) if each.name == name]
+    (left,) = [each for each in kept(status, supervisor) if each.name == name]
     if left.detail != "left in order":
         raise RunError(f"{name}: {left.detail}; its log is in {run.logs} of the host that had it")
     others = any(each.role == left.role and each.state in _UP for each in status.processes)
     word = next(word for word, role in ROLES.items() if role == left.role)
     missing = f"no {left.role} is left; `spade actors scale {run.path} {word}=1` starts one"
-    say(f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}")
+    return f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}"
 
 
-def _kept(status: Status, supervisor: str) -> list[Process]:
+def kept(status: Status, supervisor: str) -> list[Process]:
     """The actors that a supervisor has or had, by role and name."""
     order = list(ROLES.values())
     kept = [each for each in status.processes if each.supervisor == supervisor and each.role in order]

@@ -11,15 +11,17 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+import typer
 
 from learner import checkpoint
 from replay.reader import newest_weights
 from replay.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade import config, manifest
-from spade.app.commands.replay.remake import print_batch, replay_batch
-from spade.app.commands.replay.store import verify_run
-from spade.app.commands.status import newest_weights as own_weights
+from spade.app.commands.model import newest_weights as own_weights
+from spade.app.commands.replay.batch import batch
+from spade.app.commands.replay.remake import remake
+from spade.app.commands.replay.verify import verify
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.disk import discard
@@ -92,7 +94,7 @@ def test_who_only_reads_may_do_it_beside_the_run_and_after_it(kept, words):
     assert beside[words[0]].returncode == 0, beside[words[0]].stdout + beside[words[0]].stderr
     if words[0] == "batch":
         assert b"bit-identical to what was recorded" in beside["batch"].stdout
-        assert print_batch(run, 2, None, as_json=False)
+        batch(run, 2)
     else:
         assert spade(run, *words).returncode == 0
 
@@ -115,7 +117,7 @@ def recorded_losses(run):
 def test_every_step_made_again_has_the_loss_it_had_to_the_bit(kept, step):
     """Those that the killed learner took twice, too."""
     run, _ = kept
-    made = replay_batch(run, step, None)
+    made = remake(run, step, None)
     assert made.checkpoint == (4 if step > 4 else 0)
     assert made.loss == made.recorded == recorded_losses(run)[step]
     assert made.differs == ()
@@ -126,16 +128,18 @@ def test_the_tensors_of_a_step_can_be_taken_away(kept, tmp_path, capsys):
     from safetensors.torch import load_file
 
     run, _ = kept
-    assert print_batch(run, 3, tmp_path / "step.safetensors", as_json=True)
+    batch(run, 3, tmp_path / "step.safetensors", json=True)
     made = json.loads(capsys.readouterr().out)
     tensors = load_file(tmp_path / "step.safetensors")
     assert sum(len(value) for name, value in tensors.items() if name.endswith(".target")) == made["trained_tokens"]
-    assert made["tensors"] == replay_batch(run, 3, None).tensors != replay_batch(run, 2, None).tensors
+    assert made["tensors"] == remake(run, 3, None).tensors != remake(run, 2, None).tensors
 
 
 def test_other_settings_than_the_recorded_ones_are_seen(copied, capsys):
     RunDir(copied).create(config.load(str(copied / "config.toml"), ("learner.lr=1e-1",)))
-    assert not print_batch(copied, 7, None, as_json=False)
+    with pytest.raises(typer.Exit) as ended:
+        batch(copied, 7)
+    assert ended.value.exit_code == 1
     assert "loss, " in (said := capsys.readouterr().out)
     assert "differ; only the same settings" in said
 
@@ -143,14 +147,14 @@ def test_other_settings_than_the_recorded_ones_are_seen(copied, capsys):
 def test_a_retired_checkpoint_is_one_line_that_says_which_would_do(copied):
     checkpoint.prune(copied / "checkpoints", STEPS, 1)
     with pytest.raises(RunError, match=r"step 6 needs a checkpoint of step 2 to 5, .* retired \(kept: 7\)") as refused:
-        replay_batch(copied, 6, None)
+        remake(copied, 6, None)
     assert "\n" not in str(refused.value)
-    assert replay_batch(copied, 4, None).checkpoint == 0
+    assert remake(copied, 4, None).checkpoint == 0
 
 
 def test_a_step_never_taken_is_one_line(kept):
     with pytest.raises(RunError, match="step 99 was never taken; its steps are 1 to 7"):
-        replay_batch(kept[0], 99, None)
+        remake(kept[0], 99, None)
 
 
 def damage_weights(run):
@@ -223,7 +227,7 @@ def test_what_a_live_learner_retires_meanwhile_is_not_missed(copied, monkeypatch
     oldest = min((copied / "weights").glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
     monkeypatch.setattr(checkpoint, "verified", retired_first(checkpoint.verified))
     monkeypatch.setattr(manifest, "verify", retired_first(manifest.verify))
-    assert verify_run(copied)
+    verify(copied)
     assert not oldest.exists()
     assert {path.name for path in (copied / "checkpoints").iterdir()} == {"step-7"}
 
@@ -285,7 +289,7 @@ def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_pa
 def test_compact_keeps_all_and_the_run_goes_on(copied):
     assert spade(copied, "compact").returncode == 0
     assert spade(copied, "verify").returncode == 0
-    assert replay_batch(copied, STEPS, None).differs == ()
+    assert remake(copied, STEPS, None).differs == ()
 
 
 def test_import_makes_a_new_run_with_the_old_ones_memory(copied, tmp_path):

@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from spade.app.commands import status as commands
+from spade.app.commands import model
+from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import RunError
@@ -21,7 +22,7 @@ def run(tmp_path):
 def test_who_has_left_when_it_is_told_to_is_stopped(run, monkeypatch, capsys):
     held = iter([[1 << 30], []])  # no process of Linux has such a number
     monkeypatch.setattr(RunDir, "holders", lambda self: next(held))
-    commands.stop_run(run.path)
+    stop(run.path)
     assert capsys.readouterr().out == f"{run.path}: stopped\n"
 
 
@@ -29,7 +30,7 @@ def test_an_exported_model_is_there_whole_or_not_at_all(run, monkeypatch, tmp_pa
     weights, out = tmp_path / "weights", tmp_path / "out"
     weights.mkdir()
     (weights / "config.json").write_text("{}")
-    monkeypatch.setattr(commands, "newest_weights", lambda run: weights)
+    monkeypatch.setattr(model, "newest_weights", lambda run: weights)
 
     def retired(source, target):
         os.mkdir(target)
@@ -38,7 +39,7 @@ def test_an_exported_model_is_there_whole_or_not_at_all(run, monkeypatch, tmp_pa
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "copytree", retired)
         with pytest.raises(RunError, match="was not made"):
-            commands.export_model(run.path, out)
+            model.export(run.path, out)
     assert not [path for path in tmp_path.iterdir() if path.name not in ("run", "weights")]
-    commands.export_model(run.path, out)
+    model.export(run.path, out)
     assert os.listdir(out) == ["config.json"]

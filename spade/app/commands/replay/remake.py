@@ -1,4 +1,4 @@
-"""`spade replay batch`: a learner step made again from the store, to the bit.
+"""A learner step made again from the store, to the bit.
 
 A step is made from the policy before it: the newest checkpoint up to that step, and from there every recorded batch in
 order. On the CPU with the threads it was trained with (one, for nano) the loss is the recorded one, bit for bit.
@@ -20,7 +20,6 @@ from learner.train import open_backend
 from replay.batches import batch, recorded
 from replay.records import BatchRecord, Publication
 from replay.store import Store, open_reader
-from spade.app.printing import print_json, say
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import RunError
@@ -29,7 +28,7 @@ from spade.protocol import StepMetrics
 MEASURED_TIMES = ("step_s", "wait_s")
 
 
-class Replayed(msgspec.Struct, frozen=True):
+class Remade(msgspec.Struct, frozen=True):
     """A step made again.
 
     checkpoint  step of the checkpoint it was made from, 0 for the initial policy
@@ -51,7 +50,7 @@ class Replayed(msgspec.Struct, frozen=True):
     differs: tuple[str, ...]
 
 
-def replay_batch(path: Path, step: int, out: Path | None) -> Replayed:
+def remake(path: Path, step: int, out: Path | None) -> Remade:
     """Make step `step` of a run again; its tensors go to the safetensors file `out`, if given.
 
     Raises RunError where the step was never taken, or the checkpoint it needs is gone.
@@ -77,7 +76,7 @@ def replay_batch(path: Path, step: int, out: Path | None) -> Replayed:
             backend.train(one)
         metrics = backend.train(again)
     reported = published[-1].metrics if published else None
-    return Replayed(
+    return Remade(
         step=step,
         version=record.version,
         checkpoint=begun,
@@ -132,29 +131,3 @@ def _digest(tensors: dict[str, Tensor]) -> str:
 def _differing(metrics: StepMetrics, reported: StepMetrics) -> tuple[str, ...]:
     names = [name for name in metrics.__struct_fields__ if name not in MEASURED_TIMES]
     return tuple(name for name in names if getattr(metrics, name) != getattr(reported, name))
-
-
-def print_batch(path: Path, step: int, out: Path | None, as_json: bool) -> bool:
-    """`spade replay batch`: True where nothing differs from what was recorded."""
-    made = replay_batch(path, step, out)
-    if as_json:
-        print_json(made)
-        return not made.differs
-    sequences = sum(len(trajectories) for _, _, trajectories in made.groups)
-    say(f"step {step} at version {made.version}: {sequences} sequences in {len(made.groups)} groups")
-    for id, role, trajectories in made.groups:
-        say(f"  {id:<30} {role:<8}  {' '.join(trajectories)}")
-    origin = f"checkpoint step-{made.checkpoint}" if made.checkpoint else "the initial policy"
-    through = f", through steps {made.checkpoint + 1} to {step - 1}" if step - made.checkpoint > 1 else ""
-    say(f"{made.micro_batches} micro-batches, {made.trained_tokens} trained tokens, tensors {made.tensors}")
-    say(f"from {origin}{through}: loss {made.loss!r}")
-    if made.recorded is None:
-        say("this step was not published (not yet, or by learner.publish_every), so no loss was recorded")
-    elif made.differs:
-        say(
-            f"recorded loss {made.recorded!r}: {', '.join(made.differs)} differ; only the same settings, device, "
-            "number of threads and torch give the same bits"
-        )
-    else:
-        say("bit-identical to what was recorded")
-    return not made.differs
