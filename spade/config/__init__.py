@@ -1,12 +1,13 @@
 """The one typed configuration of a run: frozen structs, TOML, unknown keys refused with their path.
 
 A recipe in `configs/` states only what differs from the defaults. `load` is the one way in: file, then overrides, then
-the checks that look across fields.
+the bounds of each setting, then the rules across settings.
 """
 
-from spade.config.checks import LONGEST_WAIT_S, is_local
+from spade.config.checks import is_local
 from spade.config.loading import MEANING, digest, dump, load, recipes
 from spade.config.sections import (
+    LONGEST_WAIT_S,
     SKILLS,
     Actors,
     Audit,

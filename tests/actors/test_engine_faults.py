@@ -88,6 +88,6 @@ async def test_what_no_engine_sampled_in_time_is_an_error_of_its_own():
         connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
         open_pool("engine", client, HELLO, bus=SETTINGS.bus) as engines,
     ):
-        session = Session(SETTINGS, None, None, None, engines, None, None, trio.Event())
+        session = Session(SETTINGS, None, None, None, None, engines, None, None, trio.Event())
         with pytest.raises(OverdueError, match=r"= 60 s: 50\.0 s in its queue, 10\.2 s being sampled"):
             await session.generate(pack_ids([3]), 5, 1.0, 1)

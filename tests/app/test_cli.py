@@ -26,6 +26,7 @@ HELP = {*HEAVY, "rich", "msgspec", "spade.config", "spade.protocol"}
     [
         *((words, HELP) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
         (["config", "show", "nano"], HEAVY),
+        (["config", "show", "nano", "--help-fields"], HEAVY),
         (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
     ],
 )
@@ -46,7 +47,7 @@ def test_light_commands_load_nothing_heavy(words, heavy):
     [
         (["config", "show", "nowhere"], "nowhere"),
         (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
-        (["config", "check", "nano", "--set", "learner.lr=fast"], "learner.lr: Expected `float`"),
+        (["config", "check", "nano", "--set", "learner.lr=fast"], "nano: learner.lr: must be a number"),
         (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
         (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
         (["config", "check", "."], ".: Is a directory"),
@@ -90,6 +91,15 @@ def test_config_ls_names_every_recipe():
     listed = spade("config", "ls").stdout
     for recipe in ("nano", "games-4b", "games-8b", "games-30b"):
         assert recipe in listed
+
+
+def test_a_config_shown_with_the_documentation_of_its_fields_is_toml_of_the_same_config(tmp_path):
+    words = ("config", "show", "games-8b", "--set", "run.seed=7", "--set", "learner.threads=2")
+    shown = spade(*words, "--help-fields").stdout
+    (tmp_path / "shown.toml").write_text(shown)
+    assert config.load(str(tmp_path / "shown.toml")) == config.load("games-8b", ("run.seed=7", "learner.threads=2"))
+    assert "# Learning rate of AdamW" in shown
+    assert "\x1b" not in shown
 
 
 def test_config_check_says_who_gets_which_gpus():

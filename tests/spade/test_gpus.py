@@ -58,7 +58,7 @@ def test_indices_count_within_what_a_scheduler_gave(outer, shown):
 @pytest.mark.parametrize(
     ("overrides", "says"),
     [
-        (("engine.gpus=[-1]",), "engine.gpus: indices count from 0"),
+        (("engine.gpus=[-1]",), "engine.gpus: must be "),
         (("learner.gpus=[0]", "learner.device=cpu"), "learner.gpus: learner.device = 'cpu' does not heed them"),
         (("engine.gpus=[0]", "engine.device=cuda:1"), "engine.gpus: engine.device = 'cuda:1' does not heed them"),
         (("engine.gpus=[0, 1, 2]", "engine.tensor_parallel=2"), "3 cannot be shared by engine.tensor_parallel = 2"),

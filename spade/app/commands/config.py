@@ -1,6 +1,7 @@
 """`spade config`: recipes listed, a config shown, and checked for what the processes of a run would refuse."""
 
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,12 @@ from spade.app.printing import say, show
 from spade.errors import SpadeError
 
 if TYPE_CHECKING:
+    from spade.app.screen.console import Screen
     from spade.config import Config
+    from spade.config.described import Setting
+
+COMMENT_WIDTH = 100  # characters
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def ls() -> None:
@@ -26,11 +32,41 @@ def ls() -> None:
 def show_config(
     config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run's config.toml.")] = "nano",
     set_: Set = None,
+    help_fields: Annotated[bool, typer.Option("--help-fields", help="Print what each setting means, too.")] = False,
 ) -> None:
     """Print a config with all settings, defaults included."""
     from spade.config import dump, load
 
-    show(dump(load(config, tuple(set_ or ()))).removesuffix("\n"))
+    resolved = load(config, tuple(set_ or ()))
+    if help_fields:
+        _show_documented(resolved)
+    else:
+        show(dump(resolved).removesuffix("\n"))
+
+
+def _show_documented(config: "Config") -> None:
+    """Print every setting below its documentation and the values that it may have, as TOML with comments."""
+    from spade.app.screen.console import Screen
+    from spade.config.described import sections
+
+    screen = Screen()
+    for section in sections():
+        screen.tell((f"[{section.name}]", "bold"))
+        for setting in section.settings:
+            _show_setting(screen, setting, getattr(getattr(config, section.name), setting.name))
+
+
+def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
+    import tomli_w
+
+    from spade.config.allowed import allowed
+
+    for words in textwrap.wrap(f"{setting.doc} Values: {allowed(setting.type)}.", COMMENT_WIDTH - 2):
+        screen.tell((f"# {words}", "dim"))
+    written = f"# {setting.name} is left out\n" if value is None else tomli_w.dumps({setting.name: value})
+    for each in written.splitlines():
+        screen.tell(each)
+    screen.tell()
 
 
 def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
@@ -60,9 +96,6 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     if gpus := placement(config):
         found.append(f"GPUs: {gpus}")
     return f"{name}: fine, {'; '.join(filter(None, found))}"
-
-
-_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def _corpus(config: "Config") -> str:
@@ -104,18 +137,19 @@ def _endpoint(config: "Config") -> str:
 
 
 def _model(config: "Config") -> str:
-    """A checkpoint folder, and the room of a design's prompt. A name on the hub is not looked up."""
+    """A checkpoint folder: its thoughts, and the room of a design's prompt. A name on the hub is not looked up."""
     from actors import corpus
     from actors.design_prompt import fit_prompt
     from actors.prompts import load_profile
     from spade import checkpoints
     from spade.protocol import DesignJob
-    from spade.tokens import Tokenizer
+    from spade.tokens import Tokenizer, dialogues
 
     path = config.model.path
     if _HUB_NAME.fullmatch(path) and path != "nano" and not Path(path).is_dir():
         return f"model {path} of the hub"
     tokenizer = Tokenizer.load(checkpoints.resolve(path), thinking=config.model.thinking)
+    dialogues(tokenizer, config.play.thoughts)
     profile, document = load_profile(config), corpus.load("builtin")[0]
     room = config.engine.context_tokens - config.design.max_tokens
     for skill in config.run.skills:
