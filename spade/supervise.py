@@ -143,7 +143,7 @@ class Supervisor:
             child.settled.set()
 
     def _after(self, child: _Child, end: End) -> float:
-        """What follows an end nobody asked for: a new start after the returned seconds, or the end of everything."""
+        """React to an end nobody asked for: a new start after the returned seconds, or the end of everything."""
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why
         child.ends.append(now)

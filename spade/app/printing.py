@@ -13,7 +13,7 @@ _NOT_ASCII = re.compile(r"[^\n -~]")
 
 
 class _Errors(io.TextIOWrapper):
-    """Standard error: whoever writes there, what is said of an option or a warning too, steers no terminal."""
+    """Standard error, where no text steers the terminal: not that of an option or a warning either."""
 
     def write(self, text: str) -> int:
         """As ever, but visible."""
@@ -36,7 +36,7 @@ def open_streams() -> None:
 
 
 def say(text: str = "") -> None:
-    """Print one line, whatever `text` holds; whoever reads our output through a pipe sees it now."""
+    """Print one line, whatever `text` holds; a reader at the other end of a pipe sees it now."""
     print(line(text), flush=True)
 
 

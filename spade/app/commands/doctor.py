@@ -147,7 +147,7 @@ async def _tiers() -> list[Check]:
 
 
 async def _attack(sandbox: "Sandbox") -> list[Check]:
-    """What each attack comes to, and how long an honest program takes to answer."""
+    """The outcome of each attack, and the time in which an honest program answers."""
     from actors.sandbox.tiers import ATTACKS, attacker
     from spade.protocol import Faulted
 

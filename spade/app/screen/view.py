@@ -174,7 +174,7 @@ def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
 
 
 def _doing(process: Process) -> Text:
-    """What went wrong last, or what the process says of itself."""
+    """The last error of a process, or its own gauges."""
     if process.state != "ready" and process.detail:
         return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
     told = "  ".join(_gauge(name, value) for name, value in process.gauges.items() if value)

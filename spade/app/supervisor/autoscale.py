@@ -1,4 +1,4 @@
-"""How many agents a run can use: more while the learner starves and they are all busy, fewer while some are spare.
+"""The number of agents of a run: more while the learner starves and all are busy, fewer while some are spare.
 
 Decisions are pure; the shell looks at the status. What a change would lead to is judged before it is made, it has to be
 called for in `LOOKS` looks in a row, and growing and shrinking have different thresholds: so it comes to rest.
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Pressure(msgspec.Struct, frozen=True):
-    """What calls for a change.
+    """The figures of a run that call for a change.
 
     agents   live agents of the run
     busy     episodes in hand for each slot of theirs
@@ -97,7 +97,7 @@ class Patience:
         self._streak = 0
 
     def look(self, step: Step) -> Step:
-        """What to do after one more look."""
+        """The step to take after one more look."""
         self._streak = self._streak + step if self._streak * step > 0 else step
         if abs(self._streak) < LOOKS:
             return 0

@@ -46,9 +46,9 @@ async def keep_up(
     """Keep `launches` and as many actors as wanted up until a signal, the end of `duration_s` or a failure; then drain.
 
     parts    of the run that this command alone may keep up
-    actor    gives the orders of the how-manieth of a role; None where this command keeps no actors
+    actor    gives the orders of an actor by role and 0-based index; None where this command keeps no actors
     address  of the replay service, where it is not the run's own
-    body     what is done meanwhile with the connection to the replay service
+    body     runs meanwhile, with the connection to the replay service
     """
     with ExitStack() as locks:
         for part in parts:
