@@ -3,8 +3,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from spade import config
+from spade.app.cli import GROUPS, app
 from spade.app.commands.options import seconds
 from spade.errors import ConfigError
 from spade.text import visible
@@ -40,6 +42,13 @@ def test_light_commands_load_nothing_heavy(words, heavy):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [[], *([group] for group in GROUPS)])
+def test_a_list_of_commands_fits_80_columns_uncut(words):
+    listed = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).stdout
+    _, commands = listed.split("Commands:")
+    assert "..." not in commands
 
 
 @pytest.mark.parametrize(
