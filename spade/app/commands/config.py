@@ -130,7 +130,7 @@ def _keys(config: "Config") -> str:
 def _endpoint(config: "Config") -> str:
     if not config.endpoint.url:
         return ""
-    from actors.engines.endpoint import read_key  # loads torch
+    from actors.engines.foreign.endpoint import read_key  # loads torch
 
     read_key(config.endpoint.key)
     return f"endpoint {config.endpoint.url}"

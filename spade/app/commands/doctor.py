@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from spade.protocol import Status
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "math-verify")
-_EXTRAS = ("deepspeed", "vllm")
 _TIERS = {
     "namespaces": "bubblewrap, Landlock and seccomp",
     "landlock": "Landlock and seccomp",
@@ -95,13 +94,14 @@ def _packages() -> Iterator[Check]:
     from importlib import metadata
 
     from spade import extras
+    from spade.config import ENGINE_KINDS
 
     for package in _PACKAGES:
         try:
             yield package, True, metadata.version(package)
         except metadata.PackageNotFoundError:
             yield package, False, f"missing: pip install {package}"
-    for extra in _EXTRAS:
+    for extra in ("deepspeed", *(kind.extra for kind in ENGINE_KINDS.values() if kind.extra)):
         found = extras.installed(extra)
         if found is None:
             yield extra, None, f"not installed (an extra: {extras.wanted(extra)})"

@@ -15,7 +15,7 @@ from spade.transport.keys import client_name
 MODULES: Mapping[Role, str] = {  # a service stands before those it serves: they are drained in the opposite order
     "replay": "replay.server",
     "engine": "actors.engines.server",
-    "endpoint": "actors.engines.endpoint",
+    "endpoint": "actors.engines.foreign.endpoint",
     "env-runner": "actors.env_runner",
     "learner": "learner.train",
     "designer": "actors.designer",
