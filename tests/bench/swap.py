@@ -26,6 +26,7 @@ from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.swap import compare
 from learner import weights as learner
+from spade.app.supervisor.launches import MODULES
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
 from spade.config import Config, Engine, digest, dump, load
@@ -149,7 +150,7 @@ async def over_the_bus(
         trio.open_nursery() as nursery,
     ):  # fmt: skip
         nursery.start_soon(said.take, replay)
-        async with supervise(config.supervise, root / "logs") as supervisor:
+        async with supervise(config.supervise, root / "logs", MODULES) as supervisor:
             await supervisor.add(Launch("engine-0", "engine", str(root / "config.toml"), str(root), at, mine))
             async with connect(mine, hello, bus=config.bus) as engine, trio.open_nursery() as callers:
                 load = Load(engine)

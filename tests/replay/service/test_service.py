@@ -26,6 +26,7 @@ from replay.service.service import Service
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
 from replay.store.past_batches import dropped
+from spade.app.supervisor.launches import MODULES
 from spade.config import digest, dump
 from spade.errors import RefusedError, RunError
 from spade.process import Launch
@@ -462,7 +463,7 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
                 step += 1
 
     with trio.fail_after(240):
-        async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
+        async with supervise(settings.supervise, tmp_path / "logs", MODULES) as supervisor:
             await supervisor.add(launch)
             async with joined(tmp_path, settings=settings) as replay, trio.open_nursery() as nursery:
                 versions.append((await publish(replay)).version)
@@ -531,7 +532,7 @@ async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_i
         acknowledged.append(lease.id)
 
     with trio.fail_after(240):
-        async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
+        async with supervise(settings.supervise, tmp_path / "logs", MODULES) as supervisor:
             await supervisor.add(launch)
             async with joined(tmp_path, settings=settings) as replay:
                 await publish(replay)
@@ -561,7 +562,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
     acknowledged = []
 
     async def fill_up():
-        async with supervise(SETTINGS.supervise, tmp_path / "logs") as supervisor:
+        async with supervise(SETTINGS.supervise, tmp_path / "logs", MODULES) as supervisor:
             await supervisor.add(launch)
             async with joined(tmp_path) as replay:
                 await publish(replay)
