@@ -14,7 +14,7 @@ import trio
 
 from actors.actions import sent
 from actors.conversation import Conversation, Player, converse
-from actors.probes import choose
+from actors.offers import choose
 from actors.sandbox import Sandbox
 from spade.codec import answer_digest
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay

@@ -11,7 +11,8 @@ from functools import partial
 import trio
 
 from actors.actions import boxed, sent
-from actors.probes import NOTHING, Transcript, choose, heeded
+from actors.offers import choose
+from actors.probes import NOTHING, Transcript, heeded
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved
@@ -41,7 +42,10 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
 
 
 class Probing:
-    """Plays of one program under secret seeds, and what they showed: `transcripts`, in the form that it `reads`."""
+    """Plays of one program under secret seeds, and what they showed: `transcripts`, in the form that it `reads`.
+
+    `known` are the actions that its solution lists, out of their boxes.
+    """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         self.trials = Trials(sandbox, source, limits, play.max_turns)
@@ -49,6 +53,7 @@ class Probing:
         self.key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
         self.rng = random.Random(derive(self.key, "probe"))
         self.transcripts: list[Transcript] = []
+        self.known: Sequence[str] = ()
         self.reads: Form = "inside"
 
     def seed(self, index: int) -> int:
@@ -56,7 +61,7 @@ class Probing:
         return derive(self.key, "instance", index) & INSTANCE_MASK
 
     def anything(self, observation: str) -> str:
-        return choose(observation, self.rng)
+        return choose(observation, self.rng, self.known)
 
     async def probe(self, seed: int, policy: Policy) -> Transcript:
         """A play in the form that the program reads, kept for the later stages with what was really sent."""
@@ -75,6 +80,7 @@ class Probing:
             if actions is None:
                 await self.first_of(self.heeds, forms)
                 return False
+            self.known = self.known or actions
             found = await self.first_of(partial(self.wins, seed, actions), forms)
             if found is None:
                 listed = ", ".join(actions)[:200]

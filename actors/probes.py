@@ -1,20 +1,11 @@
 """The pure half of admission: what probes do in a program they do not know, and what their transcripts prove."""
 
-import random
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from spade.protocol import Observed
 from spade.returns import episode_return, won
-
-_LISTED = re.compile(r"Actions: *(.+)")
-_RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})")
-_QUOTED = re.compile(r"'([^'\n]{1,40})'|\"([^\"\n]{1,40})\"|`([^`\n]{1,40})`|\\boxed\{([^{}\n]{1,40})\}")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_GUESSES = ("0", "1", "2", "yes", "no")
-_OFFERS = 1_000
 
 NOTHING = "none of these"
 NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000)
@@ -40,26 +31,6 @@ class Transcript(msgspec.Struct, frozen=True):
         """The episode's return is a win."""
         last = self.answers[-1]
         return won(episode_return([last.reward], last.terminated), win_return)
-
-
-def offered(observation: str) -> Sequence[str]:
-    """What an observation offers: its last `Actions: a b c` or `Actions: 1..20`, else its quotes, else its numbers."""
-    listed = _LISTED.findall(observation)
-    if listed:
-        text = listed[-1].strip()
-        span = _RANGE.fullmatch(text.rstrip("."))
-        if span is not None:
-            low, high = int(span[1]), int(span[2])
-            return [str(number) for number in range(low, min(high, low + _OFFERS - 1) + 1)] or _GUESSES
-        words = text.split(",") if "," in text else text.split()
-        return [word for word in (word.strip(" .;'\"`") for word in words) if word] or _GUESSES
-    quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(observation)]
-    return quoted or _NUMBER.findall(observation) or _GUESSES
-
-
-def choose(observation: str, rng: random.Random) -> str:
-    """Any action the observation offers."""
-    return rng.choice(offered(observation))
 
 
 def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:

@@ -24,6 +24,7 @@ import trio
 
 from actors.actions import sent
 from actors.forms import Probing, consuming
+from actors.offers import offered
 from actors.probes import NONSENSE, NUMBERS, Transcript, difference, indifferent
 from actors.sandbox import Sandbox
 from actors.sandbox.host import REPEATS
@@ -34,6 +35,10 @@ from spade.config import Sandbox as Limits
 from spade.protocol import Observed, Stage, Verdict
 
 LOADING = ("parse", "class", "interface", "construct")
+UNREADABLE = (
+    "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
+    "`Actions: look take open` or `Actions: 1..20`"
+)
 REFUSED_GAP = 0.15
 """What random play wins with random_win_share and so much more is refused, but for one time in a hundred."""
 PLAYS_A_STEP = 5
@@ -128,9 +133,12 @@ class Admission(Probing):
 
     async def random(self) -> str:
         """Random actions seldom win."""
+        if self.guessed and self.limits.readable_actions:
+            raise RejectedError(UNREADABLE)
         high = min(1.0, self.limits.random_win_share + REFUSED_GAP)
         first = self.transcripts[:1] if self.reads == "inside" else []
-        return await self.seldom_wins("random play", first, high, self.anything)
+        told = await self.seldom_wins("random play", first, high, self.anything)
+        return f"{told}{self.guessed}"
 
     async def constant(self) -> str:
         """Nor does one action, always. The same actions under several seeds also show whether the seed matters.
@@ -183,8 +191,16 @@ class Admission(Probing):
         """What happens depends on the actions."""
         reason = indifferent(self.transcripts, self.win_return)
         if reason:
-            raise RejectedError(reason)
+            raise RejectedError(f"{reason}{self.guessed}")
         return ""
+
+    @property
+    def guessed(self) -> str:
+        """What to add to the reason of a stage of random actions; "" where the first observation offers some."""
+        if offered(self.transcripts[0].answers[0].observation).readable:
+            return ""
+        source = "its words and the solution" if self.known else "its words"
+        return f"; the observation lists no actions, drawn from {source}"
 
 
 def same(first: Observed, second: Observed, after: str) -> None:

@@ -21,9 +21,9 @@ from spade.process import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
 MODULES: Mapping[Role, str] = {
-    "replay": "replay.server",
+    "replay": "replay.service.process",
     "engine": "actors.engines.server",
-    "endpoint": "actors.engines.endpoint",
+    "endpoint": "actors.engines.foreign.endpoint",
     "env-runner": "actors.env_runner",
     "learner": "learner.train",
     "designer": "actors.designer",

@@ -24,7 +24,7 @@ NAME_CHARACTERS = 100
 
 def list_environments(path: Path, rejected: bool) -> None:
     """`spade env ls`: newest last, a line each."""
-    from replay.reader import read_environments, read_rejected
+    from replay.inspect.environments import read_environments, read_rejected
 
     run = RunDir(path).require()
     if rejected:
@@ -42,7 +42,7 @@ def list_environments(path: Path, rejected: bool) -> None:
 
 def show_environment(path: Path, environment: str) -> None:
     """`spade env show`."""
-    from replay.reader import read_environment
+    from replay.inspect.environments import read_environment
 
     env = read_environment(RunDir(path).require().store, environment)
     if env is None:
@@ -127,7 +127,7 @@ def _find(name: str, run: Path | None) -> tuple[str, str, Form | None]:
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
         return _read(Path(name)), "", None
-    from replay.reader import read_environment
+    from replay.inspect.environments import read_environment
 
     env = read_environment(RunDir(run).require().store, an_id(name))
     if env is None:

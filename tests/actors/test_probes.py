@@ -1,45 +1,9 @@
-"""What probes read from an observation, and what transcripts prove."""
-
-import random
+"""The proofs that transcripts give."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from actors.probes import Transcript, choose, difference, heeded, indifferent, offered
+from actors.probes import Transcript, difference, heeded, indifferent
 from spade.protocol import Observed
-
-
-@pytest.mark.parametrize(
-    ("observation", "actions"),
-    [
-        ("Which door? Actions: red blue", ["red", "blue"]),
-        ("Guess. Actions: 1..4", ["1", "2", "3", "4"]),
-        ("Guess. Actions: -1..1.", ["-1", "0", "1"]),
-        ("Actions: old\nnow Actions: go north, go south.", ["go north", "go south"]),
-        ("Actions: 'a' `b`", ["a", "b"]),
-        ("Say 'open' or \"shut it\", as \\boxed{open}.", ["open", "shut it", "open"]),
-        ("A number from 3 to 9?", ["3", "9"]),
-        ("Well?", ["0", "1", "2", "yes", "no"]),
-        ("Actions: 9..1", ["0", "1", "2", "yes", "no"]),
-    ],
-)
-def test_actions_come_from_what_the_observation_offers(observation, actions):
-    assert list(offered(observation)) == actions
-
-
-def test_a_huge_range_costs_no_memory():
-    assert len(offered("Actions: 1..99999999999999")) == 1_000
-
-
-def test_a_range_of_numbers_too_long_to_read_is_a_word():
-    word = "1.." + "9" * 5_000
-    assert list(offered(f"Actions: {word}")) == [word]
-
-
-@given(st.text())
-def test_any_text_offers_something(observation):
-    assert choose(observation, random.Random(1)) in offered(observation)
 
 
 def transcript(seed: int, *steps: tuple[str, float, bool], actions: tuple[str, ...] = ("a",)) -> Transcript:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.engines.fetch import KEPT
-from replay.records import Play
+from actors.engines.weights.fetch import KEPT
+from replay.ledger.records import Play
 from replay.store import open_reader
 from spade.config import load
 from tests.e2e.test_up import SOON_S

@@ -208,3 +208,6 @@ class Sandbox(Section, frozen=True):
     random_win_share: Share = 0.25
     """Share of plays that random actions may win. Admission lets a program pass that they win no more often, and
     rejects one that they win with 0.15 more, each but for one time in a hundred; 1 rejects none."""
+
+    readable_actions: bool = False
+    """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""
