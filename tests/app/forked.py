@@ -12,11 +12,11 @@ from pathlib import Path
 
 import actors.validation
 import learner.checkpoint
-import replay.export
-import replay.lineage
-import replay.loading
-import replay.reader
-import replay.verify
+import replay.inspect.environments
+import replay.inspect.export
+import replay.inspect.lineage
+import replay.inspect.verify
+import replay.store.load
 import spade.app.screen.view
 import spade.app.supervisor.orders
 import spade.app.supervisor.up

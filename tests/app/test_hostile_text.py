@@ -14,7 +14,7 @@ import trio
 import typer
 
 from replay.client import ReplayClient
-from replay.records import Counters, Environment, Play, Reject, Source
+from replay.ledger.records import Counters, Environment, Play, Reject, Source
 from replay.store import open_store
 from spade import config
 from spade.app.cli import app

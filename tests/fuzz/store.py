@@ -23,13 +23,13 @@ from random import Random
 
 import msgspec
 
-from replay.batches import packed_batch
-from replay.contents import read_contents
-from replay.ledger import Ledger
-from replay.loading import open_run
-from replay.records import Clock
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import Clock
 from replay.store import DamagedError, open_reader, open_store
-from replay.verify import problems
+from replay.store.load import open_run
+from replay.store.past_batches import packed_batch
 from spade.app.commands import env
 from spade.app.commands.replay import store as stores
 from spade.app.commands.replay.lineage import lineage

@@ -27,7 +27,7 @@ def ls(
 
     The newest is last.
     """
-    from replay.reader import read_environments, read_rejected
+    from replay.inspect.environments import read_environments, read_rejected
     from spade.app.rundir import RunDir
 
     found = RunDir(run).require()
@@ -50,7 +50,7 @@ def show(
     """Show one environment: program, hint, win rates, reward, audit."""
     from rich.syntax import Syntax
 
-    from replay.reader import read_environment
+    from replay.inspect.environments import read_environment
     from spade.app.rundir import RunDir
     from spade.app.screen.console import Screen
 
@@ -172,7 +172,7 @@ def _find(name: str, run: Path | None) -> tuple[str, str]:
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
         return _read(Path(name)), ""
-    from replay.reader import read_environment
+    from replay.inspect.environments import read_environment
     from spade.app.rundir import RunDir
 
     env = read_environment(RunDir(run).require().store, an_id(name))

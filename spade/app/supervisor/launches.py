@@ -13,7 +13,7 @@ from spade.protocol import Role
 from spade.transport.keys import client_name
 
 MODULES: Mapping[Role, str] = {  # a service stands before those it serves: they are drained in the opposite order
-    "replay": "replay.server",
+    "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",
     "env-runner": "actors.env_runner",

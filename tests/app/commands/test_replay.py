@@ -14,8 +14,8 @@ import trio
 import typer
 
 from learner import checkpoint
-from replay.reader import newest_weights
-from replay.records import Environment
+from replay.inspect.environments import newest_weights
+from replay.ledger.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade import config, manifest
 from spade.app.commands.model import newest_weights as own_weights

@@ -10,7 +10,7 @@ from spade.app.printing import print_json, say
 from spade.errors import RunError
 
 if TYPE_CHECKING:
-    from replay.lineage import DesignLine, Lineage, PlayLine, Runs
+    from replay.inspect.lineage import DesignLine, Lineage, PlayLine, Runs
 
 
 def lineage(
@@ -25,7 +25,7 @@ def lineage(
 
     Names its groups, plays, environments, hints, documents, memory parents and weights.
     """
-    from replay.lineage import Tracer
+    from replay.inspect.lineage import Tracer
     from replay.store import open_reader
     from spade.app.rundir import RunDir
 

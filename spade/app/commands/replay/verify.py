@@ -10,7 +10,7 @@ from spade.app.printing import say
 from spade.errors import WeightsError, reason
 
 if TYPE_CHECKING:
-    from replay.contents import Contents
+    from replay.inspect.contents import Contents
     from spade.app.rundir import RunDir
 
 SHOWN = 100  # problems that are printed
@@ -21,9 +21,9 @@ def verify(run: RunArgument) -> None:
 
     Names what is broken. Exit code 1 if anything is.
     """
-    from replay.contents import Contents, read_contents
+    from replay.inspect.contents import Contents, read_contents
+    from replay.inspect.verify import problems
     from replay.store import DamagedError, open_reader
-    from replay.verify import problems
     from spade.app.rundir import RunDir
 
     opened = RunDir(run).require()
