@@ -14,7 +14,7 @@ from spade.text import line, visible
 if TYPE_CHECKING:
     from spade.app.screen.console import Screen
     from spade.config import Config
-    from spade.protocol import Faulted, Observed, Verdict
+    from spade.protocol import Faulted, Form, Observed, Verdict
 
 NAME_CHARACTERS = 100
 
@@ -156,29 +156,29 @@ def play(
 
     own = str(RunDir(run).require().config_path) if run is not None else "nano"
     config = load(recipe or own, tuple(set_ or ()))
-    program, its_hint = _find(source, run)
+    program, its_hint, reads = _find(source, run)
     console = Screen()
     if hint:
         console.tell(("hint", "cyan"), f" {its_hint or 'a file has none'}")
     try:
-        trio.run(_play, program, seed, config, console)
+        trio.run(_play, program, reads, seed, config, console)
     except* (KeyboardInterrupt, EOFError):
         console.tell(("left", "dim"))
 
 
-def _find(name: str, run: Path | None) -> tuple[str, str]:
-    """Source and hint of an environment in a file or a run."""
+def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
+    """Source and hint of an environment in a file or a run, and the form of an action that it reads; None: unknown."""
     if run is None:
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
-        return _read(Path(name)), ""
+        return _read(Path(name)), "", None
     from replay.inspect.environments import read_environment
     from spade.app.rundir import RunDir
 
     env = read_environment(RunDir(run).require().store, an_id(name))
     if env is None:
         raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
-    return env.source, env.hint
+    return env.source, env.hint, env.reads
 
 
 def _read(file: Path) -> str:
@@ -190,14 +190,16 @@ def _read(file: Path) -> str:
         raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
 
 
-async def _play(source: str, seed: int, config: "Config", console: "Screen") -> None:
+async def _play(source: str, reads: "Form | None", seed: int, config: "Config", console: "Screen") -> None:
     import trio
 
-    from actors.actions import action_typed
+    from actors.actions import action_typed, sent
     from actors.conversation import converse
+    from actors.forms import form_of
     from actors.sandbox import open_sandbox
     from spade.protocol import Faulted, Observed
     from spade.returns import won
+    from spade.seeds import derive, new_secret
 
     async def step(turn: int, action: str) -> "Observed | Faulted":
         answer = await sandbox.step("play", turn, action)
@@ -206,10 +208,13 @@ async def _play(source: str, seed: int, config: "Config", console: "Screen") -> 
             console.tell((f"reward {answer.reward:g}", "dim"))
         return answer
 
-    async def ask(_: Observed) -> str:
-        return action_typed(await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True))
-
     async with open_sandbox(config.sandbox) as sandbox:
+        form = reads or await form_of(sandbox, source, derive(new_secret(), "form"), config.sandbox, config.play)
+
+        async def ask(_: Observed) -> str:
+            typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)
+            return sent(action_typed(typed), form)
+
         first = await sandbox.open("play", source, seed, config.play.max_turns)
         if isinstance(first, Observed):
             _show(console, first)

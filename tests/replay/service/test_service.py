@@ -417,7 +417,8 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
         await publish(replay)
         (first, second) = await replay.lease_designs(2, 5.0)
         await replay.reject_candidate(rejected(first, 1))
-        await replay.submit_environment(environment(second, 1))
+        await replay.submit_environment(msgspec.structs.replace(environment(second, 1), reads="box"))
+        assert (await replay.program("e000001")).reads == "box"
         beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
         await play(replay, 8)
@@ -426,6 +427,7 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
     shown = environments.read_environment(store, "e000001")
     assert shown is not None
     assert (shown.source, shown.hint, shown.reward) == ("class LampEnv: ...", "pull the second lever", listed.reward)
+    assert (shown.first_observation, shown.reads) == ("Three levers.", "box")
     assert environments.read_environment(store, "e7") is None
     (reject,) = environments.read_rejected(store)
     assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
