@@ -38,7 +38,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "batch": batch.batch,
             "export": store.export,
             "compact": store.compact,
-            "import": store.import_memory,
+            "import": store.import_run,
         },
     ),
     "config": ("List, show and check configs.", {"ls": config.ls, "show": config.show_config, "check": config.check}),

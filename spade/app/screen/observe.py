@@ -100,7 +100,7 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
 
 
 def explain(status: Status) -> list[str]:
-    """Who waits for whom and for how long, a line each; what has stalled and who is not well come first."""
+    """The waits of a run in a line each, after the lines of a stall and of processes that are not well."""
     stalled = [f"stalled: no learner step and no play for {status.stalled_s:.0f} s"] if status.stalled_s else []
     apart = (
         [f"{status.quarantined} trajectories are quarantined, the last {status.newest_quarantined}"]

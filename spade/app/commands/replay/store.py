@@ -82,14 +82,14 @@ def compact(run: RunArgument) -> None:
     say(f"{found.path}: its store had {before / MIB:.2f} MiB and has {after / MIB:.2f}")
 
 
-def import_memory(
+def import_run(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run to seed: a new directory, or a stopped run.")],
     old: Annotated[Path, typer.Argument(metavar="OLD_RUN", help="The run whose environment memory is taken.")],
     config: Annotated[str | None, typer.Argument(help="The new run's config [default: its own, or OLD_RUN's].")] = None,
     set_: Set = None,
 ) -> None:
     """Seed a run's environment memory from an old run."""
-    from replay.inspect import import_memory as transfer
+    from replay.inspect.import_memory import check_fit, import_memory, read_memory
     from replay.service.journal import Journal
     from replay.store import open_store
     from replay.store.load import open_run
@@ -100,13 +100,13 @@ def import_memory(
     if found.path == source.path:
         raise RunError(f"{found.path}: is both runs; give the one to seed and then the one to seed it from")
     resolved = load(config or str((found if found.exists else source).config_path), tuple(set_ or ()))
-    transfer.check_fit(resolved, source.config())
-    memory = transfer.read_memory(source.store)
+    check_fit(resolved, source.config())
+    memory = read_memory(source.store)
     with found.lock("replay"):
         found.create(resolved)
         with open_store(found.store, resolved.replay.durability) as store:
             opened = open_run(store, resolved)
-            done = transfer.import_memory(store, opened.state, memory)
+            done = import_memory(store, opened.state, memory)
         Journal(found.path).event("import", opened.elapsed_s, opened.changed)
     others = f", {done.known} were known, {done.foreign} are of other skills" if done.known or done.foreign else ""
     say(f"{found.path}: {done.taken} environments of the memory of {source.path}{others}")
