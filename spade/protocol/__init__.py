@@ -1,0 +1,81 @@
+"""Every message of the bus, and the values messages carry; a module for each two who speak.
+
+Frozen, tagged, array-like msgspec structs: new information is a new field with a default at the end. Lengths are
+checked where a message is made, so also where it is decoded. Each request names its reply in its docstring.
+"""
+
+from spade.protocol.audits import Audited, AuditJob, Audits, LeaseAudit, RecordedPlay
+from spade.protocol.base import (
+    DIGEST_BYTES,
+    MOST_ACTORS,
+    MOST_GAUGES,
+    MOST_ITEMS,
+    MOST_NAME,
+    Finish,
+    Form,
+    Outcome,
+    ProcessState,
+    Role,
+)
+from spade.protocol.designs import (
+    DesignJob,
+    Designs,
+    LeaseDesigns,
+    MemorySeed,
+    RejectCandidate,
+    ReleaseDesign,
+    SubmitEnvironment,
+)
+from spade.protocol.engines import Generate, Generated, GetWeights, Overdue, Serving, WeightsPart
+from spade.protocol.plays import EndedPlay, GetProgram, LeasePlays, PlayLease, Plays, Program, ReleasePlay, SubmitPlays
+from spade.protocol.programs import CloseEpisode, Faulted, Observed, OpenEpisode, Stage, StepEpisode, Validate, Verdict
+from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
+from spade.protocol.supervision import GetStatus, Orders, Process, ReportProcesses, Status
+from spade.protocol.training import (
+    Batch,
+    Checkpointed,
+    Evaluated,
+    Evaluation,
+    Group,
+    NotYet,
+    Publish,
+    Published,
+    StepMetrics,
+    TakeBatch,
+)
+from spade.protocol.trajectories import Recording, Trajectory
+
+PROTOCOL_VERSION = 5
+
+Request = (
+    Hello | Heartbeat | Goodbye
+    | Generate | Serving | GetWeights
+    | OpenEpisode | StepEpisode | CloseEpisode | Validate
+    | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
+    | LeasePlays | GetProgram | SubmitPlays | ReleasePlay
+    | LeaseAudit | Audited
+    | TakeBatch | Publish | Checkpointed
+    | Evaluated
+    | ReportProcesses | Orders | GetStatus
+)  # fmt: skip
+
+Response = (
+    Ready | Refused | Rehello | Pulse | Done
+    | Generated | Overdue | WeightsPart
+    | Observed | Faulted | Verdict
+    | Designs | Plays | Program | Audits
+    | Batch | NotYet | Published | Weights
+    | Orders | Status
+)  # fmt: skip
+
+__all__ = [
+    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION", "AuditJob", "Audited",
+    "Audits", "Batch", "Checkpointed", "CloseEpisode", "DesignJob", "Designs", "Done", "EndedPlay", "Evaluated",
+    "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated", "GetProgram", "GetStatus", "GetWeights",
+    "Goodbye", "Group", "Heartbeat", "Hello", "LeaseAudit", "LeaseDesigns", "LeasePlays", "MemorySeed", "NotYet",
+    "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState",
+    "Program", "Publish", "Published", "Pulse", "Ready", "RecordedPlay", "Recording", "Refused", "Rehello",
+    "RejectCandidate", "ReleaseDesign", "ReleasePlay", "ReportProcesses", "Request", "Response", "Role", "Serving",
+    "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "Trajectory",
+    "Validate", "Verdict", "Wait", "Weights", "WeightsPart",
+]  # fmt: skip

@@ -1,0 +1,69 @@
+"""Env-runners and the replay service."""
+
+from spade.protocol.base import Count, Form, Many, Wire
+from spade.protocol.trajectories import Recording
+
+
+class RecordedPlay(Wire, frozen=True):
+    """A recorded play to run again on its instance `seed`."""
+
+    play: str
+    seed: int
+    recording: Recording
+
+
+class AuditJob(Wire, frozen=True):
+    """An environment to audit before its designer is paid.
+
+    replays     recorded plays that must come out as they did
+    seeds       instances to play with random actions, each of them once
+    wins        so many won ones of these are a finding
+    max_turns   turns of a random play
+    draw        seeds the order of the replays and the random actions
+    within_s    what is not over by then is left out
+    reads       the form of a random action; the recorded ones are as they were sent
+    """
+
+    environment: str
+    lease: int
+    source: str
+    replays: Many[RecordedPlay]
+    seeds: Many[int]
+    wins: int
+    win_return: float
+    max_turns: int
+    draw: int
+    within_s: float
+    reads: Form = "inside"
+
+
+class LeaseAudit(Wire, frozen=True):
+    """Ask for an audit, waiting up to `wait_s` for one. Reply: Audits (empty: none now)."""
+
+    wait_s: float
+
+
+class Audits(Wire, frozen=True):
+    """At most one audit, leased."""
+
+    jobs: tuple[AuditJob, ...] = ()
+
+
+class Audited(Wire, frozen=True):
+    """An audit is over. Idempotent by environment. Reply: Done, or Refused.
+
+    finding   why the environment is quarantined; "" where nothing was found
+    replays   recorded plays that were run again to a result, `left_out` those that came to none
+    plays     random plays that were run, `wins` those that were won
+    steps     of the environment, in all of them
+    """
+
+    environment: str
+    lease: int
+    finding: str
+    replays: Count
+    left_out: Count
+    plays: Count
+    wins: Count
+    steps: Count
+    seconds: float

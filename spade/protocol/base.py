@@ -1,0 +1,27 @@
+"""What all messages have in common: their base, their bounds, and the words of their fields."""
+
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+Role = Literal[
+    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "evaluator", "observer", "supervisor"
+]  # fmt: skip
+Outcome = Literal["terminated", "truncated", "fault"]
+Finish = Literal["stop", "length"]
+Form = Literal["inside", "box"]  # of an action as it is sent to a program: what the model boxed, or with its box
+ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
+# A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
+MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
+MOST_ACTORS = 256  # of one role that a supervisor may be ordered to keep up
+DIGEST_BYTES = 16
+_T = TypeVar("_T")
+Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
+Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
+Name = Annotated[str, Meta(max_length=MOST_NAME)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all that travels."""

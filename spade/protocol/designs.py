@@ -1,0 +1,89 @@
+"""Designers and the replay service."""
+
+from spade.protocol.base import Form, Wire
+from spade.protocol.trajectories import Trajectory
+
+
+class MemorySeed(Wire, frozen=True):
+    """An environment of the memory as the designer is shown it; `reason` says what an example to avoid teaches."""
+
+    environment: str
+    source: str
+    regret: float
+    win_rate: float
+    reason: str = ""
+
+
+class DesignJob(Wire, frozen=True):
+    """One slot to fill.
+
+    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus. `draw` also says what all attempts
+    are asked for beside the skill; `sampler` seeds the sampling.
+    """
+
+    id: str
+    lease: int
+    round: int
+    skill: str
+    draw: int
+    sampler: int
+    seeds: tuple[MemorySeed, ...] = ()
+    avoid: MemorySeed | None = None
+
+
+class LeaseDesigns(Wire, frozen=True):
+    """Ask for up to `count` design jobs, waiting up to `wait_s` for one. Reply: Designs (empty: none now)."""
+
+    count: int
+    wait_s: float
+
+
+class Designs(Wire, frozen=True):
+    """Design jobs, leased."""
+
+    jobs: tuple[DesignJob, ...] = ()
+
+
+class RejectCandidate(Wire, frozen=True):
+    """An attempt that failed admission; `last` closes the job as failed. Kept with its reason. Reply: Done.
+
+    `shown` are the environments of the memory that were in its prompt, to vary and to avoid.
+    """
+
+    job: str
+    lease: int
+    attempt: int
+    document: str
+    completion: str
+    stage: str
+    reason: str
+    trajectory: Trajectory
+    last: bool
+    shown: tuple[str, ...] = ()
+
+
+class SubmitEnvironment(Wire, frozen=True):
+    """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
+
+    Idempotent by job. Reply: Done.
+    """
+
+    job: str
+    lease: int
+    attempt: int
+    document: str
+    name: str
+    source: str
+    hint: str
+    seed_sensitive: bool
+    first_observation: str
+    trajectory: Trajectory
+    shown: tuple[str, ...] = ()
+    reads: Form = "inside"
+
+
+class ReleaseDesign(Wire, frozen=True):
+    """Give a job back (the infrastructure failed, or the designer leaves). Reply: Done."""
+
+    job: str
+    lease: int

@@ -1,0 +1,80 @@
+"""Engines: agents and designers have them sample, and they fetch weights from the learner."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from spade.protocol.base import MOST_STOPS, Finish, Many, Name, Wire
+from spade.protocol.trajectories import check_digests, covered
+
+
+class Generate(Wire, frozen=True):
+    """Sample a continuation. Reply: Generated, Overdue, or Refused (it can never be served).
+
+    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens or once the text holds
+    one of the strings `stop`, either of which is returned, or after max_tokens. The distribution is that of the logits
+    over temperature, cut to its `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
+    probability. What is not over within `deadline_s` of its arrival is given up (0: never).
+    """
+
+    prompt: bytes
+    max_tokens: int
+    temperature: float
+    seed: int
+    top_p: float = 1.0
+    top_k: int = 0
+    stop: Annotated[tuple[Name, ...], Meta(max_length=MOST_STOPS)] = ()
+    deadline_s: float = 0.0
+
+
+class Generated(Wire, frozen=True):
+    """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count).
+
+    What no published policy sampled (an endpoint's) has no versions, and no log-probabilities where none were given.
+    digests: of the weights that sampled each run, 16 bytes a run, or empty.
+    """
+
+    ids: bytes
+    logprobs: bytes
+    versions: Many[tuple[int, int]]
+    finish: Finish
+    digests: bytes = b""
+
+    def __post_init__(self) -> None:
+        ours = covered(self.versions) * 4 == len(self.ids) == len(self.logprobs)
+        if not (ours or (not self.versions and len(self.logprobs) in (0, len(self.ids)))):
+            raise ValueError("generated: ids, log-probabilities and version runs differ in length")
+        check_digests(self.digests, self.versions)
+
+
+class Overdue(Wire, frozen=True):
+    """The deadline of a Generate passed after `waited_s` in the queue and `sampled_s` being sampled."""
+
+    waited_s: float
+    sampled_s: float
+
+
+class Serving(Wire, frozen=True):
+    """An engine samples from these weights from now on. Reply: Done, or Refused where they were never published."""
+
+    version: int
+    digest: Name
+
+
+class GetWeights(Wire, frozen=True):
+    """Ask the learner for up to `count` bytes of a file of published weights, from `offset`.
+
+    Reply: WeightsPart, or Refused where it has retired them.
+    """
+
+    digest: Name
+    file: Name
+    offset: int
+    count: int
+
+
+class WeightsPart(Wire, frozen=True):
+    """`data` begins at the offset that was asked for; `size` is that of the whole file, bytes."""
+
+    data: bytes
+    size: int

@@ -1,0 +1,96 @@
+"""Every connection: the handshake, heartbeats, and the answers that any request may get."""
+
+from msgspec import field
+
+from spade.protocol.base import Gauges, Many, Name, Role, Wire
+
+
+class Peer(Wire, frozen=True):
+    """A service that others may call."""
+
+    role: Role
+    name: str
+    address: str
+
+
+class Weights(Wire, frozen=True):
+    """Published parameters: a folder on the learner's host, named by their digest (`spade.manifest`, hex)."""
+
+    version: int
+    step: int
+    digest: str
+    path: str
+
+
+class Wait(Wire, frozen=True):
+    """`who` waits for `holder` to bring `what`: `count` times at once, the longest for `for_s` seconds.
+
+    `why` says what the holder lacks, where the replay service knows it. A process leaves `who` to its heartbeat.
+    """
+
+    holder: str
+    what: str
+    count: int = 1
+    for_s: float = 0.0
+    who: str = ""
+    why: str = ""
+
+
+class Hello(Wire, frozen=True):
+    """First message on every connection. Reply: Ready or Refused. `address` is where this process serves others."""
+
+    protocol: int
+    digest: Name
+    role: Role
+    name: Name
+    pid: int
+    address: Name | None = None
+
+
+class Ready(Wire, frozen=True):
+    """The handshake is done. `life`: of the service, another one after each restart; the rest as in a Pulse."""
+
+    peers: tuple[Peer, ...] = ()
+    weights: Weights | None = None
+    life: Name = ""
+
+
+class Refused(Wire, frozen=True):
+    """The request cannot be served; the text says why and what to do. Final: the sender does not try again.
+
+    `unforeseen`: serving it ended in an error that nobody foresaw, so that the request itself is under suspicion.
+    """
+
+    reason: str
+    unforeseen: bool = False
+
+
+class Rehello(Wire, frozen=True):
+    """The server does not know this peer (it restarted, or gave it up): say hello again, then send what is open.
+
+    `leaving`: unasked, from a server that ends in order; whatever it does not answer is no reason for its end.
+    """
+
+    leaving: bool = False
+
+
+class Heartbeat(Wire, frozen=True):
+    """I am alive. `gauges` are this process's own figures (names in `docs/metrics.md`). Reply: Pulse."""
+
+    gauges: Gauges = field(default_factory=dict)
+    waits: Many[Wait] = ()
+
+
+class Pulse(Wire, frozen=True):
+    """The service is alive; who else may be called, and the newest weights."""
+
+    peers: tuple[Peer, ...] = ()
+    weights: Weights | None = None
+
+
+class Goodbye(Wire, frozen=True):
+    """A peer that leaves in order. Reply: Done."""
+
+
+class Done(Wire, frozen=True):
+    """The request took effect and, at the replay service, is committed."""

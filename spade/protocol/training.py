@@ -1,0 +1,124 @@
+"""The learner, the evaluator and the replay service."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from spade.protocol.base import Count, Many, Wire
+from spade.protocol.session import Weights
+from spade.protocol.trajectories import Trajectory
+
+
+class Group(Wire, frozen=True):
+    """A whole group as the learner consumes it.
+
+    `rewards` are episode returns (agent) or designer rewards (designer), one for each trajectory; `baseline` is the
+    skill's running mean where a designer stands alone in its group, else None.
+    """
+
+    id: str
+    role: Literal["agent", "designer"]
+    rewards: tuple[float, ...]
+    trajectories: tuple[Trajectory, ...]
+    baseline: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.rewards) != len(self.trajectories) or not self.rewards:
+            raise ValueError(f"group {self.id}: {len(self.rewards)} rewards for {len(self.trajectories)} trajectories")
+
+
+class StepMetrics(Wire, frozen=True):
+    """What the learner measured in one step; names as in `docs/metrics.md`."""
+
+    loss: float = 0.0
+    loss_agent: float = 0.0
+    loss_designer: float = 0.0
+    grad_norm: float = 0.0
+    clip_fraction: float = 0.0
+    truncated_fraction: float = 0.0
+    effective_sample_share: float = 0.0
+    mismatch: float = 0.0
+    entropy: float = 0.0
+    agent_sequences: int = 0
+    designer_sequences: int = 0
+    designer_weight: float = 0.0
+    trained_tokens: int = 0
+    step_s: float = 0.0
+    wait_s: float = 0.0
+    skipped: int = 0
+    masked_fraction: float = 0.0
+    kl: float = 0.0
+    lr: float = 0.0
+    tokens_by_lag: Many[int] = ()
+    mismatch_by_lag: Many[float] = ()
+
+
+class TakeBatch(Wire, frozen=True):
+    """The batch of learner step `step`, waiting up to `wait_s` for it. Reply: Batch or NotYet.
+
+    Idempotent by step: a step that was taken before gets the recorded groups again, in the same order; so a learner
+    that resumes at step s replays the batches after s and then goes on.
+    """
+
+    step: int
+    wait_s: float
+
+
+class Batch(Wire, frozen=True):
+    """Whole groups of either role, in the order they became trainable. `version` is the one the step is trained at."""
+
+    step: int
+    version: int
+    groups: tuple[Group, ...]
+
+
+class NotYet(Wire, frozen=True):
+    """No batch yet; `reason` says what is waited for."""
+
+    reason: str
+
+
+class Publish(Wire, frozen=True):
+    """New weights after `step` (0: the initial ones). The version is drawn, persisted, announced. Reply: Published."""
+
+    step: int
+    digest: str
+    path: str
+    metrics: StepMetrics
+
+
+class Published(Wire, frozen=True):
+    """The weights as announced."""
+
+    weights: Weights
+
+
+class Checkpointed(Wire, frozen=True):
+    """A checkpoint of `step` is durable: the groups of steps up to it may retire. Reply: Done."""
+
+    step: int
+
+
+class Evaluation(Wire, frozen=True):
+    """How the policy played the fixed set of `config.Evaluation`, without a hint.
+
+    step      learner step of the policy it began with; oldest, newest: the policy versions that sampled its tokens
+    plays     that ended, those that a fault of their program voided (`voids`) not among them
+    win_rate  share of the plays that were won, and its standard error over plays
+    seconds   that it took
+    """
+
+    step: Count
+    oldest: Count
+    newest: Count
+    plays: Annotated[int, Meta(ge=1)]
+    voids: Count
+    win_rate: Annotated[float, Meta(ge=0, le=1)]
+    error: Annotated[float, Meta(ge=0, le=1)]
+    seconds: float
+
+
+class Evaluated(Wire, frozen=True):
+    """An evaluation is over. The one that was handed in last is not taken twice. Reply: Done, or Refused."""
+
+    evaluation: Evaluation
