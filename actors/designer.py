@@ -28,7 +28,6 @@ from spade.protocol import (
     SubmitEnvironment,
     Trajectory,
     Validate,
-    Verdict,
 )
 from spade.seeds import derive
 
@@ -149,7 +148,8 @@ class Designer:
         if source is None:
             return Failure("extract", "there is no program in the completion")
         try:
-            verdict = await self._validate(source, derive(b"", "validate", job.sampler, draft.number))
+            candidate = Validate(source, derive(b"", "validate", job.sampler, draft.number))
+            verdict = await self._session.runners.call(candidate, self._config.design.lease_s)
         except SuspectError as error:
             return Failure("contain", str(error))
         if not verdict.passed:
@@ -171,12 +171,6 @@ class Designer:
             shown=draft.shown,
             reads=verdict.reads,
         )
-
-    async def _validate(self, source: str, seed: int) -> Verdict:
-        reply = await self._session.runners.call(Validate(source, seed), self._config.design.lease_s)
-        if not isinstance(reply, Verdict):
-            raise BusError(f"an env-runner answered Validate with {type(reply).__name__}")
-        return reply
 
     async def _hint(self, source: str, seed: int) -> str | Failure:
         """The hint of a program, or why there is none. It is not trained on, so it needs no trajectory."""

@@ -127,15 +127,11 @@ class Episode:
     async def _ask(self, request: OpenEpisode | StepEpisode, program_s: float) -> Observed | Faulted:
         """What the environment answers; the env-runner enforces `program_s`, we wait for the env-runner."""
         reply = await self._runner.call(request, program_s + self._session.config.bus.call_deadline_s)
-        match reply:
-            case Faulted() if not reply.environment_fault:
-                raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")
-            case Observed():
-                self._answers += answer_digest(reply)
-                return reply
-            case Faulted():
-                return reply
-        raise BusError(f"{self._runner.peer.name} answered {type(request).__name__} with {type(reply).__name__}")
+        if isinstance(reply, Observed):
+            self._answers += answer_digest(reply)
+        elif not reply.environment_fault:
+            raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")
+        return reply
 
     async def _close(self) -> None:
         """Let the env-runner forget the episode, also on the way out. If it does not hear us, our silence tells it."""

@@ -20,10 +20,10 @@ from actors.pool import MOST_ENDS
 from actors.session import Session, attend
 from spade.config import Config
 from spade.disk import read
-from spade.errors import BusError, ConfigError, reason
+from spade.errors import ConfigError, reason
 from spade.estimates import mean_and_error
 from spade.process import Launch, main
-from spade.protocol import EndedPlay, Evaluation, PlayLease, Program, Validate, Verdict, Weights
+from spade.protocol import EndedPlay, Evaluation, PlayLease, Program, Validate, Weights
 from spade.returns import won
 from spade.seeds import INSTANCE_MASK, derive
 
@@ -123,8 +123,6 @@ class Evaluator:
         if number not in self._known:
             seed = derive(b"", "evaluation: form", self._config.run.seed or 0, number)
             verdict = await self._session.runners.call(Validate(program.source, seed), self._config.play.lease_s)
-            if not isinstance(verdict, Verdict):
-                raise BusError(f"an env-runner answered Validate with {type(verdict).__name__}")
             program = self._programs[number] = msgspec.structs.replace(program, reads=verdict.reads)
             self._known.add(number)
         return program

@@ -15,7 +15,7 @@ import trio
 
 from spade.config import Bus
 from spade.errors import BusError, SuspectError
-from spade.protocol import Hello, Peer, Pulse, Request, Response, Role
+from spade.protocol import Hello, Peer, Pulse, Reply, Request, Role
 from spade.transport import Client, connect
 from spade.waits import Waits
 
@@ -76,7 +76,7 @@ class Service:
         """Another one after each restart of it; "" while it is not connected, or once it has left in order."""
         return self._client.life if self._client is not None else ""
 
-    async def call(self, request: Request, deadline_s: float) -> Response:
+    async def call(self, request: Request[Reply], deadline_s: float) -> Reply:
         """Ask and wait. Raises LostError where the service is gone, SuspectError where it ended, else as the bus does.
 
         A service that was only out of reach for a while is asked again.
@@ -139,7 +139,7 @@ class Pool:
         finally:
             service.users -= 1
 
-    async def call(self, request: Request, deadline_s: float, near: str = "") -> Response:
+    async def call(self, request: Request[Reply], deadline_s: float, near: str = "") -> Reply:
         """Ask the service that `hold` would give, and where it is lost another, waiting for one if need be.
 
         For requests that any of them can answer. Raises LostError where none could in time, SuspectError where two

@@ -1,19 +1,14 @@
 """What designers, agents and the learner ask of the replay service, typed. Needs no store."""
 
-from typing import TypeVar
-
 import trio
 
-from spade.errors import BusError
 from spade.protocol import (
     Audited,
     AuditJob,
-    Audits,
     Batch,
     Checkpointed,
     DesignJob,
     Designs,
-    Done,
     EndedPlay,
     Evaluated,
     Evaluation,
@@ -29,13 +24,12 @@ from spade.protocol import (
     Process,
     Program,
     Publish,
-    Published,
     RejectCandidate,
     ReleaseDesign,
     ReleasePlay,
+    Reply,
     ReportProcesses,
     Request,
-    Response,
     Role,
     Status,
     StepMetrics,
@@ -45,8 +39,6 @@ from spade.protocol import (
     Weights,
 )
 from spade.transport import Client
-
-Answer = TypeVar("Answer", bound=Response)
 
 
 class ReplayClient:
@@ -59,87 +51,84 @@ class ReplayClient:
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
-        self._unserved: dict[type[Request], float] = {}  # since when what we ask for again and again is not there
+        self._unserved: dict[str, float] = {}  # since when what we ask for again and again is not there, by request
 
     async def lease_designs(self, count: int, wait_s: float) -> tuple[DesignJob, ...]:
         """Up to `count` design jobs; none where there is none within `wait_s`."""
-        return (await self._call(LeaseDesigns(count, wait_s), Designs, wait_s)).jobs
+        return (await self._call(LeaseDesigns(count, wait_s), wait_s)).jobs
 
     async def reject_candidate(self, rejected: RejectCandidate) -> None:
         """Keep an attempt that failed admission."""
-        await self._call(rejected, Done)
+        await self._call(rejected)
 
     async def submit_environment(self, environment: SubmitEnvironment) -> None:
         """Hand in an admitted program."""
-        await self._call(environment, Done)
+        await self._call(environment)
 
     async def release_design(self, job: DesignJob) -> None:
         """Give a design job back undone."""
-        await self._call(ReleaseDesign(job.id, job.lease), Done)
+        await self._call(ReleaseDesign(job.id, job.lease))
 
     async def lease_plays(self, count: int, wait_s: float) -> tuple[PlayLease, ...]:
         """Up to `count` plays; none where there is none within `wait_s`."""
-        return (await self._call(LeasePlays(count, wait_s), Plays, wait_s)).plays
+        return (await self._call(LeasePlays(count, wait_s), wait_s)).plays
 
     async def program(self, environment: str) -> Program:
         """Source and hint of an environment."""
-        return await self._call(GetProgram(environment), Program)
+        return await self._call(GetProgram(environment))
 
     async def submit_plays(self, plays: tuple[EndedPlay, ...]) -> None:
         """Hand in episodes that ended. Raises RefusedError where one makes no sense; the others are taken."""
-        await self._call(SubmitPlays(plays), Done)
+        await self._call(SubmitPlays(plays))
 
     async def release_play(self, play: PlayLease, *, suspect: bool = False) -> None:
         """Give a play back: it is leased again, on the same seed, unless it was `suspect` before."""
-        await self._call(ReleasePlay(play.id, play.lease, suspect), Done)
+        await self._call(ReleasePlay(play.id, play.lease, suspect))
 
     async def lease_audit(self, wait_s: float) -> tuple[AuditJob, ...]:
         """An audit; none where there is none within `wait_s`."""
-        return (await self._call(LeaseAudit(wait_s), Audits, wait_s)).jobs
+        return (await self._call(LeaseAudit(wait_s), wait_s)).jobs
 
     async def audited(self, outcome: Audited) -> None:
         """Hand in an audit that is over."""
-        await self._call(outcome, Done)
+        await self._call(outcome)
 
     async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
         """The batch of learner step `step`; what is waited for where there is none within `wait_s`."""
-        return await self._call(TakeBatch(step, wait_s), (Batch, NotYet), wait_s)
+        return await self._call(TakeBatch(step, wait_s), wait_s)
 
     async def publish(self, step: int, digest: str, path: str, metrics: StepMetrics) -> Weights:
         """Announce new weights; the same weights after the same step keep their version."""
-        return (await self._call(Publish(step, digest, path, metrics), Published)).weights
+        return (await self._call(Publish(step, digest, path, metrics))).weights
 
     async def checkpointed(self, step: int) -> None:
         """A checkpoint of `step` is durable."""
-        await self._call(Checkpointed(step), Done)
+        await self._call(Checkpointed(step))
 
     async def evaluated(self, evaluation: Evaluation) -> None:
         """Hand in an evaluation."""
-        await self._call(Evaluated(evaluation), Done)
+        await self._call(Evaluated(evaluation))
 
     async def report_processes(
         self, supervisor: str, processes: tuple[Process, ...], wanted: dict[Role, int] | None = None
     ) -> Orders:
         """Tell how a supervisor's children are and how many actors it keeps up; what it is to change."""
-        return await self._call(ReportProcesses(supervisor, processes, wanted), Orders)
+        return await self._call(ReportProcesses(supervisor, processes, wanted))
 
     async def order(self, orders: Orders) -> None:
         """Have a supervisor change what it keeps up."""
-        await self._call(orders, Done)
+        await self._call(orders)
 
     async def status(self) -> Status:
         """The run at a glance."""
-        return await self._call(GetStatus(), Status)
+        return await self._call(GetStatus())
 
-    async def _call(
-        self, request: Request, expected: type[Answer] | tuple[type[Answer], ...], wait_s: float = 0.0
-    ) -> Answer:
+    async def _call(self, request: Request[Reply], wait_s: float = 0.0) -> Reply:
         # Asked again after no answer but "none yet", it is the same wait that goes on.
-        since = self._unserved.pop(type(request), trio.current_time())
-        with self.client.waits.on("replay", type(request).__name__, since):
-            answer = await self.client.call(request, wait_s + self._call_deadline_s)
-        if answer in (Plays(), Designs()) or isinstance(answer, NotYet):
-            self._unserved[type(request)] = since
-        if not isinstance(answer, expected):
-            raise BusError(f"the replay service answered {type(request).__name__} with {type(answer).__name__}")
-        return answer
+        name = type(request).__name__
+        since = self._unserved.pop(name, trio.current_time())
+        with self.client.waits.on("replay", name, since):
+            reply = await self.client.call(request, wait_s + self._call_deadline_s)
+        if reply in (Plays(), Designs()) or isinstance(reply, NotYet):
+            self._unserved[name] = since
+        return reply

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spade.decoding import decoded
-from spade.protocol import DIGEST_BYTES, Observed, Request, Response, Trajectory
+from spade.protocol import DIGEST_BYTES, AnyRequest, Observed, Response, Trajectory
 
 _encoder = msgspec.msgpack.Encoder()
-_requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_requests: msgspec.msgpack.Decoder[AnyRequest] = msgspec.msgpack.Decoder(AnyRequest)
 _responses: msgspec.msgpack.Decoder[Response] = msgspec.msgpack.Decoder(Response)
 
 
@@ -20,7 +20,7 @@ def encode(message: msgspec.Struct) -> bytes:
     return _encoder.encode(message)
 
 
-def decode_request(data: bytes) -> Request:
+def decode_request(data: bytes) -> AnyRequest:
     """Raises UnreadableError on nonsense."""
     return decoded(_requests.decode, data)
 

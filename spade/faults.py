@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 
 from spade.decoding import printable
-from spade.protocol import AuditJob, Refused, Request
+from spade.protocol import AnyRequest, AuditJob, Refused
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +20,14 @@ class RequestFaults:
         """All of them, of whatever kind."""
         return self._kinds.total()
 
-    def refusal(self, request: Request, error: Exception) -> Refused:
+    def refusal(self, request: AnyRequest, error: Exception) -> Refused:
         """Count the error and make it the answer to its request.
 
         An error of the system (no descriptor, no memory, no space) says nothing of the request.
         """
         return Refused(self.note(request, error), unforeseen=not isinstance(error, OSError))
 
-    def note(self, asked: Request | AuditJob, error: Exception) -> str:
+    def note(self, asked: AnyRequest | AuditJob, error: Exception) -> str:
         """Count the error; what happened, in a line.
 
         The log has the traceback of the 1st, 2nd, 4th, 8th … of a kind: what a model writes must not fill the disk.

@@ -14,6 +14,7 @@ from replay.ledger.records import Audit, BatchRecord, Job, Play
 from replay.ledger.state import State
 from spade.config import LONGEST_WAIT_S
 from spade.protocol import (
+    AnyRequest,
     Audited,
     Audits,
     Checkpointed,
@@ -31,7 +32,6 @@ from spade.protocol import (
     RejectCandidate,
     ReleaseDesign,
     ReleasePlay,
-    Request,
     Response,
     SubmitEnvironment,
     SubmitPlays,
@@ -47,7 +47,7 @@ class Ledger:
     def __init__(self, state: State) -> None:
         self.state = state
 
-    def apply(self, request: Request, holder: str, now: float, number: int = 0) -> Response | BatchRecord | None:
+    def apply(self, request: AnyRequest, holder: str, now: float, number: int = 0) -> Response | BatchRecord | None:
         """Let a request take effect. None: it has to wait (a lease or a batch, of which there is none yet).
 
         `holder` names the process that asks; it is what a lease is tied to. `number` is its number of the request, by

@@ -12,6 +12,7 @@ from spade.codec import encode
 from spade.config import Config
 from spade.protocol import (
     MOST_ACTORS,
+    AnyRequest,
     Heartbeat,
     Hello,
     Orders,
@@ -20,7 +21,6 @@ from spade.protocol import (
     Refused,
     RejectCandidate,
     ReportProcesses,
-    Request,
     Role,
     Serving,
     SubmitEnvironment,
@@ -88,7 +88,7 @@ class Peers:
         """So many plays finished, of all that were handed in."""
         self._plays.add(now, plays)
 
-    def measure(self, request: Request, now: float) -> None:
+    def measure(self, request: AnyRequest, now: float) -> None:
         """A request took effect; what it brings was sampled, whatever becomes of it."""
         match request:
             case SubmitPlays(plays=plays):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container
 
 from replay.ledger.records import BatchRecord
 from spade.protocol import (
+    AnyRequest,
     Audits,
     Designs,
     LeaseAudit,
@@ -14,7 +15,6 @@ from spade.protocol import (
     NotYet,
     Plays,
     Refused,
-    Request,
     Response,
     TakeBatch,
 )
@@ -82,7 +82,7 @@ class Waiting:
             del self._count[peer]
 
 
-def _nothing(request: Request, why: Callable[[], str]) -> Response:
+def _nothing(request: AnyRequest, why: Callable[[], str]) -> Response:
     match request:
         case LeasePlays():
             return Plays()

@@ -1,7 +1,7 @@
 """Every message of the bus, and the values messages carry; a module for each two who speak.
 
 Frozen, tagged, array-like msgspec structs: new information is a new field with a default at the end. Lengths are
-checked where a message is made, so also where it is decoded. Each request names its reply in its docstring.
+checked where a message is made, so also where it is decoded. Each request names the type of its reply.
 """
 
 from spade.protocol.audits import Audited, AuditJob, Audits, LeaseAudit, RecordedPlay
@@ -15,7 +15,10 @@ from spade.protocol.base import (
     Form,
     Outcome,
     ProcessState,
+    Reply,
+    Request,
     Role,
+    reply_type,
 )
 from spade.protocol.designs import (
     DesignJob,
@@ -47,7 +50,7 @@ from spade.protocol.trajectories import Recording, Trajectory
 
 PROTOCOL_VERSION = 5
 
-Request = (
+AnyRequest = (
     Hello | Heartbeat | Goodbye
     | Generate | Serving | GetWeights
     | OpenEpisode | StepEpisode | CloseEpisode | Validate
@@ -69,13 +72,13 @@ Response = (
 )  # fmt: skip
 
 __all__ = [
-    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION", "AuditJob", "Audited",
-    "Audits", "Batch", "Checkpointed", "CloseEpisode", "DesignJob", "Designs", "Done", "EndedPlay", "Evaluated",
-    "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated", "GetProgram", "GetStatus", "GetWeights",
-    "Goodbye", "Group", "Heartbeat", "Hello", "LeaseAudit", "LeaseDesigns", "LeasePlays", "MemorySeed", "NotYet",
-    "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState",
-    "Program", "Publish", "Published", "Pulse", "Ready", "RecordedPlay", "Recording", "Refused", "Rehello",
-    "RejectCandidate", "ReleaseDesign", "ReleasePlay", "ReportProcesses", "Request", "Response", "Role", "Serving",
-    "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "Trajectory",
-    "Validate", "Verdict", "Wait", "Weights", "WeightsPart",
+    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION", "AnyRequest",
+    "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode", "DesignJob", "Designs", "Done",
+    "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated", "GetProgram",
+    "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "LeaseAudit", "LeaseDesigns", "LeasePlays",
+    "MemorySeed", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays",
+    "Process", "ProcessState", "Program", "Publish", "Published", "Pulse", "Ready", "RecordedPlay", "Recording",
+    "Refused", "Rehello", "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Reply", "ReportProcesses", "Request",
+    "Response", "Role", "Serving", "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays",
+    "TakeBatch", "Trajectory", "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

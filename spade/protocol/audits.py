@@ -1,6 +1,7 @@
 """Env-runners and the replay service."""
 
-from spade.protocol.base import Count, Form, Many, Wire
+from spade.protocol.base import Count, Form, Many, Request, Wire
+from spade.protocol.session import Done
 from spade.protocol.trajectories import Recording
 
 
@@ -37,20 +38,20 @@ class AuditJob(Wire, frozen=True):
     reads: Form = "inside"
 
 
-class LeaseAudit(Wire, frozen=True):
-    """Ask for an audit, waiting up to `wait_s` for one. Reply: Audits (empty: none now)."""
-
-    wait_s: float
-
-
 class Audits(Wire, frozen=True):
-    """At most one audit, leased."""
+    """At most one audit, leased; empty: none now."""
 
     jobs: tuple[AuditJob, ...] = ()
 
 
-class Audited(Wire, frozen=True):
-    """An audit is over. Idempotent by environment. Reply: Done, or Refused.
+class LeaseAudit(Request[Audits], frozen=True):
+    """Ask for an audit, waiting up to `wait_s` for one."""
+
+    wait_s: float
+
+
+class Audited(Request[Done], frozen=True):
+    """An audit is over. Idempotent by environment. Refused: the figures make no sense, or the lease is another's.
 
     finding   why the environment is quarantined; "" where nothing was found
     replays   recorded plays that were run again to a result, `left_out` those that came to none

@@ -1,6 +1,6 @@
 """What all messages have in common: their base, their bounds, and the words of their fields."""
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -25,3 +25,17 @@ Count = Annotated[int, Meta(ge=0)]
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of all that travels."""
+
+
+Reply = TypeVar("Reply", bound=Wire)
+
+
+class Request(Wire, Generic[Reply], frozen=True):
+    """Base of all that is answered, and by what: `class GetStatus(Request[Status])`. Any may be Refused instead."""
+
+
+def reply_type(kind: type[Request[Reply]]) -> type[Reply]:
+    """The type of a request's reply; where it has alternatives, their union."""
+    (base,) = vars(kind)["__orig_bases__"]
+    (reply,) = get_args(base)
+    return reply  # type: ignore[no-any-return]

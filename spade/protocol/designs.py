@@ -1,6 +1,7 @@
 """Designers and the replay service."""
 
-from spade.protocol.base import Form, Wire
+from spade.protocol.base import Form, Request, Wire
+from spade.protocol.session import Done
 from spade.protocol.trajectories import Trajectory
 
 
@@ -31,21 +32,21 @@ class DesignJob(Wire, frozen=True):
     avoid: MemorySeed | None = None
 
 
-class LeaseDesigns(Wire, frozen=True):
-    """Ask for up to `count` design jobs, waiting up to `wait_s` for one. Reply: Designs (empty: none now)."""
+class Designs(Wire, frozen=True):
+    """Design jobs, leased; empty: none now."""
+
+    jobs: tuple[DesignJob, ...] = ()
+
+
+class LeaseDesigns(Request[Designs], frozen=True):
+    """Ask for up to `count` design jobs, waiting up to `wait_s` for one."""
 
     count: int
     wait_s: float
 
 
-class Designs(Wire, frozen=True):
-    """Design jobs, leased."""
-
-    jobs: tuple[DesignJob, ...] = ()
-
-
-class RejectCandidate(Wire, frozen=True):
-    """An attempt that failed admission; `last` closes the job as failed. Kept with its reason. Reply: Done.
+class RejectCandidate(Request[Done], frozen=True):
+    """An attempt that failed admission; `last` closes the job as failed. Kept with its reason.
 
     `shown` are the environments of the memory that were in its prompt, to vary and to avoid.
     """
@@ -62,10 +63,10 @@ class RejectCandidate(Wire, frozen=True):
     shown: tuple[str, ...] = ()
 
 
-class SubmitEnvironment(Wire, frozen=True):
+class SubmitEnvironment(Request[Done], frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
-    Idempotent by job. Reply: Done.
+    Idempotent by job.
     """
 
     job: str
@@ -82,8 +83,8 @@ class SubmitEnvironment(Wire, frozen=True):
     reads: Form = "inside"
 
 
-class ReleaseDesign(Wire, frozen=True):
-    """Give a job back (the infrastructure failed, or the designer leaves). Reply: Done."""
+class ReleaseDesign(Request[Done], frozen=True):
+    """Give a job back (the infrastructure failed, or the designer leaves)."""
 
     job: str
     lease: int

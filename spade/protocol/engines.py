@@ -4,27 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from spade.protocol.base import MOST_STOPS, Finish, Many, Name, Wire
+from spade.protocol.base import MOST_STOPS, Finish, Many, Name, Request, Wire
+from spade.protocol.session import Done
 from spade.protocol.trajectories import check_digests, covered
-
-
-class Generate(Wire, frozen=True):
-    """Sample a continuation. Reply: Generated, Overdue, or Refused (it can never be served).
-
-    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens or once the text holds
-    one of the strings `stop`, either of which is returned, or after max_tokens. The distribution is that of the logits
-    over temperature, cut to its `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
-    probability. What is not over within `deadline_s` of its arrival is given up (0: never).
-    """
-
-    prompt: bytes
-    max_tokens: int
-    temperature: float
-    seed: int
-    top_p: float = 1.0
-    top_k: int = 0
-    stop: Annotated[tuple[Name, ...], Meta(max_length=MOST_STOPS)] = ()
-    deadline_s: float = 0.0
 
 
 class Generated(Wire, frozen=True):
@@ -54,23 +36,30 @@ class Overdue(Wire, frozen=True):
     sampled_s: float
 
 
-class Serving(Wire, frozen=True):
-    """An engine samples from these weights from now on. Reply: Done, or Refused where they were never published."""
+class Generate(Request[Generated | Overdue], frozen=True):
+    """Sample a continuation. Refused: it can never be served.
+
+    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens or once the text holds
+    one of the strings `stop`, either of which is returned, or after max_tokens. The distribution is that of the logits
+    over temperature, cut to its `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
+    probability. What is not over within `deadline_s` of its arrival is given up (0: never).
+    """
+
+    prompt: bytes
+    max_tokens: int
+    temperature: float
+    seed: int
+    top_p: float = 1.0
+    top_k: int = 0
+    stop: Annotated[tuple[Name, ...], Meta(max_length=MOST_STOPS)] = ()
+    deadline_s: float = 0.0
+
+
+class Serving(Request[Done], frozen=True):
+    """An engine samples from these weights from now on. Refused: they were never published."""
 
     version: int
     digest: Name
-
-
-class GetWeights(Wire, frozen=True):
-    """Ask the learner for up to `count` bytes of a file of published weights, from `offset`.
-
-    Reply: WeightsPart, or Refused where it has retired them.
-    """
-
-    digest: Name
-    file: Name
-    offset: int
-    count: int
 
 
 class WeightsPart(Wire, frozen=True):
@@ -78,3 +67,15 @@ class WeightsPart(Wire, frozen=True):
 
     data: bytes
     size: int
+
+
+class GetWeights(Request[WeightsPart], frozen=True):
+    """Ask the learner for up to `count` bytes of a file of published weights, from `offset`.
+
+    Refused: it has retired them.
+    """
+
+    digest: Name
+    file: Name
+    offset: int
+    count: int

@@ -1,6 +1,7 @@
 """Agents and the replay service."""
 
-from spade.protocol.base import Form, Many, Outcome, Wire
+from spade.protocol.base import Form, Many, Outcome, Request, Wire
+from spade.protocol.session import Done
 from spade.protocol.trajectories import Recording, Trajectory
 
 
@@ -15,23 +16,17 @@ class PlayLease(Wire, frozen=True):
     sampler: int
 
 
-class LeasePlays(Wire, frozen=True):
-    """Ask for up to `count` plays, waiting up to `wait_s` for one. Reply: Plays (empty: none now)."""
-
-    count: int
-    wait_s: float
-
-
 class Plays(Wire, frozen=True):
-    """Plays, leased."""
+    """Plays, leased; empty: none now."""
 
     plays: tuple[PlayLease, ...] = ()
 
 
-class GetProgram(Wire, frozen=True):
-    """Reply: Program, or Refused (no such environment)."""
+class LeasePlays(Request[Plays], frozen=True):
+    """Ask for up to `count` plays, waiting up to `wait_s` for one."""
 
-    environment: str
+    count: int
+    wait_s: float
 
 
 class Program(Wire, frozen=True):
@@ -41,6 +36,12 @@ class Program(Wire, frozen=True):
     source: str
     hint: str
     reads: Form = "inside"
+
+
+class GetProgram(Request[Program], frozen=True):
+    """Ask for an environment's program. Refused: there is no such environment."""
+
+    environment: str
 
 
 class EndedPlay(Wire, frozen=True):
@@ -61,8 +62,8 @@ class EndedPlay(Wire, frozen=True):
     recording: Recording | None = None
 
 
-class SubmitPlays(Wire, frozen=True):
-    """Episodes that ended, together. Idempotent by play id, each for itself. Reply: Done, or Refused.
+class SubmitPlays(Request[Done], frozen=True):
+    """Episodes that ended, together. Idempotent by play id, each for itself.
 
     A play that makes no sense keeps no other from being taken: Refused names it, and the others are committed.
     """
@@ -70,8 +71,8 @@ class SubmitPlays(Wire, frozen=True):
     plays: Many[EndedPlay]
 
 
-class ReleasePlay(Wire, frozen=True):
-    """Give a play back: a fault of the infrastructure, it is leased again on the same seed. Reply: Done.
+class ReleasePlay(Request[Done], frozen=True):
+    """Give a play back: a fault of the infrastructure, it is leased again on the same seed.
 
     `suspect`: a service ended, or met an error nobody foresaw, while it served this play; the second time it is void.
     """

@@ -2,30 +2,8 @@
 
 from typing import Literal
 
-from spade.protocol.base import Form, Wire
-
-
-class OpenEpisode(Wire, frozen=True):
-    """Start an episode: load, construct, reset. Reply: Observed (turn 0), Faulted or Refused (overloaded)."""
-
-    episode: str
-    source: str
-    seed: int
-    max_turns: int
-
-
-class StepEpisode(Wire, frozen=True):
-    """One action; `turn` counts from 1: a repeated request is answered from memory. Reply: Observed or Faulted."""
-
-    episode: str
-    turn: int
-    action: str
-
-
-class CloseEpisode(Wire, frozen=True):
-    """The episode is over. Idempotent. Reply: Done."""
-
-    episode: str
+from spade.protocol.base import Form, Request, Wire
+from spade.protocol.session import Done
 
 
 class Observed(Wire, frozen=True):
@@ -53,6 +31,29 @@ class Faulted(Wire, frozen=True):
         return self.kind not in ("lost", "infrastructure")
 
 
+class OpenEpisode(Request[Observed | Faulted], frozen=True):
+    """Start an episode: load, construct, reset. Observed is turn 0. Refused: the env-runner is overloaded."""
+
+    episode: str
+    source: str
+    seed: int
+    max_turns: int
+
+
+class StepEpisode(Request[Observed | Faulted], frozen=True):
+    """One action; `turn` counts from 1: a repeated request is answered from memory."""
+
+    episode: str
+    turn: int
+    action: str
+
+
+class CloseEpisode(Request[Done], frozen=True):
+    """The episode is over. Idempotent."""
+
+    episode: str
+
+
 class Stage(Wire, frozen=True):
     """One stage of admission."""
 
@@ -60,13 +61,6 @@ class Stage(Wire, frozen=True):
     passed: bool
     reason: str = ""
     seconds: float = 0.0
-
-
-class Validate(Wire, frozen=True):
-    """Admit a candidate or say why not. `seed` keys the secret instance seeds. Reply: Verdict."""
-
-    source: str
-    seed: int
 
 
 class Verdict(Wire, frozen=True):
@@ -81,3 +75,10 @@ class Verdict(Wire, frozen=True):
     seed_sensitive: bool = False
     first_observation: str = ""
     reads: Form = "inside"
+
+
+class Validate(Request[Verdict], frozen=True):
+    """Admit a candidate or say why not. `seed` keys the secret instance seeds."""
+
+    source: str
+    seed: int

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from spade.protocol.base import Gauges, Many, Name, Role, Wire
+from spade.protocol.base import Gauges, Many, Name, Request, Role, Wire
 
 
 class Peer(Wire, frozen=True):
@@ -36,23 +36,8 @@ class Wait(Wire, frozen=True):
     why: str = ""
 
 
-class Hello(Wire, frozen=True):
-    """First message on every connection. Reply: Ready or Refused. `address` is where this process serves others."""
-
-    protocol: int
-    digest: Name
-    role: Role
-    name: Name
-    pid: int
-    address: Name | None = None
-
-
-class Ready(Wire, frozen=True):
-    """The handshake is done. `life`: of the service, another one after each restart; the rest as in a Pulse."""
-
-    peers: tuple[Peer, ...] = ()
-    weights: Weights | None = None
-    life: Name = ""
+class Done(Wire, frozen=True):
+    """The request took effect and, at the replay service, is committed."""
 
 
 class Refused(Wire, frozen=True):
@@ -65,20 +50,23 @@ class Refused(Wire, frozen=True):
     unforeseen: bool = False
 
 
-class Rehello(Wire, frozen=True):
-    """The server does not know this peer (it restarted, or gave it up): say hello again, then send what is open.
+class Ready(Wire, frozen=True):
+    """The handshake is done. `life`: of the service, another one after each restart; the rest as in a Pulse."""
 
-    `leaving`: unasked, from a server that ends in order; whatever it does not answer is no reason for its end.
-    """
+    peers: tuple[Peer, ...] = ()
+    weights: Weights | None = None
+    life: Name = ""
 
-    leaving: bool = False
 
+class Hello(Request[Ready], frozen=True):
+    """First message on every connection. `address` is where this process serves others."""
 
-class Heartbeat(Wire, frozen=True):
-    """I am alive. `gauges` are this process's own figures (names in `docs/metrics.md`). Reply: Pulse."""
-
-    gauges: Gauges = field(default_factory=dict)
-    waits: Many[Wait] = ()
+    protocol: int
+    digest: Name
+    role: Role
+    name: Name
+    pid: int
+    address: Name | None = None
 
 
 class Pulse(Wire, frozen=True):
@@ -88,9 +76,21 @@ class Pulse(Wire, frozen=True):
     weights: Weights | None = None
 
 
-class Goodbye(Wire, frozen=True):
-    """A peer that leaves in order. Reply: Done."""
+class Heartbeat(Request[Pulse], frozen=True):
+    """I am alive. `gauges` are this process's own figures (names in `docs/metrics.md`)."""
+
+    gauges: Gauges = field(default_factory=dict)
+    waits: Many[Wait] = ()
 
 
-class Done(Wire, frozen=True):
-    """The request took effect and, at the replay service, is committed."""
+class Goodbye(Request[Done], frozen=True):
+    """A peer that leaves in order."""
+
+
+class Rehello(Wire, frozen=True):
+    """The server does not know this peer (it restarted, or gave it up): say hello again, then send what is open.
+
+    `leaving`: unasked, from a server that ends in order; whatever it does not answer is no reason for its end.
+    """
+
+    leaving: bool = False

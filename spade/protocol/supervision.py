@@ -2,8 +2,8 @@
 
 from msgspec import field
 
-from spade.protocol.base import Gauges, Many, Name, ProcessState, Role, Wire
-from spade.protocol.session import Wait
+from spade.protocol.base import Gauges, Many, Name, ProcessState, Request, Role, Wire
+from spade.protocol.session import Done, Wait
 from spade.protocol.training import Evaluation, StepMetrics
 
 
@@ -20,19 +20,11 @@ class Process(Wire, frozen=True):
     supervisor: str = ""
 
 
-class ReportProcesses(Wire, frozen=True):
-    """A supervisor's children, and how many actors of each role it keeps up (None: none at all). Reply: Orders."""
-
-    supervisor: Name
-    processes: Many[Process]
-    wanted: dict[Role, int] | None = None
-
-
-class Orders(Wire, frozen=True):
+class Orders(Request[Done], frozen=True):
     """What a supervisor is to change: how many actors of a role to keep up, and which to drain by name.
 
-    Sent to the replay service (reply: Done, or Refused where no such supervisor keeps actors), which hands it to the
-    supervisor with the answer to its next report. Kept in memory alone: who orders looks at the status for its effect,
+    Sent to the replay service (Refused: no such supervisor keeps actors), which hands it to the supervisor with the
+    answer to its next report. Kept in memory alone: who orders looks at the status for its effect,
     and orders again where there is none.
     """
 
@@ -41,8 +33,12 @@ class Orders(Wire, frozen=True):
     drain: tuple[str, ...] = ()
 
 
-class GetStatus(Wire, frozen=True):
-    """Reply: Status."""
+class ReportProcesses(Request[Orders], frozen=True):
+    """A supervisor's children, and how many actors of each role it keeps up (None: none at all)."""
+
+    supervisor: Name
+    processes: Many[Process]
+    wanted: dict[Role, int] | None = None
 
 
 class Status(Wire, frozen=True):
@@ -104,3 +100,7 @@ class Status(Wire, frozen=True):
     examples_shown: float | None = None
     wasted_share_agent: float = 0.0
     wasted_share_designer: float = 0.0
+
+
+class GetStatus(Request[Status], frozen=True):
+    """Ask for the run at a glance."""

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from spade.protocol.base import Count, Many, Wire
-from spade.protocol.session import Weights
+from spade.protocol.base import Count, Many, Request, Wire
+from spade.protocol.session import Done, Weights
 from spade.protocol.trajectories import Trajectory
 
 
@@ -25,6 +25,31 @@ class Group(Wire, frozen=True):
     def __post_init__(self) -> None:
         if len(self.rewards) != len(self.trajectories) or not self.rewards:
             raise ValueError(f"group {self.id}: {len(self.rewards)} rewards for {len(self.trajectories)} trajectories")
+
+
+class Batch(Wire, frozen=True):
+    """Whole groups of either role, in the order they became trainable. `version` is the one the step is trained at."""
+
+    step: int
+    version: int
+    groups: tuple[Group, ...]
+
+
+class NotYet(Wire, frozen=True):
+    """No batch yet; `reason` says what is waited for."""
+
+    reason: str
+
+
+class TakeBatch(Request[Batch | NotYet], frozen=True):
+    """Ask for the batch of learner step `step`, waiting up to `wait_s` for it.
+
+    Idempotent by step: a step that was taken before gets the recorded groups again, in the same order; so a learner
+    that resumes at step s replays the batches after s and then goes on.
+    """
+
+    step: int
+    wait_s: float
 
 
 class StepMetrics(Wire, frozen=True):
@@ -53,33 +78,14 @@ class StepMetrics(Wire, frozen=True):
     mismatch_by_lag: Many[float] = ()
 
 
-class TakeBatch(Wire, frozen=True):
-    """The batch of learner step `step`, waiting up to `wait_s` for it. Reply: Batch or NotYet.
+class Published(Wire, frozen=True):
+    """The weights as announced."""
 
-    Idempotent by step: a step that was taken before gets the recorded groups again, in the same order; so a learner
-    that resumes at step s replays the batches after s and then goes on.
-    """
-
-    step: int
-    wait_s: float
+    weights: Weights
 
 
-class Batch(Wire, frozen=True):
-    """Whole groups of either role, in the order they became trainable. `version` is the one the step is trained at."""
-
-    step: int
-    version: int
-    groups: tuple[Group, ...]
-
-
-class NotYet(Wire, frozen=True):
-    """No batch yet; `reason` says what is waited for."""
-
-    reason: str
-
-
-class Publish(Wire, frozen=True):
-    """New weights after `step` (0: the initial ones). The version is drawn, persisted, announced. Reply: Published."""
+class Publish(Request[Published], frozen=True):
+    """New weights after `step` (0: the initial ones). The version is drawn, persisted, announced."""
 
     step: int
     digest: str
@@ -87,14 +93,8 @@ class Publish(Wire, frozen=True):
     metrics: StepMetrics
 
 
-class Published(Wire, frozen=True):
-    """The weights as announced."""
-
-    weights: Weights
-
-
-class Checkpointed(Wire, frozen=True):
-    """A checkpoint of `step` is durable: the groups of steps up to it may retire. Reply: Done."""
+class Checkpointed(Request[Done], frozen=True):
+    """A checkpoint of `step` is durable: the groups of steps up to it may retire."""
 
     step: int
 
@@ -118,7 +118,7 @@ class Evaluation(Wire, frozen=True):
     seconds: float
 
 
-class Evaluated(Wire, frozen=True):
-    """An evaluation is over. The one that was handed in last is not taken twice. Reply: Done, or Refused."""
+class Evaluated(Request[Done], frozen=True):
+    """An evaluation is over. The one that was handed in last is not taken twice. Refused: its figures make no sense."""
 
     evaluation: Evaluation

@@ -13,7 +13,19 @@ from spade.codec import decode_response, encode
 from spade.config import Bus
 from spade.decoding import UnreadableError
 from spade.errors import BusError, RefusedError, SuspectError
-from spade.protocol import Goodbye, Heartbeat, Hello, Pulse, Ready, Refused, Rehello, Request, Response
+from spade.protocol import (
+    Goodbye,
+    Heartbeat,
+    Hello,
+    Pulse,
+    Ready,
+    Refused,
+    Rehello,
+    Reply,
+    Request,
+    Response,
+    reply_type,
+)
 from spade.transport.calls import Calls
 from spade.transport.curve import Failure, Watch, has_keys, secure_client
 from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put_newest
@@ -65,12 +77,13 @@ class Client:
         """True while the server knows us and is not silent."""
         return self._live
 
-    async def call(self, request: Request, deadline_s: float | None = None, *, once: bool = False) -> Response:
+    async def call(self, request: Request[Reply], deadline_s: float | None = None, *, once: bool = False) -> Reply:
         """Send a request and wait for its reply, through restarts of the server (which may so see it more than once).
 
         `deadline_s` (default bus.call_deadline_s) bounds all of it, the wait for a place in the window included.
         `once`: not to another life of the server, unless the one before left in order. Raises RefusedError on Refused,
-        SuspectError where that is `unforeseen` or the life ended that was to answer once, BusError on the deadline.
+        SuspectError where that is `unforeseen` or the life ended that was to answer once, BusError on the deadline and
+        where the reply is of another type than the request's.
         """
         name = type(request).__name__
         payload = encode(request)
@@ -85,6 +98,8 @@ class Client:
             if isinstance(response, Refused):
                 kind = SuspectError if response.unforeseen else RefusedError
                 raise kind(f"{self.address}: {name} refused: {response.reason}")
+            if not isinstance(response, reply_type(type(request))):
+                raise BusError(f"{self.address}: answered {name} with {type(response).__name__}")
             return response
         state = "the service is slow" if self._live else "the service cannot be reached"
         raise BusError(f"{self.address}: no answer to {name} within {limit:g} s; {state}")

@@ -5,7 +5,7 @@ from collections import Counter, deque
 import msgspec
 import trio
 
-from spade.protocol import Hello, Request
+from spade.protocol import AnyRequest, Hello
 
 
 class Incoming(msgspec.Struct, frozen=True):
@@ -14,7 +14,7 @@ class Incoming(msgspec.Struct, frozen=True):
     peer: bytes
     hello: Hello
     id: int
-    message: Request
+    message: AnyRequest
 
 
 class Inbox:

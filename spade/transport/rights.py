@@ -7,6 +7,7 @@ doing another's work by mistake; with keys, which name their roles, it keeps a h
 from typing import NamedTuple, get_args
 
 from spade.protocol import (
+    AnyRequest,
     Audited,
     Checkpointed,
     CloseEpisode,
@@ -28,7 +29,6 @@ from spade.protocol import (
     ReleaseDesign,
     ReleasePlay,
     ReportProcesses,
-    Request,
     Role,
     Serving,
     StepEpisode,
@@ -44,7 +44,7 @@ HOST: tuple[Role, ...] = (*ACTORS, "supervisor")
 LOCAL = "local"  # the key of the run's own host
 
 _SESSION = (Hello, Heartbeat, Goodbye)
-_REQUESTS: dict[Role, tuple[type[Request], ...]] = {
+_REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
     "replay": (),
     "learner": (TakeBatch, Publish, Checkpointed),
     "engine": (Serving, GetWeights),
@@ -74,7 +74,7 @@ class Grant(NamedTuple):
         return cls(name, frozenset(roles))
 
 
-def forbidden(hello: Hello, request: Request) -> str:
+def forbidden(hello: Hello, request: AnyRequest) -> str:
     """Why the peer may not send this; "" where it may."""
     if isinstance(request, (*_SESSION, *_REQUESTS[hello.role])):
         return ""

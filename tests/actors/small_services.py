@@ -15,6 +15,7 @@ from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.process import Launch
 from spade.protocol import (
     PROTOCOL_VERSION,
+    AnyRequest,
     Audited,
     AuditJob,
     Audits,
@@ -41,7 +42,6 @@ from spade.protocol import (
     RejectCandidate,
     ReleaseDesign,
     ReleasePlay,
-    Request,
     Response,
     Role,
     Serving,
@@ -92,7 +92,7 @@ class SmallReplay:
     ) -> None:
         self.work: list[PlayLease | DesignJob] = [*plays, *jobs]
         self.audits: list[AuditJob] = []
-        self.done: list[Request | EndedPlay | Evaluation] = []
+        self.done: list[AnyRequest | EndedPlay | Evaluation] = []
         self.together: list[int] = []
         self.fetched: list[str] = []
         self.counts: list[int] = []
@@ -126,7 +126,7 @@ class SmallReplay:
     async def _answer(self, server: Server, incoming: Incoming) -> None:
         await server.reply(incoming, await self._response(incoming.message))
 
-    async def _response(self, request: Request) -> Response:
+    async def _response(self, request: AnyRequest) -> Response:
         match request:
             case LeasePlays(count=count, wait_s=wait_s):
                 return Plays(await self._lease(PlayLease, count, wait_s))
@@ -202,7 +202,7 @@ async def small_replay(replay: SmallReplay, settings: config.Config) -> AsyncIte
 
 @asynccontextmanager
 async def service(
-    role: Role, name: str, replay: Server, settings: config.Config, answer: Callable[[Request], Response | None]
+    role: Role, name: str, replay: Server, settings: config.Config, answer: Callable[[AnyRequest], Response | None]
 ) -> AsyncIterator[Server]:
     """A service of `role` that `answer`s each request in turn, and leaves those unanswered where that is None."""
 
@@ -222,10 +222,10 @@ async def service(
             nursery.cancel_scope.cancel()
 
 
-def says(tokenizer: Tokenizer, say: Callable[[str], str]) -> Callable[[Request], Response]:
+def says(tokenizer: Tokenizer, say: Callable[[str], str]) -> Callable[[AnyRequest], Response]:
     """An engine that answers a prompt's text with `say` of it and ends its turn; each token at log-probability -0.5."""
 
-    def answer(request: Request) -> Response:
+    def answer(request: AnyRequest) -> Response:
         assert isinstance(request, Generate)
         prompt = unpack_ids(request.prompt).tolist()
         ids = [*tokenizer.encode(say(tokenizer.decode(prompt))), *tokenizer.end_ids]
@@ -259,7 +259,7 @@ async def acting(
     asked: list[Generate] = []
     speak = says(tokenizer, say)
 
-    def answer(request: Request) -> Response:
+    def answer(request: AnyRequest) -> Response:
         assert isinstance(request, Generate)
         asked.append(request)
         return speak(request)

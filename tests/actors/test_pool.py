@@ -7,13 +7,13 @@ import trio
 from actors.pool import LostError, open_pool, rank
 from spade import config
 from spade.errors import SuspectError
-from spade.protocol import PROTOCOL_VERSION, Done, Generate, Hello, Peer, Refused, Status
+from spade.protocol import PROTOCOL_VERSION, Done, Generate, Hello, Overdue, Peer, Refused
 from spade.transport import connect
 from tests.actors.small_services import SmallReplay, service, small_replay
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05", "bus.silence_s=2.0"))
 HELLO = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "agent", "agent-0", 0)
-ASKED = Generate(b"", 1, 1.0, 0)
+ASKED, ANSWER = Generate(b"", 1, 1.0, 0), Overdue(0.0, 0.0)
 
 
 async def test_a_pool_connects_drops_and_fails_what_is_lost():
@@ -77,7 +77,7 @@ async def test_a_replay_service_that_restarts_costs_no_call_to_a_service_that_an
             for _ in range(3):
                 await pulses(lambda pulse: not pulse.peers)
             assert not lost.is_set()
-            async with service("engine", "engine-1", replay, SETTINGS, lambda _: Status()):
+            async with service("engine", "engine-1", replay, SETTINGS, lambda _: ANSWER):
                 small.peers = tuple(
                     Peer(hello.role, hello.name, hello.address)
                     for hello in replay.peers.values()
@@ -102,7 +102,7 @@ async def test_the_service_with_the_least_to_do_is_asked():
     def count(name):
         def answer(_):
             asked[name] += 1
-            return Status()
+            return ANSWER
 
         return answer
 
@@ -145,14 +145,14 @@ async def test_a_service_that_cannot_be_reached_is_tried_again_and_hurts_nobody(
     small.peers = (Peer("engine", "engine-9", "tcp://127.0.0.1:9"), Peer("engine", "engine-8", "no address"))
     async with (
         small_replay(small, SETTINGS) as replay,
-        service("engine", "engine-0", replay, SETTINGS, lambda _: Status()),
+        service("engine", "engine-0", replay, SETTINGS, lambda _: ANSWER),
         connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
         open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
     ):
         assert await pool.available(60)
         for _ in range(3):
             await client.wait_pulse()
-            assert await pool.call(ASKED, 60) == Status()
+            assert await pool.call(ASKED, 60) == ANSWER
 
 
 class KilledError(Exception):
@@ -168,7 +168,7 @@ async def lives(server, name, how, answer, count):
                 await asked.wait()
                 if how == "killed":
                     raise KilledError
-    async with service("engine", name, server, SETTINGS, lambda _: Status()):
+    async with service("engine", name, server, SETTINGS, lambda _: ANSWER):
         await trio.sleep_forever()
 
 
@@ -210,14 +210,14 @@ async def test_a_request_over_which_two_services_ended_is_sent_to_no_third(names
 async def test_a_request_over_which_one_service_ended_is_answered_by_the_next():
     heard = []
     async with pool_of("engine-0", how="killed", count=1, heard=heard) as pool:
-        assert await pool.call(ASKED, 50) == Status()
+        assert await pool.call(ASKED, 50) == ANSWER
     assert len(heard) == 1
 
 
 async def test_services_that_leave_in_order_are_not_held_against_a_request():
     heard = []
     async with pool_of("engine-0", how="leaves", count=3, heard=heard) as pool:
-        assert await pool.call(ASKED, 50) == Status()
+        assert await pool.call(ASKED, 50) == ANSWER
     assert len(heard) == 3
 
 

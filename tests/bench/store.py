@@ -33,11 +33,11 @@ from spade.config import Config, digest, dump, load
 from spade.process import Launch
 from spade.protocol import (
     PROTOCOL_VERSION,
+    AnyRequest,
     Checkpointed,
     Hello,
     LeaseDesigns,
     LeasePlays,
-    Request,
     SubmitPlays,
     TakeBatch,
 )
@@ -68,7 +68,7 @@ class Run:
         self._said = trajectory(TOKENS)
         self.ask("publish", weights(0))
 
-    def ask(self, kind: str, request: Request) -> object:
+    def ask(self, kind: str, request: AnyRequest) -> object:
         """Serve an encoded request and time it, to the commit; a batch, to the bytes of its answer."""
         data = encode(request)
         began = time.perf_counter()

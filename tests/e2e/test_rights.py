@@ -18,13 +18,13 @@ from spade.errors import BusError, RefusedError
 from spade.process import Launch
 from spade.protocol import (
     PROTOCOL_VERSION,
+    AnyRequest,
     Done,
     Hello,
     LeasePlays,
     Plays,
     Ready,
     Refused,
-    Request,
     Role,
     Status,
     StepMetrics,
@@ -142,7 +142,7 @@ async def test_requests_that_are_sent_again_by_whomever_take_effect_once(tmp_pat
                 assert (await owner.status()).late_plays == 3
 
 
-async def ask(peer: zmq.Socket[bytes], number: int, message: Request) -> object:
+async def ask(peer: zmq.Socket[bytes], number: int, message: AnyRequest) -> object:
     peer.send_multipart([number.to_bytes(8, "big"), encode(message)])
     assert await trio.to_thread.run_sync(peer.poll, 60_000), "no answer"
     return decode_response(peer.recv_multipart()[1])

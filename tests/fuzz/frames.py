@@ -8,6 +8,7 @@ from spade.codec import encode, pack_floats, pack_ids
 from spade.protocol import (
     DIGEST_BYTES,
     PROTOCOL_VERSION,
+    AnyRequest,
     Audited,
     Checkpointed,
     CloseEpisode,
@@ -33,7 +34,6 @@ from spade.protocol import (
     ReleaseDesign,
     ReleasePlay,
     ReportProcesses,
-    Request,
     Serving,
     StepEpisode,
     StepMetrics,
@@ -55,7 +55,7 @@ _PROGRAM = (
 HELLO = Hello(PROTOCOL_VERSION, "d" * 32, "agent", "fuzz", 1)
 
 # Of work that nobody was given: none of these may change anything.
-REQUESTS: tuple[Request, ...] = (
+REQUESTS: tuple[AnyRequest, ...] = (
     HELLO, Heartbeat({"busy": 1.0}), Goodbye(), GetStatus(), GetProgram("nothing"),
     Generate(pack_ids([1, 2]), 4, 1.0, 7),
     OpenEpisode("episode", _PROGRAM, 3, 4), StepEpisode("episode", 1, "left"), CloseEpisode("episode"),
@@ -73,7 +73,7 @@ REQUESTS: tuple[Request, ...] = (
     Orders("nobody", {"agent": 2}, ("agent-0",)),
     Serving(99, "digest"), GetWeights("digest", "../secret", 0, 64),
 )  # fmt: skip
-assert {type(request) for request in REQUESTS} == set(get_args(Request)), "a kind of request has no frame to break"
+assert {type(request) for request in REQUESTS} == set(get_args(AnyRequest)), "a kind of request has no frame to break"
 
 SESSION = (Hello, Heartbeat, Goodbye)
 # Headers of msgpack that promise much: bin, str, array, map and ext of 2**32 - 1 and of 2**16 - 1.

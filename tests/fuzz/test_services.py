@@ -17,6 +17,7 @@ from spade.errors import BusError, RefusedError
 from spade.process import Launch
 from spade.protocol import (
     DIGEST_BYTES,
+    AnyRequest,
     Generate,
     GetStatus,
     Goodbye,
@@ -28,7 +29,6 @@ from spade.protocol import (
     Publish,
     Pulse,
     Recording,
-    Request,
     StepEpisode,
     Trajectory,
     Validate,
@@ -64,24 +64,24 @@ for kind, strategy in (
 
 
 @st.composite
-def senseless(draw: st.DrawFn, *kinds: type) -> list[Request]:
+def senseless(draw: st.DrawFn, *kinds: type) -> list[AnyRequest]:
     return draw(st.lists(st.one_of([st.from_type(kind) for kind in kinds]), min_size=10, max_size=20))
 
 
-AT_REPLAY = senseless(*(kind for kind in get_args(Request) if kind not in (Hello, Heartbeat, Goodbye, Publish)))
+AT_REPLAY = senseless(*(kind for kind in get_args(AnyRequest) if kind not in (Hello, Heartbeat, Goodbye, Publish)))
 AT_ENGINE = senseless(Generate, OpenEpisode, GetStatus)
 AT_RUNNER = senseless(OpenEpisode, StepEpisode, Validate, GetStatus)
 # Shrinking would ask a service that has died, for ever.
 FEW = settings(max_examples=6, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
-Send = Callable[[Request, float], Awaitable[object]]
+Send = Callable[[AnyRequest, float], Awaitable[object]]
 
 
-async def ask_all(send: Send, requests: Sequence[Request]) -> None:
+async def ask_all(send: Send, requests: Sequence[AnyRequest]) -> None:
     """Every one at once; all must be answered or, where they wait for work, still wait."""
 
-    async def ask(request: Request) -> None:
+    async def ask(request: AnyRequest) -> None:
         try:
             await send(request, 1.0)
         except RefusedError:
@@ -102,7 +102,7 @@ async def test_a_replay_service_is_not_moved(tmp_path: Path) -> None:
 
         @FEW
         @given(AT_REPLAY)
-        def fire(requests: list[Request]) -> None:
+        def fire(requests: list[AnyRequest]) -> None:
             trio.from_thread.run(ask_all, field.replay.send, requests)
 
         await trio.to_thread.run_sync(fire)
@@ -146,7 +146,7 @@ async def test_an_env_runner_answers_all(tmp_path: Path) -> None:
 
         @FEW
         @given(AT_RUNNER)
-        def fire(requests: list[Request]) -> None:
+        def fire(requests: list[AnyRequest]) -> None:
             trio.from_thread.run(ask_all, clients.send, requests)
 
         await trio.to_thread.run_sync(fire)
@@ -162,7 +162,7 @@ async def test_an_engine_answers_all(tmp_path: Path, tiny_checkpoint: Path) -> N
 
         @FEW
         @given(AT_ENGINE)
-        def fire(requests: list[Request]) -> None:
+        def fire(requests: list[AnyRequest]) -> None:
             trio.from_thread.run(ask_all, clients.send, requests)
 
         await trio.to_thread.run_sync(fire)

@@ -20,8 +20,8 @@ class Everyone(ReplayClient):
         super().__init__(clients[0], call_deadline_s)
         self._roles = [ReplayClient(client, call_deadline_s) for client in clients]
 
-    async def _call(self, request, expected, wait_s=0.0):
-        return await self._who_may(request)._call(request, expected, wait_s)
+    async def _call(self, request, wait_s=0.0):
+        return await self._who_may(request)._call(request, wait_s)
 
     async def send(self, request, deadline_s=None):
         """Any request, as a bare client sends it."""

@@ -1,3 +1,5 @@
+from typing import get_args
+
 import msgspec
 import numpy as np
 import pytest
@@ -6,7 +8,23 @@ from hypothesis import strategies as st
 
 from spade import codec
 from spade.decoding import UnreadableError
-from spade.protocol import EndedPlay, Generated, Group, Hello, SubmitPlays, Trajectory, Wait
+from spade.protocol import (
+    AnyRequest,
+    Batch,
+    EndedPlay,
+    Generated,
+    GetStatus,
+    Group,
+    Hello,
+    NotYet,
+    Response,
+    Status,
+    SubmitPlays,
+    TakeBatch,
+    Trajectory,
+    Wait,
+    reply_type,
+)
 from spade.sequences import sequences
 
 tokens = st.lists(
@@ -148,3 +166,14 @@ def test_structs_are_named_however_deep():
         "none": [],
         "numbers": (1, 2.5),
     }
+
+
+@pytest.mark.parametrize("kind", get_args(AnyRequest))
+def test_every_request_names_a_reply_that_a_client_can_read(kind):
+    reply = reply_type(kind)
+    assert {*(get_args(reply) or [reply])} <= {*get_args(Response)}
+
+
+def test_a_union_of_replies_keeps_its_alternatives():
+    assert reply_type(TakeBatch) == Batch | NotYet
+    assert reply_type(GetStatus) is Status

@@ -28,12 +28,15 @@ from spade.protocol import (
     Hello,
     NotYet,
     Observed,
+    OpenEpisode,
     Peer,
     Program,
     Pulse,
     Ready,
     Refused,
     Rehello,
+    Response,
+    Status,
     StepEpisode,
     Weights,
 )
@@ -120,7 +123,7 @@ async def test_incoming_tells_who_asks_and_replies_may_come_in_any_order(address
         replies: dict[str, object] = {}
 
         async def ask(episode: str) -> None:
-            replies[episode] = await client.call(CloseEpisode(episode))
+            replies[episode] = await client.call(StepEpisode(episode, 1, ""))
 
         nursery.start_soon(ask, "a")
         first = await server.receive()
@@ -129,10 +132,10 @@ async def test_incoming_tells_who_asks_and_replies_may_come_in_any_order(address
         assert first.hello.name == second.hello.name == "agent-0"
         assert server.peers == {first.peer: first.hello}
         assert server.receive_nowait() is None
-        assert await server.reply(second, NotYet(second.message.episode))
-        assert await server.reply(first, NotYet(first.message.episode))
-        assert await server.reply(first, Done())  # a second reply to the same request is ignored
-    assert replies == {"a": NotYet("a"), "b": NotYet("b")}
+        assert await server.reply(second, Observed(second.message.episode))
+        assert await server.reply(first, Observed(first.message.episode))
+        assert await server.reply(first, Observed("again"))  # a second reply to the same request is ignored
+    assert replies == {"a": Observed("a"), "b": Observed("b")}
 
 
 async def test_a_refusal_is_an_error_with_the_reason(address: str) -> None:
@@ -144,6 +147,18 @@ async def test_a_refusal_is_an_error_with_the_reason(address: str) -> None:
         nursery.start_soon(refuse)
         with pytest.raises(RefusedError, match="GetProgram refused: no such environment"):
             await client.call(GetProgram("x"))
+
+
+@pytest.mark.parametrize("reply", [Done(), NotYet("no"), Status()])
+async def test_a_reply_of_another_type_than_the_requests_is_an_error(reply: Response, address: str) -> None:
+    async with pair(address) as (server, client), trio.open_nursery() as nursery:
+
+        async def answer() -> None:
+            await server.reply(await server.receive(), reply)
+
+        nursery.start_soon(answer)
+        with pytest.raises(BusError, match=f"answered OpenEpisode with {type(reply).__name__}"):
+            await client.call(OpenEpisode("e", "", 1, 1))
 
 
 async def test_no_answer_is_an_error_at_the_deadline(address: str) -> None:
@@ -191,7 +206,7 @@ async def test_messages_over_the_limit_are_refused_at_either_end(address: str) -
             await server.reply(await server.receive(), Program("e", "x" * 5_000, ""))
 
         nursery.start_soon(blow_up)
-        with pytest.raises(RefusedError, match="the Program has 5015 bytes"):
+        with pytest.raises(RefusedError, match="the Program has 5022 bytes"):
             await client.call(GetProgram("e"))
 
 

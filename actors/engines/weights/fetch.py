@@ -190,7 +190,7 @@ class Shelf:
 
     async def _part(self, learner: Client, digest: str, name: str, offset: int, count: int) -> WeightsPart:
         part = await learner.call(GetWeights(digest, name, offset, min(count, PART_BYTES)))
-        if not isinstance(part, WeightsPart) or not part.data:
+        if not part.data:
             raise BusError(f"{learner.address}: the learner answered GetWeights with nothing of {name} at {offset}")
         self.fetched_bytes += len(part.data)
         return part
