@@ -1,4 +1,4 @@
-"""What tests share: the hypothesis profile, one torch thread, and a tiny random checkpoint."""
+"""Shared by all tests: the hypothesis profile, one torch thread, and a tiny random checkpoint."""
 
 import json
 import os

@@ -101,7 +101,7 @@ async def play(
 
 
 async def fault(sandbox: Sandbox, source: str) -> Faulted:
-    """How the first turn or the opening fails."""
+    """The fault of the first turn or of the opening."""
     last = (await play(sandbox, source, "go"))[-1]
     assert isinstance(last, Faulted), last
     return last

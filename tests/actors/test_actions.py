@@ -37,7 +37,7 @@ def test_braces_nest(before, content, after):
 
 
 @given(st.text(alphabet="\\boxed{} x", max_size=60))
-def test_whatever_is_found_was_in_a_box(text):
+def test_an_action_that_is_found_was_in_a_box(text):
     found = boxed(text)
     assert found in text
     assert not found or "\\boxed{" in text

@@ -169,7 +169,7 @@ async def test_a_fault_of_ours_is_tried_again_and_then_left_out(sandbox):
     assert (opened.count(3), opened.count(5)) == (2, TRIES)
 
 
-async def test_what_is_not_over_in_time_is_left_out(sandbox):
+async def test_a_replay_that_is_not_over_in_time_is_left_out(sandbox):
     work = await job(sandbox, HONEST, random_plays=16)
     outcome = await audit(sandbox, msgspec.structs.replace(work, within_s=0.0))
     assert (outcome.finding, outcome.replays, outcome.left_out, outcome.plays) == ("", 0, 4, 0)

@@ -178,7 +178,7 @@ async def test_failed_attempts_are_kept_with_stage_and_reason(settings, tokenize
     assert prompts == [tokenizer.prompt_ids(profile.design(SKILL, document, (), None)) for document in DOCUMENTS[:3]]
 
 
-async def test_what_is_handed_in_says_which_examples_were_shown(settings, tokenizer):
+async def test_a_design_says_which_examples_were_shown(settings, tokenizer):
     examples = (memory("Small"), memory("Big", 4_000))
     small = SmallReplay(jobs=[job(0, seeds=examples, avoid=AVOID), job(1, seeds=examples[1:])])
     async with designing(small, settings, tokenizer, lambda prompt: "Go." if "Hint for:" in prompt else GOOD):
@@ -351,7 +351,7 @@ def test_the_fixed_prompt_takes_a_small_part_of_the_room(tokenizer):
         assert sum(len(message.content) for message in asked) < 9_000
 
 
-def test_what_a_profile_does_not_show_is_not_named(tokenizer):
+def test_examples_that_a_profile_does_not_show_are_not_named(tokenizer):
     asked = job(seeds=tuple(memory(name) for name in ("One", "Two")), avoid=AVOID)
     prompt = fit_prompt(NanoProfile(), tokenizer, asked, DOCUMENTS[0], 2_000)
     assert prompt.shown == ("One", "Avoid")

@@ -148,7 +148,7 @@ def test_an_answer_is_read_up_to_a_bound_and_to_its_end(served, tokenizer, monke
         assert "IncompleteRead" in refusal_of(engine)
 
 
-def test_what_is_given_up_before_it_is_sent_is_not_sent():
+def test_a_request_given_up_before_it_is_sent_is_not_sent():
     with socket.create_server(("127.0.0.1", 0)) as server:
         exchange = Exchange(f"http://127.0.0.1:{server.getsockname()[1]}/v1", "", 10.0)
         exchange.abandon()
@@ -182,7 +182,7 @@ def refusal_of(engine):
             return result.reason
 
 
-def test_who_asks_no_longer_ends_the_exchange(served, tokenizer, monkeypatch):
+def test_a_cancelled_caller_ends_the_exchange(served, tokenizer, monkeypatch):
     """Else a request that takes long would hold one of few threads for nobody."""
     with completions(served, tokenizer) as server:
         engine = EndpointEngine(settings(server.url, deadline_s=60.0), tokenizer)

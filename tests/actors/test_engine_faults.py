@@ -80,7 +80,7 @@ async def leaves_in_the_middle(leave, steps, pool, replay, client):
     steps.release()  # it finishes the step that it is at
 
 
-async def test_what_no_engine_sampled_in_time_is_an_error_of_its_own():
+async def test_a_request_that_no_engine_sampled_in_time_is_an_error_of_its_own():
     small = SmallReplay()
     async with (
         small_replay(small, SETTINGS) as replay,

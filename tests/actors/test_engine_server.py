@@ -181,7 +181,7 @@ async def test_forgets_what_a_peer_that_left_had_asked(tmp_path, tiny_checkpoint
             assert isinstance(await caller.call(request(1)), Generated)
 
 
-async def test_what_is_overdue_is_given_up_and_says_where_its_time_went(tmp_path, tiny_checkpoint):
+async def test_an_overdue_request_is_given_up_and_says_where_its_time_went(tmp_path, tiny_checkpoint):
     config, replies = settings(), []
 
     async def ask(caller, seed):

@@ -82,7 +82,7 @@ def one(text):
 
 
 def won_by_one(settings):
-    """How many of the plays of a.py, which are every other one, have 1 as the answer."""
+    """The number of plays of a.py, which are every other one, that have 1 as the answer."""
     return sum(play.seed % 2 == 0 for play in draw_plays(settings, 2) if play.environment == "0")
 
 

@@ -147,7 +147,7 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
     assert again <= 2 + largest // fetch.PART_BYTES + 1 < len(set(parts)) / 1.5
 
 
-async def test_what_a_slow_link_is_fetching_is_kept_however_many_are_published_meanwhile(far, tmp_path, monkeypatch):
+async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publications(far, tmp_path, monkeypatch):
     weights = far.publish()
     asked, call = 0, Client.call
 

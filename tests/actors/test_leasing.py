@@ -29,7 +29,7 @@ async def test_slots_are_filled_and_never_overfilled(autojump_clock):
     assert max(asked) == 4
 
 
-async def test_one_that_retires_finishes_what_it_has_and_leases_no_more(autojump_clock):
+async def test_a_retiring_actor_finishes_its_work_and_leases_no_more(autojump_clock):
     retiring, leased, done = trio.Event(), [], []
 
     async def lease(count):

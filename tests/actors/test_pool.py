@@ -221,7 +221,7 @@ async def test_services_that_leave_in_order_are_not_held_against_a_request():
     assert len(heard) == 3
 
 
-async def test_what_two_services_could_not_foresee_is_asked_of_no_third():
+async def test_a_request_that_two_services_could_not_foresee_is_asked_of_no_third():
     heard = []
 
     def unforeseen(request):

@@ -1,4 +1,4 @@
-"""What probes read from an observation, and what transcripts prove."""
+"""Probes: the actions read from an observation, and the proof in transcripts."""
 
 import random
 

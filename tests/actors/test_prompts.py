@@ -53,7 +53,7 @@ def test_a_request_holds_the_document_and_all_examples_whole_and_no_empty_slot(s
     assert not re.findall(r"\{(?:max_turns|steps?)\}", text.replace(world.strip(), ""))
 
 
-def test_what_is_asked_for_is_a_setting_and_by_default_no_single_turn():
+def test_single_turn_programs_are_asked_for_by_a_setting_and_not_by_default():
     def asked(settings):
         return [draw_challenge(settings, draw) for draw in DRAWS]
 

@@ -134,7 +134,7 @@ WRONG_RESULTS = [
 ]
 
 
-async def test_what_step_returns_is_held_to_the_interface(sandbox):
+async def test_the_result_of_step_is_held_to_the_interface(sandbox):
     for result, kind, words in WRONG_RESULTS:
         ended = await fault(sandbox, program(result=result))
         assert (ended.kind, words in ended.detail) == (kind, True), (result, ended)

@@ -118,7 +118,7 @@ def test_an_answer_that_is_forged_names_nothing_else(name):
         unpack(msgspec.json.encode(body))
 
 
-async def test_what_a_guess_wins_every_other_time_is_refused(sandbox):
+async def test_a_program_that_a_guess_wins_every_other_time_is_refused(sandbox):
     """Its win rate would lie in the designer's band whatever the agent can do."""
     coin = changed(("self.rng.randrange(1, 31)", "self.rng.randrange(1, 3)"), ("1..30", "1..2"), ("= 4", "= 1"))
     verdict = await validate(sandbox, coin, 3, LIMITS)

@@ -38,12 +38,12 @@ HUNGRY = Pressure(agents=2, busy=0.95, engines=0.5, starving=0.6, backlog=0.3)
         ({"agents": 0, "busy": 0.0}, 0),
     ],
 )
-def test_what_is_called_for(fields, step):
+def test_the_number_of_actors_follows_the_load(fields, step):
     assert called_for(msgspec.structs.replace(HUNGRY, **fields)) == step
 
 
 @given(st.integers(1, 50), st.floats(0, 1), st.floats(0, 3), st.floats(0, 1), st.floats(0, 3), st.floats(0, 1))
-def test_what_was_added_is_not_taken_back_at_once(agents, busy, engines, starving, backlog, starving_then):
+def test_an_added_actor_is_not_taken_back_at_once(agents, busy, engines, starving, backlog, starving_then):
     """The same work spread over one agent more, whether the learner still starves or not, calls for no fewer."""
     if called_for(Pressure(agents, busy, engines, starving, backlog)) == 1:
         spread, load = busy * agents / (agents + 1), engines * (agents + 1) / agents
@@ -60,7 +60,7 @@ def test_what_was_added_is_not_taken_back_at_once(agents, busy, engines, starvin
         ([1, -1] * LOOKS, [0] * 2 * LOOKS),
     ],
 )
-def test_only_what_is_called_for_again_and_again_is_done(looks, done):
+def test_the_number_changes_only_after_repeated_calls(looks, done):
     patience = Patience()
     assert [patience.look(step) for step in looks] == done
 

@@ -76,7 +76,7 @@ def test_light_commands_load_nothing_heavy(words, heavy):
         (["why", "nothing"], "no run here"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
+def test_a_failure_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
     (tmp_path / "no_text").write_bytes(b"\xff\xfe")
     (tmp_path / "broken.toml").write_text("[learner\n")
     done = spade(*words, cwd=tmp_path)
@@ -162,7 +162,7 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     ("said", "shown"),
     [("2 × ½ → \t„x“\n[red]", "2 × ½ → \t„x“\n[red]"), ("\x1b[2J\a\r\x7f\x9b", r"\x1b[2J\x07\r\x7f\x9b")],
 )
-def test_what_a_program_says_does_not_steer_the_terminal(said, shown):
+def test_the_text_of_a_program_does_not_steer_the_terminal(said, shown):
     assert visible(said) == shown
 
 

@@ -1,4 +1,4 @@
-"""Whatever a model or a file wrote, no command prints a character that steers a terminal, nor a traceback."""
+"""No text of a model or a file makes a command print a character that steers a terminal, or a traceback."""
 
 import ast
 import json

@@ -87,7 +87,7 @@ def copied(kept, tmp_path):
 
 
 @pytest.mark.parametrize("words", READ_ONLY, ids=lambda words: words[0])
-def test_who_only_reads_may_do_it_beside_the_run_and_after_it(kept, words):
+def test_reading_commands_work_beside_the_run_and_after_it(kept, words):
     run, beside = kept
     assert beside[words[0]].returncode == 0, beside[words[0]].stdout + beside[words[0]].stderr
     if words[0] == "batch":
@@ -98,7 +98,7 @@ def test_who_only_reads_may_do_it_beside_the_run_and_after_it(kept, words):
 
 
 @pytest.mark.parametrize("words", ALONE, ids=lambda words: words[0])
-def test_who_writes_is_refused_beside_the_run(kept, words):
+def test_writing_commands_are_refused_beside_the_run(kept, words):
     done = kept[1][words[0]]
     assert done.returncode == 1
     assert done.stderr.count(b"\n") == 1
@@ -209,7 +209,7 @@ def test_verify_names_what_is_broken_beside_the_store(copied, damage, says):
     assert "1 problem," in done.stdout
 
 
-def test_what_a_live_learner_retires_meanwhile_is_not_missed(copied, monkeypatch):
+def test_weights_that_a_live_learner_retires_meanwhile_are_not_missed(copied, monkeypatch):
     """Half of what there is goes between its being listed and its being read."""
 
     def retired_first(read):

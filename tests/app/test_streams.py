@@ -74,7 +74,7 @@ def test_it_ends_without_a_traceback(run, tmp_path, line, code, says):
     assert says in done.stderr
 
 
-def test_what_a_stream_cannot_encode_is_escaped(run):
+def test_characters_that_a_stream_cannot_encode_are_escaped(run):
     done = shell(f"spade status {run}", run, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
     assert (done.returncode, done.stderr) == (0, "")
     assert r"\u2013 unhinted" in done.stdout

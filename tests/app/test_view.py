@@ -70,7 +70,7 @@ def test_a_run_without_walls_says_so():
     assert "no walls" not in "\n".join(draw(Status(processes=(walled,)), 80, 24))
 
 
-def test_the_small_screen_shows_what_the_run_is_about():
+def test_the_small_screen_shows_the_main_figures():
     text = "\n".join(draw(full_status(), 80, 24, "Ctrl-C drains"))
     for shown in (
         "step 42",
@@ -138,7 +138,7 @@ def test_a_stall_is_the_footer_until_it_is_over():
     assert draw(msgspec.structs.replace(stalled, stalled_s=0.0), 80, 24, "Ctrl-C")[-1].startswith(" Ctrl-C")
 
 
-def test_a_process_says_what_it_does():
+def test_the_row_of_a_process_shows_its_activity():
     gauges = {"episodes": 48.0, "released": 0.0, "step_ms": 1.25, "tokens_per_s": 1284.0, "program_bytes": 2.0**21}
     status = Status(processes=(Process("agent-0", "agent", 7, "ready", 0, "", gauges),))
     assert "episodes 48  step 1.25 ms  tokens 1,284/s  program 2.0 MiB" in "\n".join(draw(status, 120, 24))

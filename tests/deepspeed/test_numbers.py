@@ -120,7 +120,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(policy, checkpoint_folder
 
 
 def published(folder, settings, policy, out):
-    """Whether the published parameters are those of the state, and whether the model can be asked."""
+    """True if the published parameters are those of the state, and if the model can be asked."""
     with opened(folder, *settings) as backend:
         train(backend, policy, range(1, 3))
         backend.save(out)
@@ -131,5 +131,5 @@ def published(folder, settings, policy, out):
 
 
 @pytest.mark.parametrize(("stage", "processes"), [(2, 1), (3, 2)])
-def test_what_is_published_is_what_was_trained(policy, checkpoint_folder, tmp_path, stage, processes):
+def test_the_published_parameters_are_the_trained_ones(policy, checkpoint_folder, tmp_path, stage, processes):
     assert alone(published, checkpoint_folder, deepspeed(stage, processes), policy, tmp_path) == (True, True)

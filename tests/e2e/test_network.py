@@ -153,7 +153,7 @@ class Run:
             return {play.id: play for play in store.scan("plays", Play) if play.state == "finished"}
 
     def players(self, known: Container[str] = ()) -> set[str]:
-        """Who (name and pid) played the finished plays that are not `known`."""
+        """The agents (name and pid) that played the finished plays that are not `known`."""
         return {play.holder for play in self.finished().values() if play.id not in known}
 
 

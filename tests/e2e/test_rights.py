@@ -109,7 +109,7 @@ async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path
         assert [process.restarts for process in supervisor.processes()] == [0, 0]
 
 
-async def test_requests_that_are_sent_again_by_whomever_take_effect_once(tmp_path: Path) -> None:
+async def test_requests_that_any_peer_sends_again_take_effect_once(tmp_path: Path) -> None:
     """A peer that has another's frames, bytes and numbers alike, can do no more with them than with its own."""
     path = tmp_path / "config.toml"
     path.write_text(dump(SETTINGS))

@@ -75,7 +75,7 @@ class Up:
 
 
 def left_behind(run: Path, status: Status) -> list[str]:
-    """Who of the run's processes still lives; another's may have the number of one that does not."""
+    """The run's processes that still live; another's may have the number of one that does not."""
     found = []
     for process in status.processes:
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -163,7 +163,7 @@ def test_a_second_signal_does_not_break_off_the_drain(tmp_path):
 
 
 def told(pid: int, name: str) -> str:
-    """What the kernel says of a process; ShdPnd is the mask of signals it has not taken yet."""
+    """A field of a process's status in /proc; ShdPnd is the mask of signals it has not taken yet."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(line for line in lines if line.startswith(name)).split()[1]
 

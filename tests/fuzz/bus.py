@@ -41,7 +41,7 @@ _GREETING = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL" + bytes(48)  # of ZMTP 3.0
 
 
 class Tally(Counter[str]):
-    """What was sent and how it was answered."""
+    """Counts of messages sent, and of answers by kind."""
 
 
 def fire(address: str, session: bool, seconds: float, seed: int) -> Tally:
@@ -137,7 +137,7 @@ def look(target: Target) -> Look:
 
 
 class Report(msgspec.Struct):
-    """What came of it; `faults` is empty where all went well."""
+    """The outcome; `faults` is empty where all went well."""
 
     tallies: dict[str, Tally]
     before: dict[str, Look]

@@ -247,7 +247,7 @@ def _run(folder: Path) -> list[Decoder]:
 
 
 def fuzz(decoder: Decoder, seconds: float, seed: int, most: int = sys.maxsize) -> Counter[str]:
-    """What came of it. Raises AssertionError, with the bytes, where anything else did."""
+    """The outcome. Raises AssertionError, with the bytes, for any other."""
     random, found = Random(seed), Counter[str]()
     until = time.monotonic() + seconds
     while found["given"] < most and time.monotonic() < until:

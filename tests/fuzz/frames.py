@@ -1,4 +1,4 @@
-"""What the fuzzer sends: a valid request of every kind, and ways to break their bytes. Pure."""
+"""Messages of the fuzzer: a valid request of every kind, and ways to break their bytes. Pure."""
 
 import struct
 from random import Random

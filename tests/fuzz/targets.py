@@ -1,4 +1,4 @@
-"""What the fuzzer sends to: a real replay service over a store with work in every state, and a real env-runner."""
+"""Targets of the fuzzer: a real replay service over a store with work in every state, and a real env-runner."""
 
 import hashlib
 import os

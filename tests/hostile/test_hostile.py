@@ -40,7 +40,7 @@ def holds(tier: Tier) -> str:
 
 
 def passable() -> list[str]:
-    """What lets an unprivileged user see the interpreter and this checkout, where folders above are root's alone."""
+    """The command that lets an unprivileged user see the interpreter and this checkout below folders of root."""
     needed = [Path(sys.base_prefix), Path(sys.prefix), ROOT]
     closed = {
         next(above for above in reversed(path.parents) if not above.stat().st_mode & 0o001)
@@ -198,7 +198,7 @@ def burn(*a):
 
 
 @pytest.mark.parametrize("asked", [True, False])
-async def test_what_a_program_computes_unasked_is_a_fault_of_its_own(asked, monkeypatch):
+async def test_work_that_a_program_does_unasked_is_a_fault_of_its_own(asked, monkeypatch):
     if asked:  # before the watch would look
         monkeypatch.setattr("actors.sandbox.budget.WATCH_S", (60.0, 60.0))
     burning = program(module=BURNING, step="sys.modules['inside.child'].read = burn")

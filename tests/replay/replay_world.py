@@ -59,7 +59,7 @@ def trajectory(version: int, read: int = 3, sampled: int = 2) -> Trajectory:
 
 
 def environment(job: DesignJob, version: int, name: str = "LampEnv") -> SubmitEnvironment:
-    """What a designer hands in."""
+    """A designer's environment for the job."""
     return SubmitEnvironment(
         job=job.id,
         lease=job.lease,

@@ -1,4 +1,4 @@
-"""How much may start."""
+"""Pacing: the amount of work that may start."""
 
 import msgspec
 import pytest
@@ -83,7 +83,7 @@ def test_design_jobs_fill_the_free_slots():
     outstanding=st.integers(0, 2_000),
     batch=st.integers(8, 400),
 )
-def test_what_is_outstanding_fits_into_the_batches_within_the_bound(training, lag, age, outstanding, batch):
+def test_outstanding_work_fits_into_the_batches_within_the_bound(training, lag, age, outstanding, batch):
     settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
     chunks = admit(load(newest=training, oldest=age, outstanding=outstanding), settings).chunks
     if chunks:

@@ -106,7 +106,7 @@ def test_a_win_that_misses_one_by_rounding_is_audited_too():
     assert len(lease(ledger).seeds) == 8
 
 
-def test_only_what_would_be_audited_is_kept_and_nothing_once_the_window_is_closed():
+def test_only_recordings_to_audit_are_kept_and_none_once_the_window_is_closed():
     ledger = begin("play.group_size=8", "learner.batch_sequences=8")
     play(ledger, {0})
     assert len(ledger.state.recordings["e000000"]) == 2
@@ -183,7 +183,7 @@ def test_a_window_that_ends_at_its_deadline_is_audited_and_opens_no_further_chun
 
 
 @pytest.mark.parametrize("ran", [{"replays": 0, "plays": 0}, {"replays": 1, "left_out": 1}], ids=["none", "half"])
-def test_what_came_to_no_result_is_marked_and_not_paid(ran):
+def test_an_audit_without_a_result_is_marked_and_not_paid(ran):
     ledger = begin()
     play(ledger, {0, 1})
     ledger.apply(msgspec.structs.replace(audited(lease(ledger)), **ran), "env-runner/1", 1.0)

@@ -214,7 +214,7 @@ def test_a_group_counts_the_batches_that_wait_before_it(ledger):
     assert [group.role for group in ledger.state.queue.values()][-1] == "designer"
 
 
-def test_who_comes_after_the_deadline_is_wasted_and_counted(ledger):
+def test_a_member_after_the_deadline_is_wasted_and_counted(ledger):
     good, slow, *_ = lease(ledger, 4)
     ledger.apply(environment(good, 1), "designer/1", 0.0)
     play_out(ledger, unhinted=(1.0, 1.0))
@@ -290,7 +290,7 @@ def test_the_parents_are_those_that_the_lease_was_shown_that_handed_in(ledger):
     assert ledger.state.environments["e000000"].parents == ("m0",)
 
 
-def test_what_was_not_shown_is_no_parent(ledger):
+def test_an_example_that_was_not_shown_is_no_parent(ledger):
     """The lease had two to vary; one did not fit into the prompt, and what is to be avoided is varied by nobody."""
     for number in range(2):
         remember(ledger, number)

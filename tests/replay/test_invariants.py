@@ -1,4 +1,4 @@
-"""What must hold whatever happens, over runs in simulated time with accidents of every kind."""
+"""Invariants of runs in simulated time with accidents of every kind."""
 
 from collections import Counter
 
@@ -44,7 +44,7 @@ SETTINGS = st.builds(
 
 @settings(max_examples=20)
 @given(SETTINGS, ACCIDENTS, st.integers(0, 1_000))
-def test_whatever_happens(settings, pace, seed):
+def test_invariants_hold_after_accidents_of_every_kind(settings, pace, seed):
     world = World(settings, seed, pace)
     world.run(120.0)
     state = world.ledger.state

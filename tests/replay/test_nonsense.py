@@ -1,4 +1,4 @@
-"""What a peer within its role may hand in, but no honest one would: it is refused in one line, or does no harm."""
+"""Messages that a peer's role allows but no honest peer sends: refused in one line, or harmless."""
 
 import math
 import struct

@@ -1,4 +1,4 @@
-"""What weights sampled that were never published is kept apart, counted, and never trained."""
+"""Trajectories of weights that were never published are kept apart, counted, and never trained."""
 
 import io
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_a_play_of_unpublished_weights_is_kept_apart_and_played_again(made, why)
 
 
 @pytest.mark.parametrize(("id", "lease"), [("x" * 5_000, 1), (None, 2), (None, 0), (None, -1)])
-def test_what_nobody_leased_is_neither_taken_nor_kept(id, lease):
+def test_a_play_that_nobody_leased_is_neither_taken_nor_kept(id, lease):
     """A sender may make up as many as it likes."""
     ledger = begin()
     design(ledger)
@@ -116,7 +116,7 @@ def test_designs_of_unpublished_weights_are_kept_apart_and_designed_again():
     assert (state.counters.environments, state.counters.quarantined) == (1, 3)
 
 
-def test_what_an_engine_without_receipts_sampled_is_judged_by_its_versions():
+def test_trajectories_of_an_engine_without_receipts_are_judged_by_their_versions():
     published = {1: GOOD}
     assert receipts.flaw(published, trajectory(1)) == ""
     assert receipts.flaw(published, trajectory(2)) == "version 2 was never published"
@@ -149,7 +149,7 @@ def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
     ]
 
 
-async def test_engines_say_what_they_serve_and_a_broadcast_ends_with_the_last(tmp_path):
+async def test_a_broadcast_ends_when_the_last_engine_serves_its_weights(tmp_path):
     async with (
         serving(tmp_path),
         joined(tmp_path) as replay,

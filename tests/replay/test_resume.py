@@ -65,7 +65,7 @@ SETTINGS = config(
 
 
 def holder_of(work):
-    """Whoever has the newest lease of it; anybody where it has none, or is over."""
+    """The holder of its newest lease; anybody where it has none, or is over."""
     return work.holder if work is not None and work.holder else "x/1"
 
 
@@ -122,7 +122,7 @@ class Resume(RuleBasedStateMachine):
         self.ask(weights(0))
 
     def lease(self, request, holder, crash, lost):
-        """What is leased. `lost`: committed, but the service dies before it answers; asked again, it says the same."""
+        """The work leased. `lost`: committed, but the service dies before it answers; asked again, it says the same."""
         answer = self.ask(request, holder, crash)
         leased = () if answer is None else work_of(answer)
         if lost and leased:

@@ -39,7 +39,7 @@ def test_too_old_or_too_much(age_s, table_bytes, retain_s, retain_bytes, goes):
 
 
 @given(st.integers(0, 1_000), st.integers(1, 50), st.integers(1, 5))
-def test_no_checkpoint_that_is_kept_needs_what_goes(retired, every, keep):
+def test_no_kept_checkpoint_needs_a_deleted_trajectory(retired, every, keep):
     last = unneeded(retired, Learner(checkpoint_every=every, keep_checkpoints=keep))
     oldest_kept = max(retired - (keep - 1) * every, 0)
     assert 0 <= last <= oldest_kept

@@ -136,7 +136,7 @@ async def test_one_step_of_the_loop(tmp_path):
         await replay.checkpointed(1)
 
 
-async def test_who_asks_for_work_waits_until_there_is_some(tmp_path):
+async def test_a_request_for_work_waits_until_there_is_some(tmp_path):
     async with serving(tmp_path), joined(tmp_path) as replay, joined(tmp_path) as other:
         assert await replay.lease_plays(1, 0.0) == ()
         leased = []
@@ -187,7 +187,7 @@ async def test_weights_and_services_are_announced(tmp_path):
             await replay.client.wait_pulse()
 
 
-async def test_leases_of_who_left_are_leased_again(tmp_path):
+async def test_leases_of_a_peer_that_left_are_leased_again(tmp_path):
     async with serving(tmp_path), joined(tmp_path) as replay:
         await publish(replay)
         await design(replay)
@@ -198,7 +198,7 @@ async def test_leases_of_who_left_are_leased_again(tmp_path):
         assert (await replay.status()).expired_leases == 8
 
 
-async def test_what_cannot_be_served_is_refused_and_hurts_nobody(tmp_path):
+async def test_a_request_that_cannot_be_served_is_refused_and_hurts_nobody(tmp_path):
     async with serving(tmp_path), joined(tmp_path) as replay:
         await publish(replay)
         await design(replay)
@@ -247,7 +247,7 @@ def rows(run):
     return [msgspec.json.decode(line) for line in (run / "metrics.jsonl").read_bytes().splitlines()]
 
 
-async def test_the_status_and_what_is_left_in_the_run_directory(tmp_path):
+async def test_the_status_and_the_files_left_in_the_run_directory(tmp_path):
     async with serving(tmp_path), joined(tmp_path) as replay:
         async with joined(tmp_path, "supervisor", name="up") as supervisor:
             child = Process("agent-0", "agent", 4711, "ready", 2)
@@ -582,7 +582,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
     assert [reject.attempt for reject in reader.read_rejected(tmp_path / "store")] == acknowledged
 
 
-def test_who_asks_replay_needs_no_store():
+def test_the_client_of_replay_imports_no_store():
     code = "import sys, replay.client; print(sorted({'lmdb', 'torch', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

@@ -265,7 +265,7 @@ def test_counters_of_an_older_service_still_load(tmp_path):
     assert (counters.jobs, counters.round, counters.trained) == (12, 3, 0)
 
 
-def test_what_falls_due_at_one_instant_does_so_in_the_same_order_after_a_restart(tmp_path):
+def test_deadlines_of_one_instant_keep_their_order_after_a_restart(tmp_path):
     """The groups of a round have one deadline, and so have environments admitted in one round of the service."""
     settings = config(
         "design.active_environments=6",
@@ -327,7 +327,7 @@ def pages_in_bytes(folder):
 
 
 def test_a_file_whose_free_pages_were_never_written_is_whole(tmp_path):
-    """What one commit took and gave back ends the file on paper alone."""
+    """Pages that one commit took and gave back end the file on paper alone."""
     with open_store(tmp_path, "nosync") as store:
         for _ in range(3):  # what these free, the large commit takes for all but its large record
             put(store, ("rejects", "a", reject("x")))

@@ -216,7 +216,7 @@ def test_batches_retire_at_the_checkpoint():
         ledger.apply(Checkpointed(4), "learner", 0.0)
 
 
-def test_a_resume_that_comes_out_otherwise_wastes_nothing_of_what_waits():
+def test_a_resume_that_comes_out_otherwise_wastes_no_waiting_group():
     """The learner crashed after step 5 with a checkpoint of step 2: other versions of the same steps, no more lag."""
     ledger = begin("learner.agent_lag=3")
     advance_to(ledger, 2)
@@ -237,7 +237,7 @@ def test_a_resume_that_comes_out_otherwise_wastes_nothing_of_what_waits():
     assert ledger.state.counters.lag_mean == 2  # version 4 came from step 3, step 6 trains what came from step 5
 
 
-def test_what_two_courses_of_the_learner_sampled_is_as_old_as_the_earlier_step():
+def test_a_trajectory_of_two_courses_of_the_learner_is_as_old_as_the_earlier_step():
     """Version 6 is step 5 of the first course, version 7 step 2 of the second: the higher is the older."""
     ledger = begin()
     advance_to(ledger, 5)

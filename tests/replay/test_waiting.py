@@ -57,7 +57,7 @@ def test_they_are_tried_in_the_order_they_came_until_they_are_answered():
         (TakeBatch(1, 5.0), NotYet("weights")),
     ],
 )
-def test_whose_time_is_over_is_told_that_there_is_nothing(request_, answer):
+def test_a_waiting_request_past_its_time_is_told_that_there_is_nothing(request_, answer):
     waiting = Waiting(WINDOW)
     assert waiting.deadline() == float("inf")
     waiting.keep(asked(message=request_), 2.0)

@@ -282,7 +282,7 @@ def test_a_play_over_which_services_ended_twice_is_void_and_says_so():
     assert ledger.state.counters.released_leases == 6
 
 
-def test_who_asks_again_under_the_same_number_is_given_what_it_has():
+def test_a_lease_request_sent_again_gets_the_same_plays():
     """A request is sent again when its answer was lost with the connection."""
     ledger = begin()
 
@@ -297,7 +297,7 @@ def test_who_asks_again_under_the_same_number_is_given_what_it_has():
         assert not {play.id for play in other} & {play.id for play in first}
 
 
-def test_an_expired_lease_opens_again_is_counted_and_whoever_ends_it_first_counts():
+def test_an_expired_lease_opens_again_is_counted_and_the_first_end_counts():
     ledger = begin()
     plays = lease(ledger, 1)
     ledger.tick(9.9, None)
@@ -312,7 +312,7 @@ def test_an_expired_lease_opens_again_is_counted_and_whoever_ends_it_first_count
     assert ledger.state.counters.plays == 1
 
 
-def test_a_play_is_of_who_ended_it():
+def test_a_play_belongs_to_the_holder_that_ended_it():
     """Its lease may have been lost, and given to another."""
     ledger = begin()
     lost, taken = lease(ledger, 2, holder="agent/1")
@@ -382,7 +382,7 @@ def senseless(good):
         yield msgspec.structs.replace(good, **change)
 
 
-def test_what_makes_no_sense_in_a_message_keeps_no_other_play_from_being_taken():
+def test_nonsense_in_a_message_keeps_no_other_play_from_being_taken():
     ledger = begin()
     first, second, third, *_ = lease(ledger)
     bad = list(senseless(ended(second, 1.0, 1)))

@@ -1,4 +1,4 @@
-"""What cannot be handed out and why; when a run has stalled."""
+"""The reasons why nothing is handed out; the time for which a run has stalled."""
 
 import pytest
 
@@ -15,7 +15,7 @@ SETTINGS = config(
 )  # fmt: skip
 
 
-def test_each_stage_of_the_loop_says_what_it_lacks():
+def test_each_stage_of_the_loop_names_its_missing_input():
     ledger = Ledger(State(SETTINGS, SECRET))
     unpublished = "the learner has published no weights yet"
     assert why_no_batch(ledger) == why_no_play(ledger) == why_no_job(ledger) == unpublished
@@ -65,7 +65,7 @@ def test_a_stall_is_told_once(looks, stalls):
     assert [progress.look(*look) for look in looks] == stalls
 
 
-def test_how_long_a_stall_lasts():
+def test_the_length_of_a_stall():
     progress = Progress(10.0, 5.0)
     progress.look(0, 0, 14.0)
     assert progress.stalled_s(14.5) == 0.0

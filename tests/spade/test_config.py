@@ -98,7 +98,7 @@ def test_a_bad_override_is_one_clear_line(override, says):
     assert "\n" not in str(caught.value)
 
 
-def test_what_a_designer_is_asked_for_has_to_be_possible_within_a_play():
+def test_the_turns_that_a_designer_is_asked_for_must_fit_a_play():
     hard = 'design.difficulties=[["hard", 26]]'
     with pytest.raises(ConfigError, match=r"^design\.difficulties: .*play\.max_turns"):
         config.load("games-4b", (hard,))

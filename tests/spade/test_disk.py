@@ -1,4 +1,4 @@
-"""What is deleted under others' eyes."""
+"""Files that are deleted while others read them."""
 
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ def test_a_discarded_folder_has_left_its_name_before_its_files_go(tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_held_by_any_process_is_not_discarded_before_that_ends(tmp_path):
+def test_a_folder_held_by_any_process_is_not_discarded_before_that_ends(tmp_path):
     folder = tmp_path / "weights"
     folder.mkdir()
     (folder / "one").write_text("1")
@@ -47,7 +47,7 @@ def test_what_is_held_by_any_process_is_not_discarded_before_that_ends(tmp_path)
         disk.hold(folder / "one")
 
 
-def test_what_is_gone_once_it_is_held_is_said_to_be(tmp_path, monkeypatch):
+def test_holding_a_folder_that_is_gone_says_so(tmp_path, monkeypatch):
     """It may be discarded between being found and being held."""
     folder = tmp_path / "weights"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Who is shown which GPUs: the sharing out, and what processes find in their environment."""
+"""The GPUs that each process is shown: the sharing out, and the environment of processes."""
 
 import msgspec
 import pytest

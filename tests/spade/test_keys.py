@@ -73,12 +73,12 @@ async def strangers(server: Server, count: int) -> None:
             await trio.sleep(0.01)
 
 
-async def test_who_has_no_key_is_told_so(folder: Path) -> None:
+async def test_a_peer_without_a_key_is_told_so(folder: Path) -> None:
     async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)) as server:
         await refused_within(server, msgspec.structs.replace(BUS, call_deadline_s=10.0), ONE_SIDED)
 
 
-async def test_a_service_without_keys_tells_who_has_one(folder: Path) -> None:
+async def test_a_service_without_keys_tells_a_peer_with_one(folder: Path) -> None:
     async with serve(LOOPBACK, digest=DIGEST, bus=BUS) as server:
         await refused_within(server, msgspec.structs.replace(under(folder), call_deadline_s=10.0), ONE_SIDED)
 
@@ -191,7 +191,7 @@ async def heard_on_the_wire(bus: Bus) -> bytes:
     return bytes(heard)
 
 
-async def test_what_is_said_under_keys_cannot_be_read(folder: Path) -> None:
+async def test_messages_under_keys_cannot_be_read(folder: Path) -> None:
     assert b"open sesame" in await heard_on_the_wire(BUS)
     assert b"open sesame" not in await heard_on_the_wire(under(folder))
 

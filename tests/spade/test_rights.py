@@ -71,7 +71,7 @@ async def ask(client: Client, request: AnyRequest) -> str:
     return ""
 
 
-async def test_each_role_sends_what_it_may_and_nothing_else(tmp_path: Path) -> None:
+async def test_each_role_sends_the_requests_it_may_and_no_others(tmp_path: Path) -> None:
     """Every request of every role, without keys."""
     assert {type(request).__name__ for request in WORK} == EXPECTED.keys()
     for role in ROLES:

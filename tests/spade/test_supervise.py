@@ -97,7 +97,7 @@ async def test_one_that_dies_beyond_its_budget_stops_everything(tmp_path: Path) 
     assert all(gone(pid) for pid in pids(tmp_path))
 
 
-async def test_what_no_restart_can_mend_is_not_restarted(tmp_path: Path) -> None:
+async def test_an_error_that_no_restart_can_mend_is_not_restarted(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^agent-0: model\.path: no such folder$"):
         async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
             await supervisor.add(launch(tmp_path, "agent-0", "misled"))
@@ -112,7 +112,7 @@ async def test_readiness_has_a_deadline(tmp_path: Path) -> None:
     assert all(child.state == "failed" and gone(child.pid) for child in supervisor.processes())
 
 
-async def test_what_was_never_ready_is_not_tried_for_long(tmp_path: Path) -> None:
+async def test_a_process_that_was_never_ready_is_not_tried_for_long(tmp_path: Path) -> None:
     """Also where three starts take longer than the window: else what hangs would be started for ever."""
     settings = config.Supervise(restarts=20, restart_window_s=0.001)
     with (
@@ -173,7 +173,7 @@ async def test_cancellation_drains_the_served_before_their_service(tmp_path: Pat
     assert all(gone(pid) for pid in pids(tmp_path))
 
 
-async def test_what_the_block_raises_is_not_wrapped_and_drains(tmp_path: Path) -> None:
+async def test_an_error_of_the_block_is_not_wrapped_and_drains(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):  # noqa: PT012
         async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
             await supervisor.add(launch(tmp_path, "agent-0"))

@@ -115,7 +115,7 @@ async def test_calls_find_their_own_replies(bind: str, address: str) -> None:
     assert server.dropped == 0
 
 
-async def test_incoming_tells_who_asks_and_replies_may_come_in_any_order(address: str) -> None:
+async def test_incoming_names_its_peer_and_replies_may_come_in_any_order(address: str) -> None:
     async with pair(address) as (server, client), trio.open_nursery() as nursery:
         replies: dict[str, object] = {}
 
@@ -195,7 +195,7 @@ async def test_messages_over_the_limit_are_refused_at_either_end(address: str) -
             await client.call(GetProgram("e"))
 
 
-async def test_what_the_block_raises_is_not_wrapped(address: str) -> None:
+async def test_an_error_of_the_block_is_not_wrapped(address: str) -> None:
     with pytest.raises(ZeroDivisionError):
         async with pair(address):
             _ = 1 / 0
@@ -249,7 +249,7 @@ async def test_a_goodbye_is_a_departure_at_once(address: str) -> None:
         assert not server.heartbeats
 
 
-async def test_who_answers_a_peer_that_left_is_told_so(address: str) -> None:
+async def test_an_answer_to_a_peer_that_left_returns_false(address: str) -> None:
     async with serve(address, digest=DIGEST, bus=QUIET) as server:
         async with connect(address, hello(), bus=QUIET) as client, trio.open_nursery() as nursery:
             nursery.start_soon(client.call, CloseEpisode("e"))
@@ -686,7 +686,7 @@ async def test_a_heartbeat_that_is_too_large_is_not_kept(address: str) -> None:
 
 
 async def ask_once(client: Client, said: list[object]) -> None:
-    """What a call that is to be sent once comes to."""
+    """The outcome of a call that is to be sent once."""
     try:
         said.append(await client.call(StepEpisode("once", 1, "a"), deadline_s=60, once=True))
     except BusError as error:

@@ -29,7 +29,7 @@ class TestVllm(FollowingContract):
         yield engine
         engine.close()
 
-    def test_what_vllm_refuses_is_refused_and_the_others_are_served(self, engine, nano):
+    def test_a_request_that_vllm_refuses_is_refused_and_others_are_served(self, engine, nano):
         """A temperature that it does not know."""
         asked = request(1), request(2, temperature=3.0)
         for index, one in enumerate(asked):
