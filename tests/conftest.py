@@ -1,10 +1,13 @@
 """Shared by all tests: the hypothesis profile, one torch thread, and a tiny random checkpoint."""
 
+import functools
+import inspect
 import json
 import os
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import settings
 
 settings.register_profile("spade", deadline=None, derandomize=True, max_examples=50)
@@ -12,6 +15,22 @@ settings.load_profile("spade")
 
 # Supervised processes do not look for modules where they are started; those of the tests live below the root.
 os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
+
+HANGS_S = 900  # on a busy machine no test takes as long
+
+
+def pytest_itemcollected(item):
+    """A test that waits for what never comes fails."""
+    test = getattr(item, "obj", None)
+    if inspect.iscoroutinefunction(test):
+
+        @functools.wraps(test)
+        async def bounded(*arguments, **fixtures):
+            with trio.fail_after(HANGS_S):
+                await test(*arguments, **fixtures)
+
+        item.obj = bounded
+
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = """\

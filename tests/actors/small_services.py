@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import tokenizers
@@ -14,7 +15,6 @@ from spade import config
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.process import Launch
 from spade.protocol import (
-    PROTOCOL_VERSION,
     Audited,
     AuditJob,
     Audits,
@@ -51,6 +51,7 @@ from spade.protocol import (
 )
 from spade.tokens import Tokenizer
 from spade.transport import Incoming, Server, connect, serve
+from tests.peers import hello
 
 VERSION = 3
 TEMPLATE = (
@@ -79,12 +80,19 @@ def byte_tokenizer(folder: Path) -> Tokenizer:
     return Tokenizer.load(folder)
 
 
+def actor_settings(checkpoint: Path, *overrides: str) -> config.Config:
+    """The nano recipe for the tokenizer in a folder, with quick heartbeats and these overrides."""
+    return config.load(
+        "nano", (f"model.path={str(checkpoint)!r}", "bus.heartbeat_s=0.1", "bus.silence_s=3.0", *overrides)
+    )
+
+
 class SmallReplay:
     """The replay service's half of the protocol over fixed work. What is given back is leased again.
 
-    `done` holds every EndedPlay, Evaluation, ReleasePlay, SubmitEnvironment, RejectCandidate and ReleaseDesign, in
-    order; `together` how many plays each SubmitPlays brought. While it is `forgetful`, no pulse names any service that
-    is here, as after a restart before they have said hello again.
+    `done` holds everything handed in or given back that counted, in order: EndedPlay, Evaluation, Audited, and requests
+    of designs and releases; `together` how many plays each SubmitPlays brought. While it is `forgetful`, no pulse names
+    any service that is here, as after a restart before they have said hello again.
     """
 
     def __init__(
@@ -99,24 +107,36 @@ class SmallReplay:
         self.peers: tuple[Peer, ...] = ()
         self.forgetful = False
         self.weights: Weights | None = None
-        self._given = {job.id: job for job in self.work}
+        self.server: Server | None = None
+        self._leased: dict[str, PlayLease | DesignJob] = {}  # by id, under the newest lease
+        self._over: set[object] = set()  # ids, and attempts
         self._programs = {program.environment: program for program in programs}
         self._changed = trio.Event()
 
     def change(self) -> None:
-        """Wake whoever waits for something to happen."""
+        """Wake all that wait for something to happen."""
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 
+    async def changes(self) -> None:
+        """Wait for something to happen."""
+        await self._changed.wait()
+
     async def until(self, met: Callable[[], bool]) -> None:
         """Wait for `met` to hold."""
-        with trio.fail_after(60):
-            while not met():
-                await self._changed.wait()
+        while not met():
+            await self._changed.wait()
 
     async def until_done(self, count: int) -> None:
         """Wait until that much is done."""
         await self.until(lambda: len(self.done) >= count)
+
+    async def announce(self, weights: Weights) -> None:
+        """Publish weights to all that are here."""
+        assert self.server is not None
+        self.weights = weights
+        for peer in list(self.server.peers):
+            await self.server.push(peer, weights)
 
     async def run(self, server: Server) -> None:
         async with trio.open_nursery() as nursery:
@@ -128,53 +148,74 @@ class SmallReplay:
 
     async def _response(self, request: Request) -> Response:
         match request:
+            case LeasePlays(count=count) | LeaseDesigns(count=count) if count < 1:
+                return Refused(f"count must be at least 1, is {count}")
+            case LeasePlays(wait_s=wait_s) | LeaseDesigns(wait_s=wait_s) | LeaseAudit(wait_s=wait_s) if not wait_s >= 0:
+                return Refused(f"wait_s must be 0 to 3600 s, is {wait_s}")
             case LeasePlays(count=count, wait_s=wait_s):
                 return Plays(await self._lease(PlayLease, count, wait_s))
             case LeaseDesigns(count=count, wait_s=wait_s):
                 return Designs(await self._lease(DesignJob, count, wait_s))
             case LeaseAudit(wait_s=wait_s):
                 with trio.move_on_after(wait_s):
-                    while not self.audits:
-                        await self._changed.wait()
+                    await self.until(lambda: bool(self.audits))
                 leased, self.audits = self.audits[:1], self.audits[1:]
                 return Audits(tuple(leased))
-            case Audited():
-                self.done.append(request)
-                self.change()
-                return Done()
-            case Serving():
-                return Done()
             case GetProgram(environment=environment):
                 self.fetched.append(environment)
-                found = self._programs.get(environment)
-                return found or Refused(f"there is no environment {environment!r}")
+                return self._programs.get(environment) or Refused(f"there is no environment {environment!r}")
+            case Serving():
+                return Done()
             case ReleasePlay(id=id, lease=lease) | ReleaseDesign(job=id, lease=lease):
-                self.work.append(msgspec.structs.replace(self._given[id], lease=lease + 1))
+                return self._give_back(request, id, lease)
             case SubmitPlays(plays=plays):
                 self.together.append(len(plays))
-                self.done.extend(plays)
-                self.change()
-                return Done()
+                answers = [self._hand_in(play, play.id, play.lease) for play in plays]
+                return next((answer for answer in answers if answer != Done()), Done())
+            case SubmitEnvironment(job=id, lease=lease):
+                return self._hand_in(request, id, lease)
+            case RejectCandidate(job=id, lease=lease, attempt=attempt):
+                return self._hand_in(request, id, lease, attempt)
             case Evaluated(evaluation=evaluation):
-                self.done.append(evaluation)
-                self.change()
-                return Done()
-            case SubmitEnvironment() | RejectCandidate():
-                pass
-            case _:
-                return Refused(f"no {type(request).__name__} here")
-        self.done.append(request)
-        self.change()
-        return Done()
+                return self._note(evaluation)
+            case Audited():
+                return self._note(request)
+        return Refused(f"no {type(request).__name__} here")
 
-    async def _lease(self, kind, count, wait_s):
+    async def _lease(self, kind: type, count: int, wait_s: float) -> tuple[Any, ...]:
         self.counts.append(count)
         with trio.move_on_after(wait_s):
-            while not any(isinstance(job, kind) for job in self.work):
-                await self._changed.wait()
+            await self.until(lambda: any(isinstance(job, kind) for job in self.work))
         leased = [job for job in self.work if isinstance(job, kind)][:count]
         self.work = [job for job in self.work if job not in leased]
+        self._leased |= {job.id: job for job in leased}
         return tuple(leased)
+
+    def _give_back(self, request: Request, id: str, lease: int) -> Response:
+        """Open it again under the next lease; nothing where the lease is not the newest."""
+        if id in self._over or id not in self._leased or self._leased[id].lease != lease:
+            return Done()
+        given = self._leased.pop(id)
+        self.work.append(msgspec.structs.replace(given, lease=lease + 1, sampler=given.sampler + 1_000))
+        return self._note(request)
+
+    def _hand_in(self, handed_in: Request | EndedPlay, id: str, lease: int, attempt: int | None = None) -> Response:
+        """Note it, once."""
+        known = self._leased.get(id)
+        if known is None and id not in {job.id for job in self.work}:
+            return Done()
+        if known is None or not 0 <= lease <= known.lease:
+            kind = "play" if isinstance(handed_in, EndedPlay) else "job"
+            return Refused(f"{kind} {id}: its lease {lease} was never given")
+        if {id, key := (id, lease, attempt)} & self._over:
+            return Done()
+        self._over.add(id if attempt is None else key)
+        return self._note(handed_in)
+
+    def _note(self, done: Request | EndedPlay | Evaluation) -> Response:
+        self.done.append(done)
+        self.change()
+        return Done()
 
 
 @asynccontextmanager
@@ -195,6 +236,7 @@ async def small_replay(replay: SmallReplay, settings: config.Config) -> AsyncIte
         serve("tcp://127.0.0.1:0", digest=digest, bus=settings.bus, ready=ready, pulse=pulse) as server,
         trio.open_nursery() as nursery,
     ):
+        replay.server = server
         nursery.start_soon(replay.run, server)
         yield server
         nursery.cancel_scope.cancel()
@@ -213,10 +255,9 @@ async def service(
             if response is not None:
                 await server.reply(incoming, response)
 
-    digest = config.digest(settings)
-    async with serve("tcp://127.0.0.1:0", digest=digest, bus=settings.bus) as server:
-        hello = Hello(PROTOCOL_VERSION, digest, role, name, 0, server.address)
-        async with connect(replay.address, hello, bus=settings.bus), trio.open_nursery() as nursery:
+    async with serve("tcp://127.0.0.1:0", digest=config.digest(settings), bus=settings.bus) as server:
+        greeting = hello(settings, role, name, server.address)
+        async with connect(replay.address, greeting, bus=settings.bus), trio.open_nursery() as nursery:
             nursery.start_soon(run, server)
             yield server
             nursery.cancel_scope.cancel()
@@ -245,17 +286,25 @@ async def process(
     launch = Launch(f"{role}-{index}", role, config="", run="", replay=replay.address, bind="tcp://127.0.0.1:0")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, launch, settings, ready.set)
-        with trio.fail_after(60):
-            await ready.wait()
+        await ready.wait()
         yield nursery.cancel_scope
         nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
 async def acting(
-    actor, role: Role, small: SmallReplay, settings: config.Config, tokenizer: Tokenizer, say: Callable[[str], str]
+    actor,
+    role: Role,
+    small: SmallReplay,
+    settings: config.Config,
+    tokenizer: Tokenizer,
+    say: Callable[[str], str],
+    runner: Callable[[Request], Response | None] | None = None,
 ) -> AsyncIterator[list[Generate]]:
-    """An actor between a small replay service, scripted words and the real env-runner; yields what the engine hears."""
+    """An actor between a small replay service, scripted words and the env-runner; yields what the engine hears.
+
+    `runner` answers in the real env-runner's place.
+    """
     asked: list[Generate] = []
     speak = says(tokenizer, say)
 
@@ -267,7 +316,9 @@ async def acting(
     async with (
         small_replay(small, settings) as replay,
         service("engine", "engine-0", replay, settings, answer),
-        process(env_runner.run, "env-runner", replay, settings),
+        process(env_runner.run, "env-runner", replay, settings)
+        if runner is None
+        else service("env-runner", "runner-0", replay, settings, runner),
         process(actor.run, role, replay, settings),
     ):
         yield asked

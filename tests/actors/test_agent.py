@@ -3,7 +3,6 @@ import itertools
 import logging
 import os
 
-import msgspec
 import pytest
 import trio
 import trio.testing
@@ -13,12 +12,10 @@ from spade import config
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.process import RETIRE, Launch
 from spade.protocol import (
-    PROTOCOL_VERSION,
     CloseEpisode,
     Done,
     EndedPlay,
     Faulted,
-    Hello,
     Observed,
     OpenEpisode,
     PlayLease,
@@ -28,17 +25,18 @@ from spade.protocol import (
     SubmitPlays,
 )
 from spade.seeds import derive
-from spade.transport import connect, serve
+from spade.transport import serve
 from tests.actors.small_services import (
     VERSION,
     SmallReplay,
     acting,
-    byte_tokenizer,
+    actor_settings,
     process,
     says,
     service,
     small_replay,
 )
+from tests.peers import changed, joined
 
 HIGHER = """\
 class HigherEnv:
@@ -73,25 +71,11 @@ HIDDEN_TWO, HIDDEN_THREE = 10, 11
 
 
 @pytest.fixture
-def tokenizer(tmp_path):
-    return byte_tokenizer(tmp_path)
-
-
-@pytest.fixture
 def settings(tmp_path, tokenizer):
-    return config.load(
-        "nano",
-        (
-            f"model.path={str(tmp_path)!r}",
-            "play.context_tokens=700",
-            "play.max_turn_tokens=40",
-            "play.max_turns=4",
-            "bus.heartbeat_s=0.1",
-            "bus.silence_s=3.0",
-            "actors.episodes_in_flight=4",
-            "supervise.drain_s=60.0",
-        ),
-    )
+    return actor_settings(
+        tmp_path, "play.context_tokens=700", "play.max_turn_tokens=40", "play.max_turns=4",
+        "actors.episodes_in_flight=4", "supervise.drain_s=60.0",
+    )  # fmt: skip
 
 
 def leases(count, hinted=False, seed=HIDDEN_THREE, environment="e1"):
@@ -160,7 +144,7 @@ async def test_the_end_of_an_episode(settings, tokenizer, say, outcome, rewards,
 )
 async def test_a_turn_gets_the_rest_of_the_context_down_to_a_floor(settings, tokenizer, least, outcome, turns):
     play = {"context_tokens": 500, "max_turn_tokens": 400, "min_turn_tokens": least}
-    tight = msgspec.structs.replace(settings, play=msgspec.structs.replace(settings.play, **play))
+    tight = changed(settings, play=play)
     small = SmallReplay(leases(1), programs=[PROGRAM])
     async with playing(small, tight, tokenizer, lambda _: "\\boxed{9}") as asked:
         await small.until_done(1)
@@ -251,8 +235,7 @@ async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):
     ):
         asked = trio.Event()
         async with service("engine", "engine-0", replay, settings, lambda _: asked.set()):
-            with trio.fail_after(60):
-                await asked.wait()
+            await asked.wait()
         async with service("engine", "engine-1", replay, settings, says(tokenizer, counting())):
             await small.until_done(2)
     assert {(play.id, play.lease, play.episode_return) for play in small.done} == {("p0", 0, 1.0), ("p1", 0, 1.0)}
@@ -260,11 +243,7 @@ async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):
 
 async def test_without_an_engine_the_play_is_given_back(settings, tokenizer, given_back):
     small = SmallReplay(leases(1), programs=[PROGRAM])
-    hasty = msgspec.structs.replace(
-        settings,
-        engine=msgspec.structs.replace(settings.engine, request_deadline_s=0.2),
-        bus=msgspec.structs.replace(settings.bus, call_deadline_s=2.0),
-    )
+    hasty = changed(settings, engine={"request_deadline_s": 0.2}, bus={"call_deadline_s": 2.0})
     async with (
         small_replay(small, settings) as replay,
         process(env_runner.run, "env-runner", replay, settings),
@@ -292,12 +271,7 @@ async def test_a_fault_of_the_infrastructure_gives_the_play_back(settings, token
                 return Done()
         return next(lost)
 
-    async with (
-        small_replay(small, settings) as replay,
-        service("engine", "engine-0", replay, settings, says(tokenizer, counting())),
-        service("env-runner", "runner-0", replay, settings, forgetful),
-        process(agent.run, "agent", replay, settings),
-    ):
+    async with playing(small, settings, tokenizer, counting(), forgetful):
         await small.until_done(2)
     released, played = small.done
     assert (type(released), released.id, released.lease) == (ReleasePlay, "p0", 0)
@@ -319,12 +293,7 @@ async def test_a_play_over_which_a_service_ended_is_given_back_as_suspect(settin
     def answer(request):
         return Done() if isinstance(request, CloseEpisode) else next(answers)
 
-    async with (
-        small_replay(small, settings) as replay,
-        service("engine", "engine-0", replay, settings, says(tokenizer, counting())),
-        service("env-runner", "runner-0", replay, settings, answer),
-        process(agent.run, "agent", replay, settings),
-    ):
+    async with playing(small, settings, tokenizer, counting(), answer):
         await small.until_done(3)
     first, second, played = small.done
     assert [(one.id, one.lease, one.suspect) for one in (first, second)] == [("p0", 0, True), ("p0", 1, False)]
@@ -364,14 +333,11 @@ async def test_an_agent_that_retires_finishes_its_plays_and_takes_no_more(settin
         await go_on.wait()
         await server.reply(incoming, say(incoming.message))
 
-    digest = config.digest(settings)
     async with (
         small_replay(small, settings) as replay,
         process(env_runner.run, "env-runner", replay, settings),
-        serve("tcp://127.0.0.1:0", digest=digest, bus=settings.bus) as server,
-        connect(
-            replay.address, Hello(PROTOCOL_VERSION, digest, "engine", "engine-0", 0, server.address), bus=settings.bus
-        ),
+        serve("tcp://127.0.0.1:0", digest=config.digest(settings), bus=settings.bus) as server,
+        joined(replay.address, settings, "engine", serves=server.address),
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(engine, server)
@@ -387,8 +353,7 @@ async def test_an_agent_that_retires_finishes_its_plays_and_takes_no_more(settin
         os.kill(os.getpid(), RETIRE)
         small.work.extend(leases(10)[3:])
         go_on.set()
-        with trio.fail_after(60):
-            await left.wait()
+        await left.wait()
         nursery.cancel_scope.cancel()
     # The fourth slot was asking for a play already.
     assert {type(done) for done in small.done} == {EndedPlay}
@@ -426,8 +391,7 @@ async def test_an_agent_leaves_when_its_plays_are_acknowledged(settings, tokeniz
             left.set()
 
         nursery.start_soon(leaving)
-        with trio.fail_after(60):
-            await slow.handed_in.wait()
+        await slow.handed_in.wait()
         await trio.testing.wait_all_tasks_blocked()
         assert not left.is_set()
         slow.commit.set()
@@ -466,12 +430,7 @@ async def test_plays_that_end_while_others_are_handed_in_go_together(autojump_cl
 
 async def test_gauges_travel_with_the_heartbeats(settings, tokenizer):
     small = SmallReplay(leases(2, seed=HIDDEN_TWO), programs=[PROGRAM])
-    async with (
-        small_replay(small, settings) as replay,
-        service("engine", "engine-0", replay, settings, says(tokenizer, counting())),
-        process(env_runner.run, "env-runner", replay, settings),
-        process(agent.run, "agent", replay, settings),
-    ):
+    async with playing(small, settings, tokenizer, counting()):
         await small.until_done(2)
         expected = {"episodes": 0, "plays": 2, "plays_released": 0, "turns": 4}
-        await small.until(lambda: expected in [beat.gauges for beat in replay.heartbeats.values()])
+        await small.until(lambda: expected in [beat.gauges for beat in small.server.heartbeats.values()])

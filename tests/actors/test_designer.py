@@ -23,13 +23,14 @@ from tests.actors.small_services import (
     VERSION,
     SmallReplay,
     acting,
-    byte_tokenizer,
+    actor_settings,
     process,
     says,
     service,
     small_replay,
 )
 from tests.hostile import frames
+from tests.peers import changed
 
 # A code of two digits of which each guess tells how many are in place: sound, and not to be won by chance.
 GOOD = """\
@@ -66,27 +67,11 @@ DOCUMENTS = corpus.load("builtin")
 
 
 @pytest.fixture
-def tokenizer(tmp_path):
-    return byte_tokenizer(tmp_path)
-
-
-@pytest.fixture
 def settings(tmp_path, tokenizer):
-    return config.load(
-        "nano",
-        (
-            f"model.path={str(tmp_path)!r}",
-            "design.max_tokens=1000",
-            "design.hint_max_tokens=40",
-            "design.attempts=3",
-            "engine.context_tokens=4000",
-            "bus.heartbeat_s=0.1",
-            "bus.silence_s=3.0",
-            "sandbox.load_s=60.0",
-            "sandbox.step_s=60.0",
-            "supervise.drain_s=60.0",
-        ),
-    )
+    return actor_settings(
+        tmp_path, "design.max_tokens=1000", "design.hint_max_tokens=40", "design.attempts=3",
+        "engine.context_tokens=4000", "sandbox.load_s=60.0", "sandbox.step_s=60.0", "supervise.drain_s=60.0",
+    )  # fmt: skip
 
 
 def job(number=0, **fields) -> DesignJob:
@@ -128,7 +113,7 @@ async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(
 async def test_programs_that_write_broken_frames_are_rejected_and_the_env_runner_lives_on(settings, tokenizer):
     hostile = [each for each in frames.PROGRAMS if each.name in ("bad UTF-8 in the nonce, at import", FRAME_AT_STEP)]
     small = SmallReplay(jobs=[job()])
-    long = msgspec.structs.replace(settings, design=msgspec.structs.replace(settings.design, max_tokens=3000))
+    long = changed(settings, design={"max_tokens": 3000})
     async with designing(small, long, tokenizer, script(*(each.source for each in hostile), GOOD)):
         await small.until_done(3)
     *rejected, submitted = small.done
@@ -146,12 +131,7 @@ async def test_a_program_over_which_two_env_runners_ended_is_rejected_with_the_r
         return Refused("Validate ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
 
     small = SmallReplay(jobs=[job()])
-    async with (
-        small_replay(small, settings) as replay,
-        service("engine", "engine-0", replay, settings, says(tokenizer, script(CRASHES, "none", "none"))),
-        service("env-runner", "runner-0", replay, settings, runner),
-        process(designer.run, "designer", replay, settings),
-    ):
+    async with designing(small, settings, tokenizer, script(CRASHES, "none", "none"), runner):
         await small.until_done(1)
     (rejected, *_) = small.done
     assert (rejected.stage, rejected.attempt, rejected.completion) == ("contain", 1, CRASHES)
@@ -217,13 +197,8 @@ async def test_jobs_go_side_by_side(settings, tokenizer):
 
 async def test_services_in_trouble_give_the_job_back(settings, tokenizer):
     small = SmallReplay(jobs=[job()])
-    hasty = msgspec.structs.replace(settings, design=msgspec.structs.replace(settings.design, lease_s=2.0))
-    async with (
-        small_replay(small, hasty) as replay,
-        service("engine", "engine-0", replay, hasty, says(tokenizer, lambda _: GOOD)),
-        service("env-runner", "runner-0", replay, hasty, lambda _: None),
-        process(designer.run, "designer", replay, hasty),
-    ):
+    hasty = changed(settings, design={"lease_s": 2.0})
+    async with designing(small, hasty, tokenizer, lambda _: GOOD, lambda _: None):
         await small.until_done(1)
     assert small.done[0] == ReleaseDesign("j0", 1)
 

@@ -21,7 +21,7 @@ from spade.protocol import DesignJob, Generate, Refused, RejectCandidate, Weight
 from spade.tokens import Tokenizer
 from tests.actors.completions_server import completions
 from tests.actors.engine_contract import answers
-from tests.actors.small_services import SmallReplay, process, small_replay
+from tests.actors.small_services import SmallReplay, actor_settings, process, small_replay
 
 ONE = Generate(pack_ids([5, 6, 7]), 8, 1.0, 3)
 
@@ -201,17 +201,8 @@ def test_a_cancelled_caller_ends_the_exchange(served, tokenizer, monkeypatch):
 async def test_a_designer_with_an_endpoint_asks_no_engine(tiny_checkpoint, server_of):
     small = SmallReplay(jobs=[DesignJob("j0", 1, 0, "logical deduction", draw=0, sampler=77)])
     with server_of(context=4_000) as server:
-        settings = load(
-            "nano",
-            (
-                f"model.path={str(tiny_checkpoint)!r}",
-                f"endpoint.url={server.url}",
-                "design.max_tokens=40",
-                "engine.context_tokens=4000",
-                "bus.heartbeat_s=0.1",
-                "bus.silence_s=3.0",
-            ),
-        )
+        chosen = f"endpoint.url={server.url}", "design.max_tokens=40", "engine.context_tokens=4000"
+        settings = actor_settings(tiny_checkpoint, *chosen)
         async with (
             small_replay(small, settings) as replay,
             process(env_runner.run, "env-runner", replay, settings),

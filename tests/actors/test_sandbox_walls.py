@@ -69,10 +69,9 @@ async def test_the_channel_cannot_be_forged(attack):
     async with open_sandbox(Limits(step_s=3.0)) as sandbox:
         await sandbox.open("other", DOOR, 1, 3)
         answer, turn = await sandbox.open("e", program(reset=attack), 1, 1_000_000), 0
-        with trio.fail_after(60):
-            while isinstance(answer, Observed):
-                turn += 1
-                answer = await sandbox.step("e", turn, "x")
+        while isinstance(answer, Observed):
+            turn += 1
+            answer = await sandbox.step("e", turn, "x")
         # A byte in front of a frame may announce a longer one, which then never comes.
         assert answer.kind in ("protocol", "timeout")
         assert (await sandbox.step("other", 1, "?")).observation == "The ? door is shut. Actions: red blue"

@@ -197,7 +197,7 @@ async def test_nor_beside_a_run_that_is_up(folder):
     command = [sys.executable, "-m", "spade.app.cli", "replay", "up", "--run", str(run.path)]
     hello = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "supervisor", EVIL, os.getpid())
     child = Process(EVIL, "agent", 7, "failed", 3, EVIL, {EVIL: 1.5}, EVIL)
-    with trio.fail_after(240), (folder / "said").open("wb") as said:
+    with (folder / "said").open("wb") as said:
         process = await trio.lowlevel.open_process(command, stdout=said, stderr=said)
         try:
             async with connect(run.replay_address, hello, bus=SETTINGS.bus) as client:

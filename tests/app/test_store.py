@@ -24,7 +24,8 @@ from spade.app.rundir import RunDir
 from spade.app.store import verify_run
 from spade.disk import discard
 from spade.errors import RunError
-from tests.learner.fed_learner import SMALL, pid_of, running
+from tests.learner.fed_learner import SMALL, running
+from tests.peers import pid_of
 from tests.replay.kept_world import keep_world
 
 STEPS = 7

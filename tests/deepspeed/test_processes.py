@@ -18,7 +18,8 @@ from spade import config
 from spade.errors import SpadeError
 from spade.protocol import Batch, Group, Trajectory
 from tests.deepspeed.backends import alone, deepspeed, opened, train
-from tests.learner.fed_learner import SMALL, pid_of, running
+from tests.learner.fed_learner import SMALL, running
+from tests.peers import pid_of
 
 
 def ranks(pid):

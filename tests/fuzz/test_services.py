@@ -8,13 +8,11 @@ from typing import get_args
 import trio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from actors import env_runner
 from actors.engines import server as engine_server
-from spade.config import Config, digest
+from spade.config import Config
 from spade.errors import BusError, RefusedError
-from spade.process import Launch
 from spade.protocol import (
     DIGEST_BYTES,
     Generate,
@@ -26,18 +24,19 @@ from spade.protocol import (
     Orders,
     Process,
     Publish,
-    Pulse,
     Recording,
     Request,
+    Role,
     StepEpisode,
     Trajectory,
     Validate,
     Verdict,
     Weights,
 )
-from spade.transport import serve
+from tests.actors.small_services import SmallReplay, process, small_replay
 from tests.fuzz.bus import attack
 from tests.fuzz.targets import SETTINGS, ground
+from tests.peers import changed
 from tests.replay.everyone import Everyone, everyone
 
 WHOLE = st.one_of(st.sampled_from([0, 1, -1, -(2**63), 2**63, 2**64 - 1]), st.integers(-(2**63), 2**64 - 1))
@@ -111,37 +110,19 @@ async def test_a_replay_service_is_not_moved(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def in_this_process(
-    run: Callable[[Launch, Config, Callable[[], None]], Awaitable[None]],
-    folder: Path,
-    config: Config,
-    weights: Weights | None,
-) -> AsyncIterator[Everyone]:
+async def in_this_process(run, role: Role, config: Config, weights: Weights | None = None) -> AsyncIterator[Everyone]:
     """Clients of a service whose crash fails the test."""
-    launch = Launch(
-        "service",
-        "env-runner" if weights is None else "engine",
-        "",
-        "",
-        f"ipc://{folder}/replay",
-        f"ipc://{folder}/service",
-    )
-    pulse = lambda: Pulse((), weights)  # noqa: E731
-    ready = trio.Event()
-    async with (
-        serve(launch.replay, digest=digest(config), bus=config.bus, pulse=pulse),
-        trio.open_nursery() as nursery,
-    ):
-        nursery.start_soon(run, launch, config, ready.set)
-        await ready.wait()
-        async with everyone(launch.bind or "", config, "engine") as clients:
+    small = SmallReplay()
+    small.weights = weights
+    async with small_replay(small, config) as replay, process(run, role, replay, config):
+        (service,) = replay.peers.values()
+        async with everyone(service.address or "", config, "engine") as clients:
             yield clients
-        nursery.cancel_scope.cancel()
 
 
-async def test_an_env_runner_answers_all(tmp_path: Path) -> None:
-    roomy = replace(SETTINGS, sandbox=replace(SETTINGS.sandbox, episodes=256))  # for all that is asked, at once
-    async with in_this_process(env_runner.run, tmp_path, roomy, None) as clients:
+async def test_an_env_runner_answers_all() -> None:
+    roomy = changed(SETTINGS, sandbox={"episodes": 256})  # for all that is asked, at once
+    async with in_this_process(env_runner.run, "env-runner", roomy) as clients:
 
         @FEW
         @given(AT_RUNNER)
@@ -153,11 +134,11 @@ async def test_an_env_runner_answers_all(tmp_path: Path) -> None:
             assert isinstance(await clients.send(Validate("", seed)), Verdict)
 
 
-async def test_an_engine_answers_all(tmp_path: Path, tiny_checkpoint: Path) -> None:
+async def test_an_engine_answers_all(tiny_checkpoint: Path) -> None:
     from spade.policy.model import parameters_digest
 
     weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
-    async with in_this_process(engine_server.run, tmp_path, SETTINGS, weights) as clients:
+    async with in_this_process(engine_server.run, "engine", SETTINGS, weights) as clients:
 
         @FEW
         @given(AT_ENGINE)

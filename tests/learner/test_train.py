@@ -14,7 +14,8 @@ from spade import config
 from spade.errors import RefusedError, RunError
 from spade.policy.model import parameters_digest
 from spade.protocol import StepMetrics
-from tests.learner.fed_learner import SMALL, pid_of, running
+from tests.learner.fed_learner import SMALL, running
+from tests.peers import pid_of
 
 
 async def test_killed_it_resumes_drained_it_keeps_what_it_learnt_and_another_store_stops_it(tiny_checkpoint, tmp_path):

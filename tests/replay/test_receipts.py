@@ -20,8 +20,9 @@ from spade.app.observe import explain
 from spade.app.view import render
 from spade.errors import RefusedError
 from spade.protocol import Done, LeaseDesigns, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
+from tests.replay.feeding import publish
 from tests.replay.replay_world import SECRET, config, ended, environment, rejected, trajectory, weights
-from tests.replay.test_service import joined, publish, serving
+from tests.replay.test_service import joined, serving
 
 SETTINGS = config(
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=2",

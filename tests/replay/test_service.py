@@ -17,7 +17,6 @@ import trio
 
 from replay import reader, server
 from replay.batches import dropped
-from replay.client import ReplayClient
 from replay.contents import read_contents
 from replay.loading import open_run
 from replay.records import BatchRecord, Play
@@ -25,7 +24,6 @@ from replay.service import Service
 from replay.store import open_reader, open_store
 from replay.verify import problems
 from replay.watch import SUPERVISORS, Watch
-from spade.config import digest, dump
 from spade.errors import RefusedError, RunError
 from spade.process import Launch
 from spade.protocol import (
@@ -53,9 +51,11 @@ from spade.protocol import (
     Wait,
     Weights,
 )
-from spade.supervise import supervise
-from spade.transport import Incoming, connect
+from spade.transport import Incoming
+from tests import peers
+from tests.peers import changed, pid_of, supervised
 from tests.replay.everyone import everyone
+from tests.replay.feeding import design, leased, play, publish, train
 from tests.replay.replay_world import config, ended, environment, rejected, trajectory, weights
 
 # Two slots; windows of one chunk of 4 plays; batches of 4.
@@ -65,11 +65,11 @@ SETTINGS = config(
     "bus.call_deadline_s=120", "replay.durability=sync", "design.attempts=1000",
 )  # fmt: skip
 # A service of its own process that has to wait for a busy machine is not gone.
-APART = msgspec.structs.replace(SETTINGS, bus=msgspec.structs.replace(SETTINGS.bus, silence_s=30.0))
+APART = changed(SETTINGS, bus={"silence_s": 30.0})
 
 
 def address(run):
-    return f"ipc://{run}/replay.sock"
+    return f"ipc://{run}/replay"
 
 
 @asynccontextmanager
@@ -77,46 +77,35 @@ async def serving(run, settings=SETTINGS):
     """The service in this process."""
     launch = Launch("replay", "replay", "", str(run), address(run), bind=address(run))
     ready = trio.Event()
-    with trio.fail_after(240):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(server.run, launch, settings, ready.set)
-            await ready.wait()
-            yield
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.run, launch, settings, ready.set)
+        await ready.wait()
+        yield
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def joined(run, role=None, name=None, serves=None, settings=SETTINGS):
+async def joined(run, role=None, name="", serves=None, settings=SETTINGS):
     """A peer of a role, or of all that a test asks in."""
-    if role is None:
-        async with everyone(address(run), settings) as replay:
-            yield replay
-            return
-    hello = Hello(PROTOCOL_VERSION, digest(settings), role, name or f"{role}-0", os.getpid(), serves)
-    async with connect(address(run), hello, bus=settings.bus) as client:
-        yield ReplayClient(client, settings.bus.call_deadline_s)
+    at = address(run), settings
+    async with everyone(*at) if role is None else peers.joined(*at, role, name, serves) as replay:
+        yield replay
 
 
-async def publish(replay, step=0):
-    return await replay.publish(step, f"digest-{step}", f"/weights/{step}", StepMetrics(loss=0.5, step_s=2.0))
+@asynccontextmanager
+async def looping(run, settings=SETTINGS):
+    """The service in this process, a peer, the first weights and an environment."""
+    async with serving(run, settings), joined(run, settings=settings) as replay:
+        await publish(replay)
+        await design(replay)
+        yield replay
 
 
-async def design(replay, count=1):
-    """Hand in so many environments."""
-    while count:
-        for job in await replay.lease_designs(count, 5.0):
-            await replay.submit_environment(environment(job, 1))
-            count -= 1
-
-
-async def play(replay, count):
-    """Play so many plays, every other instance won; their ids."""
-    ids = []
-    while len(ids) < count:
-        for lease in await replay.lease_plays(count - len(ids), 5.0):
-            await replay.submit_plays((ended(lease, float(int(lease.id[-3:]) % 2), 1),))
-            ids.append(lease.id)
-    return ids
+@asynccontextmanager
+async def apart(run, settings):
+    """The service in a process of its own, and a peer; yields them as (supervisor, peer)."""
+    async with supervised(run, settings, "replay") as supervisor, joined(run, settings=settings) as replay:
+        yield supervisor, replay
 
 
 async def test_one_step_of_the_loop(tmp_path):
@@ -158,9 +147,7 @@ async def test_a_request_for_work_waits_until_there_is_some(tmp_path):
 
 
 async def test_a_step_is_answered_again_with_its_batch_also_after_it_retired(tmp_path):
-    async with serving(tmp_path), joined(tmp_path) as replay:
-        await publish(replay)
-        await design(replay)
+    async with looping(tmp_path) as replay:
         await play(replay, 8)
         first = await replay.take_batch(1, 5.0)
         assert await replay.take_batch(1, 5.0) == first
@@ -188,9 +175,7 @@ async def test_weights_and_services_are_announced(tmp_path):
 
 
 async def test_leases_of_a_peer_that_left_are_leased_again(tmp_path):
-    async with serving(tmp_path), joined(tmp_path) as replay:
-        await publish(replay)
-        await design(replay)
+    async with looping(tmp_path) as replay:
         async with joined(tmp_path, "agent", name="agent-7") as leaving:
             assert len(await leaving.lease_plays(8, 5.0)) == 8
             assert await replay.lease_plays(8, 0.0) == ()
@@ -199,9 +184,7 @@ async def test_leases_of_a_peer_that_left_are_leased_again(tmp_path):
 
 
 async def test_a_request_that_cannot_be_served_is_refused_and_hurts_nobody(tmp_path):
-    async with serving(tmp_path), joined(tmp_path) as replay:
-        await publish(replay)
-        await design(replay)
+    async with looping(tmp_path) as replay:
         (lease,) = await replay.lease_plays(1, 5.0)
         for request in (
             Generate(b"", 1, 1.0, 0),
@@ -216,9 +199,7 @@ async def test_a_request_that_cannot_be_served_is_refused_and_hurts_nobody(tmp_p
 
 
 async def test_a_restart_goes_on_where_it_was(tmp_path):
-    async with serving(tmp_path), joined(tmp_path) as replay:
-        await publish(replay)
-        await design(replay)
+    async with looping(tmp_path) as replay:
         await play(replay, 8)
         batch = await replay.take_batch(1, 5.0)
         await publish(replay, 1)
@@ -319,7 +300,7 @@ def waits_of(status, who):
 
 
 async def test_a_stall_is_logged_once_and_shown_until_it_is_over(tmp_path, caplog):
-    settings = msgspec.structs.replace(SETTINGS, replay=msgspec.structs.replace(SETTINGS.replay, stall_s=1.0))
+    settings = changed(SETTINGS, replay={"stall_s": 1.0})
 
     async def stalled(after):
         """The learner's wait, once it and a stall that began after the moment are some ticks old."""
@@ -330,25 +311,26 @@ async def test_a_stall_is_logged_once_and_shown_until_it_is_over(tmp_path, caplo
                 return wait
             await agent.client.wait_pulse()
 
-    async with serving(tmp_path, settings), joined(tmp_path, settings=settings) as agent:
-        await publish(agent)
-        await design(agent)
-        async with joined(tmp_path, "learner", "learner", settings=settings) as learner, trio.open_nursery() as nursery:
-            nursery.start_soon(learner.take_batch, 1, 200.0)
-            while not waits_of(await agent.status(), "learner"):
-                await agent.client.wait_pulse()
-            waiting = (await agent.status()).elapsed_s
-            await play(agent, 1)
-            caplog.clear()  # a slow machine may have stalled before
-            wait = await stalled(waiting)
-            assert (wait.holder, wait.what, wait.why) == ("replay", "TakeBatch", "0 of 4 sequences")
-            told = [record.message for record in caplog.records]
-            assert sum("no learner step and no play" in line for line in told) == 1
-            assert any("learner waits" in line and "TakeBatch: 0 of 4 sequences" in line for line in told)
-            await play(agent, 1)
-            while (await agent.status()).stalled_s:
-                await agent.client.wait_pulse()
-            nursery.cancel_scope.cancel()
+    async with (
+        looping(tmp_path, settings) as agent,
+        joined(tmp_path, "learner", "learner", settings=settings) as learner,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(learner.take_batch, 1, 200.0)
+        while not waits_of(await agent.status(), "learner"):
+            await agent.client.wait_pulse()
+        waiting = (await agent.status()).elapsed_s
+        await play(agent, 1)
+        caplog.clear()  # a slow machine may have stalled before
+        wait = await stalled(waiting)
+        assert (wait.holder, wait.what, wait.why) == ("replay", "TakeBatch", "0 of 4 sequences")
+        told = [record.message for record in caplog.records]
+        assert sum("no learner step and no play" in line for line in told) == 1
+        assert any("learner waits" in line and "TakeBatch: 0 of 4 sequences" in line for line in told)
+        await play(agent, 1)
+        while (await agent.status()).stalled_s:
+            await agent.client.wait_pulse()
+        nursery.cancel_scope.cancel()
 
 
 async def test_asking_again_for_work_is_one_wait(tmp_path):
@@ -389,8 +371,7 @@ async def test_settings_that_changed_are_an_event(tmp_path):
         pass
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(b'{"half a row')
-    more = msgspec.structs.replace(SETTINGS.actors, agents=3)
-    async with serving(tmp_path, msgspec.structs.replace(SETTINGS, actors=more)):
+    async with serving(tmp_path, changed(SETTINGS, actors={"agents": 3})):
         pass
     lines = (tmp_path / "metrics.jsonl").read_bytes().splitlines()
     assert lines.count(b'{"half a row') == 1
@@ -431,10 +412,7 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
 
 async def test_kill_9_loses_nothing_acknowledged(tmp_path):
     """Killed in mid-traffic twice: what it acknowledged is there, nothing counts twice, the loop goes on by itself."""
-    settings = msgspec.structs.replace(APART, replay=msgspec.structs.replace(APART.replay, durability="nosync"))
-    path = tmp_path / "config.toml"
-    path.write_text(dump(settings))
-    launch = Launch("replay", "replay", str(path), str(tmp_path), address(tmp_path), bind=address(tmp_path))
+    settings = changed(APART, replay={"durability": "nosync"})
     send, acknowledged = trio.open_memory_channel(1_000)
     plays, versions, trained = [], [], []
 
@@ -458,20 +436,18 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
                 versions.append((await publish(replay, step)).version)
                 step += 1
 
-    with trio.fail_after(240):
-        async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
-            await supervisor.add(launch)
-            async with joined(tmp_path, settings=settings) as replay, trio.open_nursery() as nursery:
-                versions.append((await publish(replay)).version)
-                for role in (agent, designer, learner):
-                    nursery.start_soon(role, replay)
-                for _ in range(3):
-                    plays += [await acknowledged.receive() for _ in range(50)]
-                    os.kill(supervisor.processes()[0].pid, signal.SIGKILL)
+    async with apart(tmp_path, settings) as (supervisor, replay):
+        async with trio.open_nursery() as nursery:
+            versions.append((await publish(replay)).version)
+            for role in (agent, designer, learner):
+                nursery.start_soon(role, replay)
+            for _ in range(3):
                 plays += [await acknowledged.receive() for _ in range(50)]
-                nursery.cancel_scope.cancel()
-            async with joined(tmp_path, settings=settings) as replay:
-                status = await replay.status()
+                os.kill(pid_of(supervisor, "replay"), signal.SIGKILL)
+            plays += [await acknowledged.receive() for _ in range(50)]
+            nursery.cancel_scope.cancel()
+        async with joined(tmp_path, settings=settings) as replay:
+            status = await replay.status()
     with open_reader(tmp_path / "store") as store:
         finished = {play.id for play in store.scan("plays", Play) if play.state == "finished"}
         recorded = [(batch.step, [group.id for group in batch.groups]) for batch in store.scan("batches", BatchRecord)]
@@ -486,7 +462,7 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
 
 async def test_requests_that_wait_are_bounded(tmp_path):
     """A client keeps to its window; one that does not is told so, and serves nobody else worse."""
-    few = msgspec.structs.replace(SETTINGS, bus=msgspec.structs.replace(SETTINGS.bus, window=4))
+    few = changed(SETTINGS, bus={"window": 4})
     refusals = []
 
     async def wait(greedy):  # its own window is 256
@@ -513,65 +489,48 @@ async def test_requests_that_wait_are_bounded(tmp_path):
 
 async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_it(tmp_path):
     """SIGKILL while the commits of a hundred plays are held up: no answer had left; sent again, each is there once."""
-    settings = msgspec.structs.replace(
-        APART,
-        play=msgspec.structs.replace(SETTINGS.play, group_size=50),
-        learner=msgspec.structs.replace(SETTINGS.learner, batch_sequences=50),
-    )
-    path = tmp_path / "config.toml"
-    path.write_text(dump(settings))
-    launch = Launch("replay", "replay", str(path), str(tmp_path), address(tmp_path), bind=address(tmp_path))
+    settings = changed(APART, play={"group_size": 50}, learner={"batch_sequences": 50})
     acknowledged = []
 
     async def submit(replay, lease):
         await replay.submit_plays((ended(lease, float(len(lease.id) % 2), 1),))
         acknowledged.append(lease.id)
 
-    with trio.fail_after(240):
-        async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
-            await supervisor.add(launch)
-            async with joined(tmp_path, settings=settings) as replay:
-                await publish(replay)
-                await design(replay)
-                leases = []
-                while len(leases) < 100:
-                    leases += await replay.lease_plays(100 - len(leases), 5.0)
-                async with trio.open_nursery() as nursery:
-                    with closing(lmdb.open(str(tmp_path / "store"))) as environment, environment.begin(write=True):
-                        # While this transaction lasts the service cannot commit.
-                        for lease in leases:
-                            nursery.start_soon(submit, replay, lease)
-                        for _ in range(3):  # heartbeats after the plays were answered: the service has them all
-                            await replay.client.wait_pulse()
-                        os.kill(supervisor.processes()[0].pid, signal.SIGKILL)
-                    assert acknowledged == []
-                    with open_reader(tmp_path / "store") as store:
-                        assert not [play for play in store.scan("plays", Play) if play.state == "finished"]
-                status = await replay.status()
+    async with apart(tmp_path, settings) as (supervisor, replay):
+        await publish(replay)
+        await design(replay)
+        leases = await leased(replay, 100)
+        async with trio.open_nursery() as nursery:
+            with closing(lmdb.open(str(tmp_path / "store"))) as environment, environment.begin(write=True):
+                # While this transaction lasts the service cannot commit.
+                for lease in leases:
+                    nursery.start_soon(submit, replay, lease)
+                for _ in range(3):  # heartbeats after the plays were answered: the service has them all
+                    await replay.client.wait_pulse()
+                os.kill(pid_of(supervisor, "replay"), signal.SIGKILL)
+            assert acknowledged == []
+            with open_reader(tmp_path / "store") as store:
+                assert not [play for play in store.scan("plays", Play) if play.state == "finished"]
+        status = await replay.status()
     assert (len(set(acknowledged)), status.plays, status.late_plays) == (100, 100, 0)
 
 
 async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowledged(tmp_path):
-    path = tmp_path / "config.toml"
-    path.write_text(dump(SETTINGS))
-    launch = Launch("replay", "replay", str(path), str(tmp_path), address(tmp_path), bind=address(tmp_path))
     acknowledged = []
 
     async def fill_up():
-        async with supervise(SETTINGS.supervise, tmp_path / "logs") as supervisor:
-            await supervisor.add(launch)
-            async with joined(tmp_path) as replay:
-                await publish(replay)
-                (job,) = await replay.lease_designs(1, 5.0)
-                # From now on no file of the service may grow by more than a megabyte.
-                most = (tmp_path / "store" / "data.mdb").stat().st_size + 1_000_000
-                resource.prlimit(supervisor.processes()[0].pid, resource.RLIMIT_FSIZE, (most, most))
-                for attempt in range(1, 1_000):
-                    big = msgspec.structs.replace(rejected(job, 1, attempt), completion=os.urandom(20_000).hex())
-                    await replay.reject_candidate(big)
-                    acknowledged.append(attempt)
+        async with apart(tmp_path, SETTINGS) as (supervisor, replay):
+            await publish(replay)
+            (job,) = await replay.lease_designs(1, 5.0)
+            # From now on no file of the service may grow by more than a megabyte.
+            most = (tmp_path / "store" / "data.mdb").stat().st_size + 1_000_000
+            resource.prlimit(pid_of(supervisor, "replay"), resource.RLIMIT_FSIZE, (most, most))
+            for attempt in range(1, 1_000):
+                big = msgspec.structs.replace(rejected(job, 1, attempt), completion=os.urandom(20_000).hex())
+                await replay.reject_candidate(big)
+                acknowledged.append(attempt)
 
-    with trio.fail_after(240), pytest.raises(RunError) as stopped:
+    with pytest.raises(RunError) as stopped:
         await fill_up()
     assert str(stopped.value).startswith(f"replay: {tmp_path / 'store'}: the store cannot be written")
     assert "\n" not in str(stopped.value)
@@ -633,19 +592,15 @@ async def test_orders_go_with_the_supervisor_they_are_for():
 
 def retaining(size):
     """Settings under which all but the last batch may go once trajectories take more than `size` bytes."""
-    learner = msgspec.structs.replace(SETTINGS.learner, checkpoint_every=1, keep_checkpoints=1)
-    retain = msgspec.structs.replace(SETTINGS.replay, retain_bytes=size)
-    return msgspec.structs.replace(SETTINGS, learner=learner, replay=retain)
+    learner = {"checkpoint_every": 1, "keep_checkpoints": 1}
+    return changed(SETTINGS, learner=learner, replay={"retain_bytes": size})
 
 
 async def retire(replay, steps):
     """Train so many steps, with a checkpoint of each."""
     await publish(replay)
     for step in range(1, steps + 1):
-        await design(replay)
-        await play(replay, 8)
-        await replay.take_batch(step, 5.0)
-        await publish(replay, step)
+        await train(replay, step)
         await replay.checkpointed(step)
 
 

@@ -217,13 +217,12 @@ async def test_pulses_and_gauges_travel_with_the_heartbeat(address: str) -> None
     ):
         assert client.pulse.peers == (peer,)
         client.gauges["busy"] = 7.0
-        with trio.fail_after(60):
-            while (pulse := await client.wait_pulse()) == Pulse((peer,)):
-                pass  # of a hello that was said twice
-            assert pulse == Pulse((peer,), weights)
-            # The first beat may have been sent before the gauge was set.
-            while [beat.gauges for beat in server.heartbeats.values()] != [{"busy": 7.0}]:
-                assert await client.wait_pulse() == Pulse((peer,), weights)
+        while (pulse := await client.wait_pulse()) == Pulse((peer,)):
+            pass  # of a hello that was said twice
+        assert pulse == Pulse((peer,), weights)
+        # The first beat may have been sent before the gauge was set.
+        while [beat.gauges for beat in server.heartbeats.values()] != [{"busy": 7.0}]:
+            assert await client.wait_pulse() == Pulse((peer,), weights)
 
 
 async def test_pushes_are_bounded_and_the_newest_are_kept(address: str) -> None:
@@ -265,8 +264,7 @@ async def test_a_silent_peer_is_given_up_and_greeted_again(address: str) -> None
         with raw(address) as peer:
             peer.send_multipart(frames(1, encode(hello("mute"))))
             assert isinstance((await read(peer))[1], Ready)
-            with trio.fail_after(60):
-                _, gone = await server.gone.receive()
+            _, gone = await server.gone.receive()
             assert gone.name == "mute"
             assert not server.peers
             peer.send_multipart(frames(2, encode(Heartbeat())))
@@ -280,9 +278,8 @@ async def test_a_peer_that_does_not_read_is_given_up_not_waited_for(address: str
             peer.send_multipart(frames(1, encode(hello("deaf"))))
             assert isinstance((await read(peer))[1], Ready)
             (routing_id,) = server.peers
-            with trio.fail_after(60):
-                while await server.push(routing_id, Observed("x" * 100_000)):
-                    pass
+            while await server.push(routing_id, Observed("x" * 100_000)):
+                pass
             assert (await server.gone.receive())[1].name == "deaf"
 
 
@@ -358,7 +355,7 @@ async def test_a_server_that_comes_back_as_another_run_refuses_what_is_open(addr
             nursery.start_soon(expect_refusal, client)
             await server.receive()
         async with serve(address, digest="e" * 32, bus=BUS):
-            with trio.fail_after(60), pytest.raises(RefusedError, match="another configuration"):
+            with pytest.raises(RefusedError, match="another configuration"):
                 await wait_for_ever(client)
             with pytest.raises(RefusedError, match="another configuration"):
                 await client.call(CloseEpisode("later"))
@@ -543,14 +540,13 @@ async def test_an_arrival_is_not_lost_where_a_send_swallows_its_edge(address: st
         pump.connect(address)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pump.run)
-            with trio.fail_after(60):
-                await pump.writable()
-                assert pump.send([b"first"])
-                peer, _ = await trio.to_thread.run_sync(router.recv_multipart)
-                router.send_multipart([peer, b"reply"])
-                time.sleep(0.1)  # noqa: ASYNC251 (it arrives while trio does not look)
-                assert pump.send([b"second"])
-                assert await arrivals.receive() == [b"reply"]
+            await pump.writable()
+            assert pump.send([b"first"])
+            peer, _ = await trio.to_thread.run_sync(router.recv_multipart)
+            router.send_multipart([peer, b"reply"])
+            time.sleep(0.1)  # noqa: ASYNC251 (it arrives while trio does not look)
+            assert pump.send([b"second"])
+            assert await arrivals.receive() == [b"reply"]
             nursery.cancel_scope.cancel()
         pump.close()
 
@@ -602,11 +598,10 @@ async def read_lines(process: trio.Process, count: int) -> list[bytes]:
     """The next lines of its output."""
     data = b""
     assert process.stdout is not None
-    with trio.fail_after(60):
-        while data.count(b"\n") < count:
-            byte = await process.stdout.receive_some(1)
-            assert byte, "the server ended"
-            data += byte
+    while data.count(b"\n") < count:
+        byte = await process.stdout.receive_some(1)
+        assert byte, "the server ended"
+        data += byte
     return data.splitlines()
 
 
@@ -675,9 +670,8 @@ async def test_a_heartbeat_that_is_too_large_is_not_kept(address: str) -> None:
     """It would be shown, and written into the metrics with each step."""
     async with pair(address) as (server, client):
         client.gauges["x" * 40_000] = 1.0
-        with trio.fail_after(60):
-            while not server.dropped:  # noqa: ASYNC110 (it tells nobody of this)
-                await trio.sleep(0.01)
+        while not server.dropped:  # noqa: ASYNC110 (it tells nobody of this)
+            await trio.sleep(0.01)
         assert all(len(name) < 100 for beat in server.heartbeats.values() for name in beat.gauges)
         assert client.live
 
@@ -696,21 +690,19 @@ async def ask_once(client: Client, said: list[object]) -> None:
 @pytest.mark.parametrize("how", ["killed", "leaves"])
 async def test_a_call_sent_once_is_sent_to_no_second_life_unless_the_first_left_in_order(address, how):
     said: list[object] = []
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            async with server_process(address, answers=False) as first:
-                client = await nursery.start(hold_client, address)
-                nursery.start_soon(ask_once, client, said)
-                await read_turns(first, 1)
-                first.send_signal(signal.SIGKILL if how == "killed" else signal.SIGTERM)
-                await first.wait()
-            async with server_process(address, answers=True):
-                # What may be sent again is, on the same connection; and what was not sent yet is sent at any rate.
-                assert await client.call(StepEpisode("again", 2, "b"), once=True) == Observed("b")
-                with trio.fail_after(60):
-                    while not said:  # noqa: ASYNC110
-                        await trio.sleep(0.01)
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        async with server_process(address, answers=False) as first:
+            client = await nursery.start(hold_client, address)
+            nursery.start_soon(ask_once, client, said)
+            await read_turns(first, 1)
+            first.send_signal(signal.SIGKILL if how == "killed" else signal.SIGTERM)
+            await first.wait()
+        async with server_process(address, answers=True):
+            # What may be sent again is, on the same connection; and what was not sent yet is sent at any rate.
+            assert await client.call(StepEpisode("again", 2, "b"), once=True) == Observed("b")
+            while not said:  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
     (one,) = said
     if how == "killed":
         assert isinstance(one, SuspectError)
@@ -722,11 +714,10 @@ async def test_a_call_sent_once_is_sent_to_no_second_life_unless_the_first_left_
 async def test_a_server_that_gave_its_peer_up_has_not_ended(address):
     said: list[object] = []
     async with pair(address) as (server, client), trio.open_nursery() as nursery:
-        with trio.fail_after(60):
-            nursery.start_soon(ask_once, client, said)
-            first = await server.receive()
-            server._give_up(first.peer, "silent")
-            again = await server.receive()
-            assert again.message == first.message
-            await server.reply(again, Observed("a"))
+        nursery.start_soon(ask_once, client, said)
+        first = await server.receive()
+        server._give_up(first.peer, "silent")
+        again = await server.receive()
+        assert again.message == first.message
+        await server.reply(again, Observed("a"))
     assert said == [Observed("a")]
