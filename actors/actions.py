@@ -2,7 +2,8 @@ r"""What the model says, read: its answer behind its thinking, and the last comp
 
 import re
 
-THINK, THOUGHT = "<think>", "</think>"
+from spade.tokens import THINK, THOUGHT
+
 _MARKS = re.compile(r"\\boxed\{|\\[{}]|[{}]")
 
 

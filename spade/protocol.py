@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 Role = Literal[
     "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "evaluator", "observer", "supervisor"
@@ -36,13 +36,16 @@ class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Trajectory(Wire, frozen=True):
-    """What the model read and wrote in one episode (or one design), token by token.
+    """What the model read and wrote in one episode (or one design), token by token, in order.
+
+    The tokens are one sequence, unless `rewinds` make several of them (`spade.sequences`).
 
     ids       little-endian int32, tokens
     spans     lengths of what it read and what it sampled, in turn, beginning with what it read
     logprobs  little-endian float32, *sampled* tokens; log-probability under the distribution really sampled from
     versions  runs (policy version, count) over the sampled tokens, in order
     digests   of the weights that sampled each run, 16 bytes a run; empty where the engine gave none
+    rewinds   (at, kept), by rising `at`: before token `at` was read, the context was cut back to its first `kept`
     """
 
     ids: bytes
@@ -51,6 +54,7 @@ class Trajectory(Wire, frozen=True):
     versions: Many[tuple[int, int]]
     temperature: float
     digests: bytes = b""
+    rewinds: Many[tuple[int, int]] = ()
 
     def __post_init__(self) -> None:
         tokens, sampled = sum(self.spans), sum(self.spans[1::2])
@@ -64,16 +68,34 @@ class Trajectory(Wire, frozen=True):
         _check_digests(self.digests, self.versions)
         if not self.temperature > 0:
             raise ValueError(f"trajectory: temperature must be positive, is {self.temperature}")
+        _contexts(self.tokens, self.rewinds)
 
     @property
     def tokens(self) -> int:
-        """All tokens, read and sampled."""
+        """All tokens, read and sampled, each counted once."""
         return len(self.ids) // 4
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """Tokens of each of its sequences."""
+        return _contexts(self.tokens, self.rewinds)
 
     @property
     def sampled(self) -> int:
         """Tokens the model sampled."""
         return len(self.logprobs) // 4
+
+
+def _contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    """Lengths of the context before each rewind and at the end. Raises ValueError for a rewind that cuts nothing."""
+    lengths, begin, length = list[int](), 0, 0
+    for at, kept in rewinds:
+        length += at - begin
+        if not (begin < at < tokens and 0 <= kept < length):
+            raise ValueError(f"trajectory: no rewind of {length} tokens to {kept} can be at token {at} of {tokens}")
+        lengths.append(length)
+        begin, length = at, kept
+    return (*lengths, length + tokens - begin)
 
 
 def _covered(versions: tuple[tuple[int, int], ...]) -> int:

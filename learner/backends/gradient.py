@@ -57,7 +57,7 @@ class Passes:
             self._under_reference(micro),
         )  # fmt: skip
         losses = token_losses(tokens, self.settings)
-        loss = averaged(losses.loss, micro.sequence, self.settings)
+        loss = averaged(losses.loss, micro.whole, self.settings)
         self.backward(loss.sum() / count)
         self.totals.add(micro, losses, loss, self._old[index], entropy)
 

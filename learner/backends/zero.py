@@ -191,7 +191,7 @@ def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
     With `rounds` the micro-batches a rank needs at least, a limit of the share of each plus one sequence makes at most
     `rounds` * `ranks` of them.
     """
-    lengths = [member.tokens for group in groups for member in group.trajectories]
+    lengths = [length for group in groups for member in group.trajectories for length in member.contexts]
     rounds = -(-sum(lengths) // (most * ranks))
     return min(most, -(-sum(lengths) // (rounds * ranks)) + max(lengths))
 

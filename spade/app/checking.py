@@ -15,7 +15,7 @@ from spade.config import Config, digest, load
 from spade.errors import SpadeError
 from spade.gpus import placement
 from spade.protocol import DesignJob
-from spade.tokens import Tokenizer
+from spade.tokens import Tokenizer, dialogues
 from spade.transport import keys
 
 
@@ -72,11 +72,12 @@ def _endpoint(config: Config) -> str:
 
 
 def _model(config: Config) -> str:
-    """A checkpoint that lies here, and whether a design's prompt has room; a name on the hub is not looked up."""
+    """A checkpoint that lies here: its thoughts, and the room of a design's prompt. One on the hub is not looked up."""
     path = config.model.path
     if _HUB_NAME.fullmatch(path) and path != "nano" and not Path(path).is_dir():
         return f"model {path} of the hub"
     tokenizer = Tokenizer.load(checkpoints.resolve(path), thinking=config.model.thinking)
+    dialogues(tokenizer, config.play.thoughts)
     profile, document = load_profile(config), corpus.load("builtin")[0]
     room = config.engine.context_tokens - config.design.max_tokens
     for skill in config.run.skills:

@@ -154,7 +154,9 @@ def _check_training(config: Config) -> None:
     design, play, learner = config.design, config.play, config.learner
     # A batch is whole groups until it is full, so its last group may be over.
     sequences = learner.batch_sequences - 1 + max(play.group_size, design.round_jobs // design.active_skills)
-    longest = max(play.context_tokens, config.engine.context_tokens)
+    # Stripped, every turn's thoughts are in a play's record beside what is in its context at the end.
+    thoughts = play.max_turns * play.max_turn_tokens if play.thoughts == "strip" else 0
+    longest = max(play.context_tokens + thoughts, config.engine.context_tokens)
     if sequences * longest * BYTES_PER_TOKEN > config.bus.max_message_bytes:
         raise ConfigError(
             f"bus.max_message_bytes: {config.bus.max_message_bytes} do not hold a batch of {sequences} sequences of "

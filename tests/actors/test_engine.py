@@ -304,6 +304,18 @@ def test_places():
     assert ask([*long, 50], [0, 1, 2]) == Placement(2, 2, 0)
 
 
+def test_a_turn_without_the_thought_before_computes_what_is_new_alone(tiny_checkpoint, plain, monkeypatch):
+    """The prompt agrees with the sequence before up to a thought in the middle, and goes on with the answer behind."""
+    sharer = engine(tiny_checkpoint, rows=2)
+    opening, thought, said = list(range(3, 63)), list(range(100, 130)), [70, 71, 72]
+    run(sharer, [Generate(pack_ids([*opening, *thought, *said]), 4, 1.0, 1)])
+    computed = tokens_computed(sharer, monkeypatch)
+    request = Generate(pack_ids([*opening, *said, 80, 81]), 1, 1.0, 2)
+    [result] = run(sharer, [request]).values()
+    assert sum(computed) == 5
+    np.testing.assert_allclose(unpack_floats(result.logprobs), forward(plain, request, result), atol=1e-4)
+
+
 # ---------------------------------------------------------------- new weights
 
 

@@ -24,6 +24,7 @@ def test_games_recipes_have_the_papers_numbers():
     assert (games.design.max_tokens, games.play.max_turn_tokens, games.play.context_tokens) == (16384, 8192, 32768)
     assert config.load("games-8b").design.max_tokens == 20_000
     assert (games.design.single_turn_share, games.design.example_worlds) == (0.0, False)
+    assert (games.play.thoughts, config.load("games-8b").play.thoughts) == ("keep", "strip")
     assert (games.loss.kl, config.load("games-8b").loss.kl) == (0.0, 0.005)
     assert (games.loss.kind, games.loss.aggregation, games.learner.schedule) == ("tis", "token", "constant")
 
@@ -96,6 +97,16 @@ def test_a_bad_override_is_one_clear_line(override, says):
         config.load("nano", (override,))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_message_holds_a_batch_of_plays_with_all_that_they_thought():
+    strip, sequences = 'play.thoughts="strip"', 191 + 16
+    with pytest.raises(ConfigError, match=r"bus\.max_message_bytes: .* of 237568 tokens"):
+        config.load("games-4b", (strip,))
+    enough = sequences * 237_568 * 9
+    assert config.load("games-4b", (strip, f"bus.max_message_bytes={enough}")).play.thoughts == "strip"
+    with pytest.raises(ConfigError, match=r"bus\.max_message_bytes"):
+        config.load("games-4b", (strip, f"bus.max_message_bytes={enough - 1}"))
 
 
 def test_the_turns_that_a_designer_is_asked_for_must_fit_a_play():

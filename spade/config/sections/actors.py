@@ -100,7 +100,7 @@ class Play(Section, frozen=True):
     """Turns of an episode; then it is truncated and returns 0. The default is the paper's."""
 
     context_tokens: Count = 32_768
-    """Tokens of an episode, read and sampled. The default is the paper's (49,152 later at 4B)."""
+    """Tokens that a turn of an episode may read and sample. The default is the paper's (49,152 later at 4B)."""
 
     win_return: ShareAboveZero = 1.0
     """Least episode return that counts as won. The default is the highest return, which a program gives at its goal
@@ -123,6 +123,10 @@ class Play(Section, frozen=True):
     min_turn_tokens: Count = 1_024
     """Least room for a turn in tokens: where less is left of the context than this and than `play.max_turn_tokens`, no
     turn begins and the play is truncated."""
+
+    thoughts: Literal["keep", "strip"] = "keep"
+    """Thoughts of earlier turns: "keep" leaves them in the context, "strip" takes them out as the model's own chat
+    template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
 
 
 class Actors(Section, frozen=True):
