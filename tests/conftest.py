@@ -56,13 +56,8 @@ def write_tokenizer(folder: Path, template: str = TEMPLATE) -> int:
     )
     bpe.train_from_iterator(["open the left door\nuser assistant system\nActions: left right"] * 4, trainer)
     bpe.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": "<|im_end|>",
-        "pad_token": "<|endoftext|>",
-        "chat_template": template,
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": template}))
     size: int = bpe.get_vocab_size()
     return size
 
@@ -79,19 +74,11 @@ def write_checkpoint(folder: Path, seed: int = 0) -> Path:
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(
             Qwen3Config(
-                vocab_size=vocabulary,
-                hidden_size=32,
-                intermediate_size=64,
-                num_hidden_layers=2,
-                num_attention_heads=4,
-                num_key_value_heads=2,
-                head_dim=8,
-                max_position_embeddings=512,
-                tie_word_embeddings=True,
-                initializer_range=0.2,
-                eos_token_id=end,
+                vocab_size=vocabulary, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=512,
+                tie_word_embeddings=True, initializer_range=0.2, eos_token_id=end,
             )
-        )
+        )  # fmt: skip
     model.generation_config = GenerationConfig(eos_token_id=end, pad_token_id=0)
     model.save_pretrained(folder)
     return folder

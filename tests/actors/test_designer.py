@@ -7,18 +7,9 @@ from actors import corpus, designer
 from actors.design_prompt import fit_prompt
 from actors.prompts.full import FullProfile
 from actors.prompts.nano import NanoProfile
-from spade import config
+from spade import config, protocol
 from spade.codec import unpack_ids, unpack_mask
 from spade.errors import ConfigError
-from spade.protocol import (
-    DesignJob,
-    MemorySeed,
-    Refused,
-    RejectCandidate,
-    ReleaseDesign,
-    SubmitEnvironment,
-    Validate,
-)
 from tests.actors.small_services import (
     VERSION,
     SmallReplay,
@@ -56,9 +47,6 @@ class VaultEnv:
 
     def solution(self):
         return [str(self.code)]
-
-    def close(self):
-        pass
 """
 CRASHES = GOOD.replace("self.left -= 1", "self.left /= 0")
 SKILL = "logical deduction"
@@ -74,8 +62,8 @@ def settings(tmp_path, tokenizer):
     )  # fmt: skip
 
 
-def job(number=0, **fields) -> DesignJob:
-    return DesignJob(f"j{number}", 1, 0, SKILL, draw=len(DOCUMENTS) + number, sampler=77 + number, **fields)
+def job(number=0, **fields) -> protocol.DesignJob:
+    return protocol.DesignJob(f"j{number}", 1, 0, SKILL, draw=len(DOCUMENTS) + number, sampler=77 + number, **fields)
 
 
 def script(*drafts, hint="Use what is in place."):
@@ -92,7 +80,7 @@ async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(
     async with designing(small, settings, tokenizer, script(GOOD)) as asked:
         await small.until_done(1)
     (submitted,) = small.done
-    assert isinstance(submitted, SubmitEnvironment)
+    assert isinstance(submitted, protocol.SubmitEnvironment)
     assert (submitted.job, submitted.lease, submitted.attempt, submitted.name) == ("j3", 1, 1, "VaultEnv")
     assert submitted.document == DOCUMENTS[3].id
     assert submitted.source == GOOD
@@ -118,9 +106,9 @@ async def test_programs_that_write_broken_frames_are_rejected_and_the_env_runner
         await small.until_done(3)
     *rejected, submitted = small.done
     for reject in rejected:
-        assert isinstance(reject, RejectCandidate)
+        assert isinstance(reject, protocol.RejectCandidate)
         assert reject.reason.startswith("protocol: the answer does not decode: ")
-    assert isinstance(submitted, SubmitEnvironment)
+    assert isinstance(submitted, protocol.SubmitEnvironment)
 
 
 async def test_a_program_over_which_two_env_runners_ended_is_rejected_with_the_reason(settings, tokenizer):
@@ -128,7 +116,7 @@ async def test_a_program_over_which_two_env_runners_ended_is_rejected_with_the_r
 
     def runner(request):
         asked.append(request)
-        return Refused("Validate ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
+        return protocol.Refused("Validate ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
 
     small = SmallReplay(jobs=[job()])
     async with designing(small, settings, tokenizer, script(CRASHES, "none", "none"), runner):
@@ -149,7 +137,7 @@ async def test_failed_attempts_are_kept_with_stage_and_reason(settings, tokenize
     assert (fault.stage, fault.attempt, fault.completion, fault.last) == ("episode", 2, CRASHES, False)
     assert "ZeroDivisionError" in fault.reason
     assert unpack_ids(fault.trajectory.ids).tolist()[-1] in tokenizer.end_ids
-    assert isinstance(submitted, SubmitEnvironment)
+    assert isinstance(submitted, protocol.SubmitEnvironment)
     assert submitted.attempt == 3
     assert len({request.seed for request in asked}) == 4
     assert [done.document for done in small.done] == [document.id for document in DOCUMENTS[:3]]
@@ -170,7 +158,7 @@ async def test_the_last_failure_closes_the_job(settings, tokenizer):
     small = SmallReplay(jobs=[job(seeds=(memory("Small"),))])
     async with designing(small, settings, tokenizer, script("x", "x" * 2000, GOOD, hint=" ")):
         await small.until_done(3)
-    assert all(isinstance(done, RejectCandidate) for done in small.done)
+    assert all(isinstance(done, protocol.RejectCandidate) for done in small.done)
     assert [(done.stage, done.last) for done in small.done] == [("extract", False), ("length", False), ("hint", True)]
     assert all(done.reason for done in small.done)
     assert all(done.shown == ("Small",) for done in small.done)
@@ -192,7 +180,7 @@ async def test_jobs_go_side_by_side(settings, tokenizer):
         await small.until_done(6)
     assert {done.job for done in small.done} == {f"j{number}" for number in range(6)}
     assert len({done.document for done in small.done}) == 6
-    assert all(isinstance(done, SubmitEnvironment) for done in small.done)
+    assert all(isinstance(done, protocol.SubmitEnvironment) for done in small.done)
 
 
 async def test_services_in_trouble_give_the_job_back(settings, tokenizer):
@@ -200,7 +188,7 @@ async def test_services_in_trouble_give_the_job_back(settings, tokenizer):
     hasty = changed(settings, design={"lease_s": 2.0})
     async with designing(small, hasty, tokenizer, lambda _: GOOD, lambda _: None):
         await small.until_done(1)
-    assert small.done[0] == ReleaseDesign("j0", 1)
+    assert small.done[0] == protocol.ReleaseDesign("j0", 1)
 
 
 async def test_a_designer_told_to_leave_gives_its_jobs_back(settings, tokenizer):
@@ -208,7 +196,7 @@ async def test_a_designer_told_to_leave_gives_its_jobs_back(settings, tokenizer)
     asked = []
 
     def unanswered(request):
-        assert isinstance(request, Validate)
+        assert isinstance(request, protocol.Validate)
         asked.append(request)
 
     async with (
@@ -220,14 +208,14 @@ async def test_a_designer_told_to_leave_gives_its_jobs_back(settings, tokenizer)
         await small.until(lambda: len(asked) == 2)
         scope.cancel()
     assert {(done.job, done.lease) for done in small.done} == {("j0", 1), ("j1", 1)}
-    assert {type(done) for done in small.done} == {ReleaseDesign}
+    assert {type(done) for done in small.done} == {protocol.ReleaseDesign}
 
 
 # ---------------------------------------------------------------- the budget of a prompt
 
 
 def memory(name, size=10):
-    return MemorySeed(name, f"class {name}Env:\n    pass  # {'x' * size}\n", 0.2, 0.5, "So so.")
+    return protocol.MemorySeed(name, f"class {name}Env:\n    pass  # {'x' * size}\n", 0.2, 0.5, "So so.")
 
 
 SEEDS = (memory("Small"), memory("Big", 3000), memory("Other"))

@@ -32,12 +32,6 @@ class ParityEnv:
 
     def step(self, action):
         return "Over.", float(action == str(self.hidden)), True, False, {}
-
-    def solution(self):
-        return [str(self.hidden)]
-
-    def close(self):
-        pass
 """
 FAULTY = PARITY.replace("self.hidden = 0", "raise ValueError('never made')")
 

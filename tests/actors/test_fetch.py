@@ -17,7 +17,7 @@ from spade import disk, manifest
 from spade.config import Bus, Config
 from spade.errors import WeightsError
 from spade.policy.model import load
-from spade.protocol import GetWeights, Peer, Refused, Weights, WeightsPart
+from spade.protocol import GetWeights, Peer, Refused, Weights
 from spade.transport import Client
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.peers import connected
@@ -56,10 +56,7 @@ class Far:
     @asynccontextmanager
     async def shelf(self, home: Path, bus: Bus = CONFIG.bus):
         """An engine's shelf on a host of its own; `bus` is for its calls of the learner."""
-        async with (
-            small_replay(self.replay, CONFIG) as server,
-            connected(server.address, CONFIG, "engine") as replay,
-        ):
+        async with small_replay(self.replay, CONFIG) as server, connected(server.address, CONFIG, "engine") as replay:
             yield Shelf(replay, bus, home, str(self._checkpoint))
 
 
@@ -312,7 +309,6 @@ def test_a_learner_serves_published_weights_and_nothing_else(far, tmp_path):
         return part(far.root, GetWeights(named, file, offset, count), 6)
 
     found = ask(weights.digest, manifest.PARAMETERS)
-    assert isinstance(found, WeightsPart)
     assert (len(found.data), found.size) == (6, size(far, weights)), "no more than the service sends at once"
     for beyond in (size(far, weights), 1 << 62, (1 << 64) - 1):
         assert ask(weights.digest, manifest.PARAMETERS, beyond).data == b""

@@ -197,18 +197,12 @@ async def test_a_request_over_which_two_services_ended_is_sent_to_no_third(names
     assert len(heard) == 2
 
 
-async def test_a_request_over_which_one_service_ended_is_answered_by_the_next():
+@pytest.mark.parametrize(("how", "lives"), [("killed", 1), ("leaves", 3)])
+async def test_a_request_over_which_one_service_ended_or_more_left_in_order_is_answered_by_the_next(how, lives):
     heard = []
-    async with pool_of("engine-0", how="killed", count=1, heard=heard) as pool:
+    async with pool_of("engine-0", how=how, count=lives, heard=heard) as pool:
         assert await pool.call(ASKED, 50) == Status()
-    assert len(heard) == 1
-
-
-async def test_services_that_leave_in_order_are_not_held_against_a_request():
-    heard = []
-    async with pool_of("engine-0", how="leaves", count=3, heard=heard) as pool:
-        assert await pool.call(ASKED, 50) == Status()
-    assert len(heard) == 3
+    assert len(heard) == lives
 
 
 async def test_a_request_that_two_services_could_not_foresee_is_asked_of_no_third():

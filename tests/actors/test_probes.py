@@ -10,20 +10,17 @@ from actors.probes import Transcript, choose, difference, indifferent, offered
 from spade.protocol import Observed
 
 
-@pytest.mark.parametrize(
-    ("observation", "actions"),
-    [
-        ("Which door? Actions: red blue", ["red", "blue"]),
-        ("Guess. Actions: 1..4", ["1", "2", "3", "4"]),
-        ("Guess. Actions: -1..1.", ["-1", "0", "1"]),
-        ("Actions: old\nnow Actions: go north, go south.", ["go north", "go south"]),
-        ("Actions: 'a' `b`", ["a", "b"]),
-        ("Say 'open' or \"shut it\", as \\boxed{open}.", ["open", "shut it", "open"]),
-        ("A number from 3 to 9?", ["3", "9"]),
-        ("Well?", ["0", "1", "2", "yes", "no"]),
-        ("Actions: 9..1", ["0", "1", "2", "yes", "no"]),
-    ],
-)
+@pytest.mark.parametrize(("observation", "actions"), [
+    ("Which door? Actions: red blue", ["red", "blue"]),
+    ("Guess. Actions: 1..4", ["1", "2", "3", "4"]),
+    ("Guess. Actions: -1..1.", ["-1", "0", "1"]),
+    ("Actions: old\nnow Actions: go north, go south.", ["go north", "go south"]),
+    ("Actions: 'a' `b`", ["a", "b"]),
+    ("Say 'open' or \"shut it\", as \\boxed{open}.", ["open", "shut it", "open"]),
+    ("A number from 3 to 9?", ["3", "9"]),
+    ("Well?", ["0", "1", "2", "yes", "no"]),
+    ("Actions: 9..1", ["0", "1", "2", "yes", "no"]),
+])  # fmt: skip
 def test_actions_come_from_what_the_observation_offers(observation, actions):
     assert list(offered(observation)) == actions
 
@@ -67,10 +64,9 @@ def test_where_nobody_wins_the_words_must_differ():
     assert indifferent(deaf, 1.0) == "whatever is done, the same happens"
 
 
-@pytest.mark.parametrize(
-    ("reward", "ended", "won"),
-    [(1.0, True, True), (7.0, True, True), (1.0, False, False), (0.9, True, False), (sum([0.1] * 10), True, True)],
-)
+@pytest.mark.parametrize(("reward", "ended", "won"), [
+    (1.0, True, True), (7.0, True, True), (1.0, False, False), (0.9, True, False), (sum([0.1] * 10), True, True),
+])  # fmt: skip
 def test_a_win_is_a_full_return_of_an_episode_that_ended(reward, ended, won):
     assert transcript(1, ("s", 0, False), ("x", reward, ended)).won(1.0) is won
 

@@ -6,28 +6,17 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from spade import protocol
 from spade.errors import RefusedError
-from spade.protocol import (
-    DesignJob,
-    Done,
-    GetProgram,
-    LeaseDesigns,
-    LeasePlays,
-    PlayLease,
-    Program,
-    ReleaseDesign,
-    ReleasePlay,
-    SubmitPlays,
-)
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.replay.everyone import everyone
 from tests.replay.replay_world import ended, environment, played, rejected
 from tests.replay.test_service import SETTINGS, looping
 
 IDS = [f"e000000-0{arm}{index:03d}" for arm in "hu" for index in range(4)]
-PLAYS = [PlayLease(id, 1, "e000000", "h" in id[7:], int(id[-3:]), index) for index, id in enumerate(IDS)]
-JOB = DesignJob("j000001", 1, 0, "logical deduction", 1, 1)
-PROGRAM = Program("e000000", "class LampEnv: ...", "pull the second lever")
+PLAYS = [protocol.PlayLease(id, 1, "e000000", "h" in id[7:], int(id[-3:]), index) for index, id in enumerate(IDS)]
+JOB = protocol.DesignJob("j000001", 1, 0, "logical deduction", 1, 1)
+PROGRAM = protocol.Program("e000000", "class LampEnv: ...", "pull the second lever")
 
 
 @pytest.fixture(params=["fake", "real"])
@@ -47,27 +36,27 @@ def requests(play, job):
     whole, design = ended(play, 1.0, 1), environment(job, 1)
     other = next(id for id in IDS if id != play.id)
     return [
-        (LeasePlays(0, 0.0), "count must be at least 1, is 0"),
-        (LeaseDesigns(-1, 0.0), "count must be at least 1, is -1"),
-        (LeasePlays(1, math.nan), "wait_s must be 0 to 3600 s, is nan"),
-        (GetProgram("e9"), "there is no environment 'e9'"),
-        (GetProgram("e000000"), PROGRAM),
-        (SubmitPlays((replace(whole, id="nobody"),)), Done()),
-        (SubmitPlays((replace(whole, lease=9),)), f"play {play.id}: its lease 9 was never given"),
-        (SubmitPlays((replace(whole, id=other),)), f"play {other}: its lease 1 was never given"),
-        (replace(design, job="nobody"), Done()),
+        (protocol.LeasePlays(0, 0.0), "count must be at least 1, is 0"),
+        (protocol.LeaseDesigns(-1, 0.0), "count must be at least 1, is -1"),
+        (protocol.LeasePlays(1, math.nan), "wait_s must be 0 to 3600 s, is nan"),
+        *((protocol.GetProgram(name), "there is no environment '") for name in ("e9", "", "x" * 600)),  # LMDB's bounds
+        (protocol.GetProgram("e000000"), PROGRAM),
+        (protocol.SubmitPlays((replace(whole, id="nobody"),)), protocol.Done()),
+        (protocol.SubmitPlays((replace(whole, lease=9),)), f"play {play.id}: its lease 9 was never given"),
+        (protocol.SubmitPlays((replace(whole, id=other),)), f"play {other}: its lease 1 was never given"),
+        (replace(design, job="nobody"), protocol.Done()),
         (replace(design, lease=9), f"job {job.id}: its lease 9 was never given"),
-        (replace(rejected(job, 1), job="nobody"), Done()),
+        (replace(rejected(job, 1), job="nobody"), protocol.Done()),
         (replace(rejected(job, 1), lease=9), f"job {job.id}: its lease 9 was never given"),
-        (ReleasePlay("nobody", 1), Done()),
-        (ReleasePlay(play.id, 9), Done()),
-        (ReleaseDesign("nobody", 1), Done()),
-        (ReleaseDesign(job.id, 9), Done()),
-        *2 * [(played(play, 1.0, 1), Done())],
-        (ReleasePlay(play.id, play.lease), Done()),
-        *2 * [(rejected(job, 1), Done())],
-        *2 * [(design, Done())],
-        (ReleaseDesign(job.id, job.lease), Done()),
+        (protocol.ReleasePlay("nobody", 1), protocol.Done()),
+        (protocol.ReleasePlay(play.id, 9), protocol.Done()),
+        (protocol.ReleaseDesign("nobody", 1), protocol.Done()),
+        (protocol.ReleaseDesign(job.id, 9), protocol.Done()),
+        *2 * [(played(play, 1.0, 1), protocol.Done())],
+        (protocol.ReleasePlay(play.id, play.lease), protocol.Done()),
+        *2 * [(rejected(job, 1), protocol.Done())],
+        *2 * [(design, protocol.Done())],
+        (protocol.ReleaseDesign(job.id, job.lease), protocol.Done()),
     ]
 
 

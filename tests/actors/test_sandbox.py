@@ -10,16 +10,9 @@ from actors.sandbox import open_sandbox
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed
-from tests.actors.odd_programs import DOOR, fault, play, program
+from tests.actors.odd_programs import DOOR, LIMITS, fault, play, program
 
-LIMITS = Limits(load_s=60.0, step_s=60.0)
 HASTY = Limits(load_s=0.4, step_s=0.4)
-
-
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS) as opened:
-        yield opened
 
 
 # ---------------------------------------------------------------- honest programs

@@ -14,20 +14,11 @@ from tests.actors.small_services import SmallReplay, actor_settings, process, sm
 
 ECHO = """\
 class EchoEnv:
-    def __init__(self, max_turns):
-        pass
-
     def reset(self, seed):
         return "Say something. Actions: yes no", {}
 
     def step(self, action):
         return f"You said {action!r}. Actions: yes no", 0.5, False, False, {}
-
-    def solution(self):
-        return "there is none"
-
-    def close(self):
-        pass
 """
 
 

@@ -5,7 +5,6 @@ import re
 import msgspec
 import pytest
 
-from actors.sandbox import open_sandbox
 from actors.sandbox.process import Process
 from actors.sandbox.wire import unpack
 from actors.validation import validate
@@ -13,14 +12,13 @@ from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.decoding import UnreadableError
 from spade.errors import RunError
-from tests.actors.odd_programs import SEARCH, zygotes_started
+from tests.actors.odd_programs import LIMITS, SEARCH, zygotes_started
 
 STAGES = [
     "parse", "class", "interface", "construct", "episode", "random", "constant", "garbage", "budget",
     "repeatable", "solution", "effect",
 ]  # fmt: skip
 
-LIMITS = Limits(load_s=60.0, step_s=60.0)
 # Of those that are to take too long, by what is said of them.
 HASTY = {"timeout": Limits(load_s=60.0, step_s=0.5), "a call took": Limits(load_s=60.0, step_s=3.0)}
 
@@ -80,12 +78,6 @@ FAILURES = [
         ('"Lower."', "str(self.rng.random())"), ('"Higher."', "str(self.rng.random())"))),
     ("repeatable", "not repeatable", changed(('"Lower."', '"".join({*"lower than that"})'))),
 ]  # fmt: skip
-
-
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS) as opened:
-        yield opened
 
 
 async def test_a_good_program_passes_every_stage(sandbox):

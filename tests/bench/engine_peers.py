@@ -100,8 +100,6 @@ class Vllm:
 
     def job(self, asked: Sequence[Request], at_once: int) -> tuple[list[list[int]], float, float]:
         """The tokens sampled, seconds of CPU time and on the wall."""
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
         print(json.dumps([asked, at_once]), file=self._child.stdin, flush=True)
         for line in self._child.stdout:
             if line.startswith("["):

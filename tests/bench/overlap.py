@@ -24,7 +24,7 @@ from replay.client import ReplayClient
 from spade.checkpoints import NANO
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config, digest, load
-from spade.protocol import Batch, DesignJob, Generate, Generated, StepMetrics, SubmitEnvironment, Trajectory
+from spade.protocol import Batch, DesignJob, Generated, StepMetrics, SubmitEnvironment, Trajectory
 from spade.tokens import Tokenizer
 from spade.transport import Incoming, Server, serve
 from tests.bench.harness import columns, command, conclude, in_turns, medians
@@ -34,10 +34,7 @@ from tests.replay.everyone import everyone
 
 Results = dict[str, dict[str, float]]  # by mode
 
-MODES = {
-    "asynchronous": ("learner.agent_lag=4",),
-    "synchronous": ("learner.agent_lag=0",),
-}
+MODES = {"asynchronous": ("learner.agent_lag=4",), "synchronous": ("learner.agent_lag=0",)}
 WARM = 4  # steps
 TURNS, TURN_S = 4, 0.5  # of an episode; median of a turn
 SLOTS, GROUP, CHUNKS, BATCH, IN_FLIGHT = 16, 8, 4, 64, 64
@@ -54,12 +51,6 @@ class CoinEnv:
     def step(self, action):
         self.left -= 1
         return "Go on.", 0.0 if self.left else self.win, not self.left, False, {{}}
-
-    def solution(self):
-        return ["1"] * self.left
-
-    def close(self):
-        pass
 """
 
 
@@ -95,7 +86,6 @@ class Engine:
 
     async def _turn(self, server: Server, incoming: Incoming) -> None:
         request = incoming.message
-        assert isinstance(request, Generate)
         version, count = self.version, len(self._said)
         await trio.sleep(turn_s(request.seed))
         said = pack_ids(self._said), pack_floats([-0.5] * count)

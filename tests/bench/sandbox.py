@@ -182,7 +182,6 @@ async def cpu_per_spawn(sandbox: Sandbox, rounds: int) -> float:
 def killed_host(tier: str) -> float:
     """Seconds from the host's SIGKILL until nothing of the sandbox is left."""
     host = subprocess.Popen([sys.executable, "-c", HOST, tier], stdout=subprocess.PIPE)
-    assert host.stdout is not None
     with host:
         assert host.stdout.readline() == b"up\n"
         family = offspring(host.pid)

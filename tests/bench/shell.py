@@ -80,7 +80,6 @@ def serve_bare(address: str, folder: str) -> None:
         payload = socket.recv()
         if engine is not None:
             request = decode_request(payload)
-            assert isinstance(request, Generate)
             payload = encode(sampled(engine, request))
         socket.send(payload)
 

@@ -81,7 +81,6 @@ def figures(run: Path) -> dict[str, int]:
     with open_reader(run / "store") as store:
         counters = store.get("meta", "counters", Counters)
         plays = store.scan("plays", Play)
-    assert counters is not None
     return {
         "learner_steps": counters.taken_step,
         "steps_repeated": steps_repeated(run),

@@ -44,16 +44,13 @@ def test_five_steps_give_torchs_parameters(policy, checkpoint_folder, tmp_path, 
         assert (one.trained_tokens, one.agent_sequences) == (other.trained_tokens, other.agent_sequences)
 
 
-@pytest.mark.parametrize(
-    ("stage", "processes", "overrides"),
-    [
-        (2, 2, ("learner.offload=optimizer",)),
-        (3, 2, ("learner.offload=all",)),
-        (3, 1, ("learner.activation_checkpointing=true",)),
-        (2, 2, ("learner.steps_per_batch=3", "loss.aggregation=sequence", "learner.schedule=cosine")),
-        (3, 2, ("loss.kl=0.1", "learner.microbatch_tokens=2048")),
-    ],
-)
+@pytest.mark.parametrize(("stage", "processes", "overrides"), [
+    (2, 2, ("learner.offload=optimizer",)),
+    (3, 2, ("learner.offload=all",)),
+    (3, 1, ("learner.activation_checkpointing=true",)),
+    (2, 2, ("learner.steps_per_batch=3", "loss.aggregation=sequence", "learner.schedule=cosine")),
+    (3, 2, ("loss.kl=0.1", "learner.microbatch_tokens=2048")),
+])  # fmt: skip
 def test_settings_mean_what_they_mean_to_torch(policy, checkpoint_folder, tmp_path, stage, processes, overrides):
     shared = tuple(one for one in overrides if "offload" not in one)
     ours = deepspeed(stage, processes, *overrides)

@@ -12,7 +12,7 @@ from learner.broadcast import broadcast
 from spade.codec import decode_response, encode
 from spade.config import Config
 from spade.errors import BusError, RefusedError
-from spade.protocol import Done, LeasePlays, Plays, Ready, Refused, Request, Role, Status, SubmitPlays
+from spade.protocol import Done, LeasePlays, Plays, Ready, Refused, Request, Role, SubmitPlays
 from spade.transport import Client, keys
 from tests.fuzz.frames import REQUESTS, SESSION
 from tests.fuzz.targets import SETTINGS
@@ -59,7 +59,6 @@ async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path
         supervised(tmp_path, here, "replay", replay=replay) as supervisor,
         broadcast("tcp://127.0.0.1:*", tmp_path / "weights", here) as learner,
     ):
-        assert learner is not None
         await supervisor.add(orders(tmp_path, here, "env-runner", replay, runner))
         async with everyone(replay, here) as owner:
             await feeding.publish(owner)
@@ -73,7 +72,6 @@ async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path
                     with pytest.raises(BusError, match="the key of narrow lets its holder be agent or supervisor"):
                         await enter(address, role, far)
             status = await owner.status()
-            assert isinstance(status, Status)
             assert (status.policy_version, status.learner_step, status.wanted) == (1, 0, {})
             assert status.dropped_messages == len(refused)
             async with connected(replay, far, "agent", "agent-0@narrow") as client:
@@ -94,8 +92,6 @@ async def test_requests_that_any_peer_sends_again_take_effect_once(tmp_path: Pat
             leased = await ask(first, 2, LeasePlays(1, 5.0))
             assert await ask(first, 2, LeasePlays(1, 5.0)) == leased, "sent again it is given what it has"
             others = await ask(second, 2, LeasePlays(1, 5.0))
-            assert isinstance(leased, Plays)
-            assert isinstance(others, Plays)
             assert {play.id for play in leased.plays}.isdisjoint(play.id for play in others.plays)
             (play,) = leased.plays
             submit = SubmitPlays((ended(play, 1.0, 1),))

@@ -6,7 +6,6 @@ The connections finish their handshake as far as strangers can and stay. Exit co
 take a learner step or let a newcomer in meanwhile.
 """
 
-import argparse
 import resource
 import socket
 import sys
@@ -20,6 +19,7 @@ import trio
 
 from spade.errors import BusError
 from spade.transport import keys
+from tests.bench.harness import command
 from tests.fuzz.targets import SETTINGS, Target
 from tests.peers import changed, supervised
 from tests.replay import feeding
@@ -95,10 +95,8 @@ async def main(count: int, keyed: bool) -> bool:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=10_000)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    wanted = parser.parse_args().count
+    wanted = command(__doc__, count=10_000).parse_args().count
     fine = [trio.run(main, wanted, keyed) for keyed in (False, True)]
     sys.exit(0 if all(fine) else 1)

@@ -6,7 +6,6 @@ Each flip is named in one line, or changes nothing that the store holds. Without
 simulated time. Prints a table of what became of each command, and a line for each flip with which something is wrong.
 """
 
-import argparse
 import hashlib
 import os
 import shutil
@@ -35,6 +34,7 @@ from spade.app.rundir import RunDir
 from spade.app.store import compact_store, export_store, print_lineage, print_stats
 from spade.config import Config
 from spade.errors import SpadeError
+from tests.bench.harness import command
 from tests.replay.kept_world import SETTINGS, keep_world
 
 DEADLINE_S = 30.0
@@ -209,11 +209,7 @@ def simulated(folder: Path, until: float = 60.0) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--flips", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--run", type=Path)
-    given = parser.parse_args()
+    given = command(__doc__, flips=300, seed=1, run=None).parse_args()
     with tempfile.TemporaryDirectory(prefix="run-") as folder:
         source = given.run or simulated(Path(folder))
         results = flips(source, RunDir(source).config(), given.seed, given.flips)

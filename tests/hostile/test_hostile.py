@@ -128,7 +128,6 @@ async def test_no_state_passes_between_episodes_or_programs():
             await play(sandbox, program(step=marks), "go", name=name)
         sandbox.close("one")
         assert before == (await play(sandbox, looking, "go"))[-1]
-        assert isinstance(before, Observed)
         assert before.observation.startswith("[False, False, False, ")
 
 
@@ -139,7 +138,6 @@ async def test_a_program_that_faults_in_a_row_is_run_no_more():
             assert "quarantined" not in (await play(sandbox, source, "go"))[-1].detail
         spawns = sandbox.spawns
         refused = await sandbox.open("e", source, 1, 3)
-        assert isinstance(refused, Faulted)
         assert (refused.kind, refused.environment_fault) == ("exception", True)
         assert "quarantined after 3 faults in a row" in refused.detail
         assert "ZeroDivisionError" in refused.detail
@@ -232,7 +230,6 @@ async def test_every_zygote_is_attacked_before_it_serves(tier, monkeypatch):
         sandbox._attacks = ("answer",)
         for source in (program(), "import numpy\n" + program()):
             answer = await sandbox.child(source, 1)
-            assert isinstance(answer, Faulted)
             assert (answer.kind, "a program can answer" in answer.detail) == ("infrastructure", True)
 
 

@@ -26,39 +26,28 @@ def test_nothing_starts_before_the_first_weights():
     assert admit(load(newest=None, active=0), NANO) == Admitted(0, 0)
 
 
-@pytest.mark.parametrize(
-    ("newest", "outstanding", "oldest", "active", "designing", "chunks", "designs"),
-    [
-        # 12 slots of groups of 8, batches of 96, lag bound 4: at most 96 + 12 * 8 = 192 outstanding.
-        (0, 0, 0, 0, 0, 24, 12),
-        (0, 191, 0, 12, 0, 1, 0),
-        (0, 192, 0, 12, 0, 0, 0),
-        (0, 10_000, 0, 12, 0, 0, 0),
-        (1, 0, 0, 12, 0, 24, 0),  # the learner trains
-        (0, 0, 0, 6, 5, 24, 1),
-        (0, 0, 4, 6, 6, 12, 0),  # what is in flight since four versions ago has one batch left: the next
-        (0, 95, 4, 6, 6, 1, 0),
-        (0, 96, 4, 6, 6, 0, 0),
-        (1, 0, 5, 0, 12, 0, 0),  # and none, which admission never let happen; but it refuses to add to it
-        (7, 0, 3, 0, 12, 0, 0),  # a learner that replays the steps since its checkpoint: newer weights come first
-    ],
-)
+@pytest.mark.parametrize(("newest", "outstanding", "oldest", "active", "designing", "chunks", "designs"), [
+    # 12 slots of groups of 8, batches of 96, lag bound 4: at most 96 + 12 * 8 = 192 outstanding.
+    (0, 0, 0, 0, 0, 24, 12),
+    (0, 96, 0, 12, 0, 12, 0),
+    (0, 191, 0, 12, 0, 1, 0),
+    (0, 192, 0, 12, 0, 0, 0),
+    (0, 10_000, 0, 12, 0, 0, 0),
+    (1, 0, 0, 12, 0, 24, 0),  # the learner trains
+    (0, 0, 0, 6, 5, 24, 1),
+    (0, 0, 0, 11, 1, 24, 0),
+    (0, 0, 0, 20, 1, 24, 0),  # more than the slots, after a resume with fewer of them
+    (0, 0, 4, 6, 6, 12, 0),  # what is in flight since four versions ago has one batch left: the next
+    (0, 90, 4, 6, 6, 1, 0),
+    (0, 95, 4, 6, 6, 1, 0),
+    (0, 96, 3, 6, 6, 12, 0),
+    (0, 96, 4, 6, 6, 0, 0),
+    (1, 0, 5, 0, 12, 0, 0),  # and none, which admission never let happen; but it refuses to add to it
+    (7, 0, 3, 0, 12, 0, 0),  # a learner that replays the steps since its checkpoint: newer weights come first
+])  # fmt: skip
 def test_the_table(newest, outstanding, oldest, active, designing, chunks, designs):
     asked = Load(newest, outstanding, oldest, active, designing)
     assert admit(asked, NANO) == Admitted(chunks, designs)
-
-
-def test_at_most_one_batch_waits_beyond_what_all_slots_play():
-    assert admit(IDLE, NANO).chunks == 24  # (96 + 12 * 8) / 8
-    assert admit(load(outstanding=96), NANO).chunks == 12
-    assert admit(load(outstanding=192), NANO).chunks == 0
-
-
-def test_the_oldest_chunk_in_flight_sets_the_pace():
-    """It has to be in one of the next 4 - oldest + 1 batches, so they bound what may start before it ends."""
-    assert admit(load(outstanding=90, oldest=4), NANO).chunks == 1
-    assert admit(load(outstanding=96, oldest=4), NANO).chunks == 0
-    assert admit(load(outstanding=96, oldest=3), NANO).chunks == 12
 
 
 def test_lag_zero_is_synchronous():
@@ -67,13 +56,6 @@ def test_lag_zero_is_synchronous():
     assert synchronous(outstanding=96) == 0
     # While the learner trains, what started now would be of yesterday's policy.
     assert synchronous(newest=1) == 0
-
-
-def test_design_jobs_fill_the_free_slots():
-    assert admit(load(active=5, designing=3), NANO).designs == 4
-    assert admit(load(active=11, designing=1), NANO).designs == 0
-    # More than the slots, after a resume with fewer of them.
-    assert admit(load(active=20, designing=1), NANO).designs == 0
 
 
 @given(

@@ -59,9 +59,6 @@ def test_an_example_to_avoid_says_why():
     easy = Memory(5, [remembered(0, 0.97), remembered(1, 0.5)]).avoid("optimization", 0.15, 0)
     hard = Memory(5, [remembered(0, 0.03, hinted=0.0)]).avoid("optimization", 0.15, 0)
     needs_hint = Memory(5, [remembered(0, 0.03, hinted=0.2)]).avoid("optimization", 0.15, 0)
-    assert easy is not None
-    assert hard is not None
-    assert needs_hint is not None
     assert easy.reason == "too easy: 97% of the plays without a hint won"
     assert hard.reason == "too hard: 3% of the plays without a hint won, and the hint did not help"
     assert needs_hint.reason == "too hard without its hint: 3% of the plays without a hint won, 20% with it"

@@ -13,15 +13,14 @@ from replay.contents import read_contents
 from replay.ledger import Ledger
 from replay.loading import open_run
 from replay.records import Quarantined
-from replay.state import State
 from replay.store import open_reader, open_store
 from replay.verify import problems
 from spade.app.observe import explain
 from spade.app.view import render
 from spade.errors import RefusedError
-from spade.protocol import Done, LeaseDesigns, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
+from spade.protocol import Done, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
 from tests.replay.feeding import publish
-from tests.replay.replay_world import SECRET, config, ended, environment, rejected, trajectory, weights
+from tests.replay.replay_world import config, ended, environment, leased_job, rejected, started, trajectory
 from tests.replay.test_service import joined, serving
 
 SETTINGS = config(
@@ -39,15 +38,8 @@ def sampled(message, *digests, version=1):
     return msgspec.structs.replace(message, trajectory=msgspec.structs.replace(tokens, versions=runs, digests=receipt))
 
 
-def begin(state=None):
-    ledger = Ledger(state or State(SETTINGS, SECRET))
-    ledger.apply(weights(0, GOOD), "learner", 0.0)
-    ledger.advance(0.0)
-    return ledger
-
-
-def lease_design(ledger):
-    return ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs[0]
+def begin(state=SETTINGS):
+    return started(state, GOOD)
 
 
 def lease_plays(ledger):
@@ -57,19 +49,16 @@ def lease_plays(ledger):
 
 
 def design(ledger):
-    ledger.apply(sampled(environment(lease_design(ledger), 1), GOOD), "designer/1", 0.0)
+    ledger.apply(sampled(environment(leased_job(ledger), 1), GOOD), "designer/1", 0.0)
     ledger.advance(0.0)
 
 
-@pytest.mark.parametrize(
-    ("made", "why"),
-    [
-        (lambda message: sampled(message, GOOD, OTHER), f"weights {OTHER} were never published as version 1"),
-        (lambda message: sampled(message, "00" * 16), f"weights {'00' * 16} were never published as version 1"),
-        (lambda message: sampled(message, GOOD, version=2), "version 2 was never published"),
-        (lambda message: msgspec.structs.replace(message, trajectory=trajectory(9)), "version 9 was never published"),
-    ],
-)
+@pytest.mark.parametrize(("made", "why"), [
+    (lambda message: sampled(message, GOOD, OTHER), f"weights {OTHER} were never published as version 1"),
+    (lambda message: sampled(message, "00" * 16), f"weights {'00' * 16} were never published as version 1"),
+    (lambda message: sampled(message, GOOD, version=2), "version 2 was never published"),
+    (lambda message: msgspec.structs.replace(message, trajectory=trajectory(9)), "version 9 was never published"),
+])  # fmt: skip
 def test_a_play_of_unpublished_weights_is_kept_apart_and_played_again(made, why):
     ledger = begin()
     design(ledger)
@@ -105,12 +94,12 @@ def test_a_play_that_nobody_leased_is_neither_taken_nor_kept(id, lease):
 def test_designs_of_unpublished_weights_are_kept_apart_and_designed_again():
     ledger = begin()
     state = ledger.state
-    job = lease_design(ledger)
+    job = leased_job(ledger)
     ledger.apply(sampled(rejected(job, 1), OTHER), "designer/1", 0.0)
     assert (state.counters.rejected_candidates, state.jobs[job.id].state) == (0, "leased"), "its designer goes on"
     ledger.apply(sampled(rejected(job, 1, attempt=2, last=True), OTHER), "designer/1", 0.0)
     assert (state.counters.failed_jobs, state.jobs[job.id].state) == (0, "open")
-    job = lease_design(ledger)
+    job = leased_job(ledger)
     ledger.apply(sampled(environment(job, 1), OTHER), "designer/1", 0.0)
     assert (state.counters.environments, state.jobs[job.id].state) == (0, "open")
     design(ledger)

@@ -51,15 +51,12 @@ def test_only_waits_for_the_service_are_explained():
     assert [wait.why for wait in explained(waits, ledger)] == ["", "", "the learner has published no weights yet"]
 
 
-@pytest.mark.parametrize(
-    ("looks", "stalls"),
-    [
-        # (step, plays, now)
-        ([(0, 0, 0), (0, 0, 9), (0, 0, 10), (0, 0, 11)], [False, False, True, False]),
-        ([(0, 0, 0), (0, 1, 9), (0, 1, 10), (0, 1, 18.9), (0, 1, 19)], [False, False, False, False, True]),
-        ([(0, 0, 10), (1, 0, 11), (1, 0, 20), (1, 0, 21)], [True, False, False, True]),
-    ],
-)
+@pytest.mark.parametrize(("looks", "stalls"), [
+    # (step, plays, now)
+    ([(0, 0, 0), (0, 0, 9), (0, 0, 10), (0, 0, 11)], [False, False, True, False]),
+    ([(0, 0, 0), (0, 1, 9), (0, 1, 10), (0, 1, 18.9), (0, 1, 19)], [False, False, False, False, True]),
+    ([(0, 0, 10), (1, 0, 11), (1, 0, 20), (1, 0, 21)], [True, False, False, True]),
+])  # fmt: skip
 def test_a_stall_is_told_once(looks, stalls):
     progress = Progress(10.0, 0.0)
     assert [progress.look(*look) for look in looks] == stalls

@@ -117,18 +117,15 @@ def test_sampled_tokens_are_never_tokenised_again(tmp_path):
     assert prompt == [*header, *letters, *newline, *behind]
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("<think>\nhm</think>\n\nleft<|im_end|>", "left"),
-        ("<think>\nhm</think>\n\nleft", "left"),
-        ("<think>\nhm</think>\n\n", ""),
-        ("<think>\nhm<|im_end|>", ""),
-        ("<think>a</think>b<think>c</think>d<|im_end|>", "d"),
-        ("<think>a</think>b<think>c<|im_end|>", ""),
-        ("hm</think>left<|im_end|>", "left"),
-    ],
-)
+@pytest.mark.parametrize(("said", "shown"), [
+    ("<think>\nhm</think>\n\nleft<|im_end|>", "left"),
+    ("<think>\nhm</think>\n\nleft", "left"),
+    ("<think>\nhm</think>\n\n", ""),
+    ("<think>\nhm<|im_end|>", ""),
+    ("<think>a</think>b<think>c</think>d<|im_end|>", "d"),
+    ("<think>a</think>b<think>c<|im_end|>", ""),
+    ("hm</think>left<|im_end|>", "left"),
+])  # fmt: skip
 def test_of_an_answer_stays_what_stands_behind_its_last_thought(tmp_path, said, shown):
     tokenizer, official = load(tmp_path)
     _, (_, prompt) = played(tokenizer, "strip", [Said("user", "Which?")], [(tokenizer.encode(said), "No.")])

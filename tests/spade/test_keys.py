@@ -221,16 +221,13 @@ async def test_beyond_this_machine_nothing_is_said_without_keys(host: str) -> No
         await get_in(address, BUS)
 
 
-@pytest.mark.parametrize(
-    ("bind", "reason"),
-    [
-        ("tcp://10.0.0.1:5555", "needs keys: `spade keys new DIR`, then --set bus.keys=DIR"),
-        ("tcp://0.0.0.0:5555", "give the address of this host"),
-        ("tcp://10.0.0.1", "write tcp://HOST:PORT"),
-        ("tcp://10.0.0.1:*", "write tcp://HOST:PORT"),
-        ("ipc:///tmp/s", "write tcp://HOST:PORT"),
-    ],
-)
+@pytest.mark.parametrize(("bind", "reason"), [
+    ("tcp://10.0.0.1:5555", "needs keys: `spade keys new DIR`, then --set bus.keys=DIR"),
+    ("tcp://0.0.0.0:5555", "give the address of this host"),
+    ("tcp://10.0.0.1", "write tcp://HOST:PORT"),
+    ("tcp://10.0.0.1:*", "write tcp://HOST:PORT"),
+    ("ipc:///tmp/s", "write tcp://HOST:PORT"),
+])  # fmt: skip
 def test_an_address_to_serve_at_is_checked_before_anything_starts(bind: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         load("nano", (f"bus.bind={bind}",))
@@ -267,16 +264,13 @@ def test_hosts_are_added_later_and_never_twice(folder: Path) -> None:
         keys.create(folder, ["../up"])
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (lambda path: path.unlink(), "is missing or no key"),
-        (lambda path: path.write_text("nothing"), "is missing or no key"),
-        (lambda path: path.chmod(0o640), "others may read this secret; `chmod 600"),
-        (lambda path: path.write_text('public-key = "short"'), "a key has 40 characters"),
-        (lambda path: path.write_text(f'public-key = "{"x" * 40}"'), "there is no secret key in it"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "reason"), [
+    (lambda path: path.unlink(), "is missing or no key"),
+    (lambda path: path.write_text("nothing"), "is missing or no key"),
+    (lambda path: path.chmod(0o640), "others may read this secret; `chmod 600"),
+    (lambda path: path.write_text('public-key = "short"'), "a key has 40 characters"),
+    (lambda path: path.write_text(f'public-key = "{"x" * 40}"'), "there is no secret key in it"),
+])  # fmt: skip
 async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: str) -> None:
     damage(folder / "server.key_secret")
     with pytest.raises(ConfigError, match=reason):

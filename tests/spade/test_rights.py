@@ -255,7 +255,6 @@ async def test_nobody_goes_on_as_a_peer_of_another_key(folder: Path) -> None:
                     if await trio.to_thread.run_sync(thief.socket.poll, 500):
                         break
                     thief.socket.close()
-            assert thief is not None
             assert isinstance(decode_response(thief.socket.recv_multipart()[1]), Rehello)
             assert not server.peers
             assert isinstance(await thief.ask(hello("learner")), Refused)

@@ -1,7 +1,6 @@
 """The bus against real sockets, and against servers that are really killed."""
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 import trio
 import trio.testing
@@ -326,13 +324,10 @@ async def test_nobody_is_silent_for_the_time_we_were_away_ourselves(address: str
 # ---------------------------------------------------------------- refusals
 
 
-@pytest.mark.parametrize(
-    ("stranger", "reason"),
-    [
-        (hello(digest="e" * 32), "another configuration .* start it with the run's config.toml"),
-        (hello(protocol=PROTOCOL_VERSION + 1), f"speaks protocol {PROTOCOL_VERSION + 1}, this service"),
-    ],
-)
+@pytest.mark.parametrize(("stranger", "reason"), [
+    (hello(digest="e" * 32), "another configuration .* start it with the run's config.toml"),
+    (hello(protocol=PROTOCOL_VERSION + 1), f"speaks protocol {PROTOCOL_VERSION + 1}, this service"),
+])  # fmt: skip
 async def test_a_stranger_is_refused_with_the_reason(address: str, stranger: Hello, reason: str) -> None:
     async with serve(address, digest=DIGEST, bus=BUS) as server:
         with pytest.raises(RefusedError, match=reason):
@@ -384,14 +379,11 @@ async def test_an_unreachable_service_is_an_error_at_the_deadline(address: str) 
             raise AssertionError("must not get in")
 
 
-@pytest.mark.parametrize(
-    ("bind", "reason"),
-    [
-        ("nonsense", "is no address; write ipc://PATH or tcp://HOST:PORT"),
-        ("ipc:///no/such/folder/s", "cannot listen there: No such file"),
-        (f"ipc:///tmp/{'x' * 200}", "cannot listen there: File name too long"),
-    ],
-)
+@pytest.mark.parametrize(("bind", "reason"), [
+    ("nonsense", "is no address; write ipc://PATH or tcp://HOST:PORT"),
+    ("ipc:///no/such/folder/s", "cannot listen there: No such file"),
+    (f"ipc:///tmp/{'x' * 200}", "cannot listen there: File name too long"),
+])  # fmt: skip
 async def test_addresses_that_cannot_be_served(bind: str, reason: str) -> None:
     with pytest.raises(BusError, match=reason):
         async with serve(bind, digest=DIGEST, bus=BUS):
@@ -421,9 +413,11 @@ async def test_nonsense_is_counted_and_answered_where_it_can_be(address: str) ->
             assert isinstance(answer, Refused)
             peer.send_multipart(frames(2, encode(Done())))  # a response, not a request
             assert isinstance((await read(peer))[1], Refused)
-            peer.send_multipart(frames(3, encode(CloseEpisode("before hello"))))
-            assert await read(peer) == (3, Rehello())
-        assert server.dropped == 6
+            peer.send_multipart(frames(3, b"\x91" * 100_000))  # nested deeply
+            assert isinstance((await read(peer))[1], Refused)
+            peer.send_multipart(frames(4, encode(CloseEpisode("before hello"))))
+            assert await read(peer) == (4, Rehello())
+        assert server.dropped == 7
         assert await client.call(StepEpisode("e", 1, "well")) == Observed("well")
         nursery.cancel_scope.cancel()
 
@@ -445,27 +439,6 @@ async def test_frames_over_the_limit_are_refused_before_they_are_read(address: s
             with pytest.raises(zmq.Again):
                 await read(peer)
         assert server.dropped == 1
-        assert await client.call(StepEpisode("e", 1, "well")) == Observed("well")
-        nursery.cancel_scope.cancel()
-
-
-async def test_a_flood_of_broken_messages_changes_nothing(address: str) -> None:
-    draw = random.Random(7)
-    greeting = msgspec.structs.replace(hello(), pid=1)  # the same bytes each time
-    whole = encode(StepEpisode("episode", 3, "go north")), encode(greeting), encode(Heartbeat({"a": 1.0}))
-    async with pair(address) as (server, client), trio.open_nursery() as nursery:
-        nursery.start_soon(echo, server)
-        with raw(address) as peer:
-            for number in range(1, 1_000):
-                broken = bytearray(draw.choice(whole))
-                for _ in range(draw.randint(1, 4)):
-                    broken[draw.randrange(len(broken))] = draw.randrange(256)
-                payload = draw.randbytes(draw.randint(0, 40)) if number % 2 else bytes(broken)
-                await trio.to_thread.run_sync(peer.send_multipart, frames(number, payload))
-                await read(peer)  # each gets an answer, so none stops the service
-            peer.send_multipart(frames(1_000, b"\x91" * 100_000))  # nested deeply
-            assert isinstance((await read(peer))[1], Refused)
-        assert server.dropped > 500
         assert await client.call(StepEpisode("e", 1, "well")) == Observed("well")
         nursery.cancel_scope.cancel()
 
@@ -585,7 +558,6 @@ async def server_process(address: str, *, answers: bool) -> AsyncIterator[trio.P
     command = [sys.executable, "-c", SERVER, address, DIGEST, "yes" if answers else "no"]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
     try:
-        assert process.stdout is not None
         async with process.stdout:
             assert await read_lines(process, 1) == [b"up"]
             yield process
@@ -597,7 +569,6 @@ async def server_process(address: str, *, answers: bool) -> AsyncIterator[trio.P
 async def read_lines(process: trio.Process, count: int) -> list[bytes]:
     """The next lines of its output."""
     data = b""
-    assert process.stdout is not None
     while data.count(b"\n") < count:
         byte = await process.stdout.receive_some(1)
         assert byte, "the server ended"

@@ -10,14 +10,7 @@ from spade.checkpoints import NANO
 from spade.config import Engine
 from spade.errors import BusError
 from spade.protocol import Refused
-from tests.actors.engine_contract import (
-    CONTEXT,
-    ROWS,
-    FollowingContract,
-    assert_sampled_from,
-    checkpoint,
-    request,
-)
+from tests.actors.engine_contract import CONTEXT, ROWS, FollowingContract, assert_sampled_from, checkpoint, request
 
 
 class TestVllm(FollowingContract):
