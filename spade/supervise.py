@@ -23,7 +23,7 @@ from spade.protocol import Process, ProcessState, Role
 MODULES: Mapping[Role, str] = {
     "replay": "replay.server",
     "engine": "actors.engines.server",
-    "endpoint": "actors.engines.endpoint",
+    "endpoint": "actors.engines.foreign.endpoint",
     "env-runner": "actors.env_runner",
     "learner": "learner.train",
     "designer": "actors.designer",

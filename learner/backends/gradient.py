@@ -8,7 +8,7 @@ from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared
 from learner.loss import Tokens, averaged, denominator, token_losses
-from learner.measure import Totals
+from learner.step_metrics import Totals
 from spade.config import Loss
 
 Score = Callable[[MicroBatch], tuple[Tensor, Tensor]]

@@ -65,7 +65,7 @@ def _keys(config: Config) -> str:
 def _endpoint(config: Config) -> str:
     if not config.endpoint.url:
         return ""
-    from actors.engines.endpoint import read_key  # with torch: for who has an endpoint alone
+    from actors.engines.foreign.endpoint import read_key  # with torch: for who has an endpoint alone
 
     read_key(config.endpoint.key)
     return f"endpoint {config.endpoint.url}"

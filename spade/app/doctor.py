@@ -17,7 +17,7 @@ from rich.text import Text
 
 from spade import extras
 from spade.app.screen import Screen
-from spade.config import load
+from spade.config import ENGINE_KINDS, load
 from spade.errors import SpadeError
 from spade.protocol import Faulted, Status
 from spade.text import line
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from actors.sandbox import Sandbox
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "math-verify")
-_EXTRAS = ("deepspeed", "vllm")
+_EXTRAS = ("deepspeed", *(kind.extra for kind in ENGINE_KINDS.values() if kind.extra))
 _TIERS = {
     "namespaces": "bubblewrap, Landlock and seccomp",
     "landlock": "Landlock and seccomp",

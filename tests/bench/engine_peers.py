@@ -12,9 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from spade.checkpoints import NANO
 from spade.codec import pack_ids, unpack_ids
+from spade.config import Engine
 from spade.protocol import Generate, Weights
 
 CONTEXT, VOCABULARY = 768, 1_536
@@ -34,7 +35,7 @@ def endless(folder: Path) -> str:
 
 
 def torch_engine(weights: Weights, rows: int, context: int = CONTEXT, kv_bytes: int = 1 << 28) -> TorchEngine:
-    return TorchEngine(weights, rows=rows, context_tokens=context, kv_bytes=kv_bytes, dtype="float32", device="cpu")
+    return TorchEngine(weights, Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device="cpu"), "float32")
 
 
 class Ours:

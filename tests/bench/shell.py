@@ -20,7 +20,7 @@ import torch
 import trio
 import zmq
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from spade.codec import decode_request, encode, pack_ids
 from spade.config import Config, digest, load
 from spade.policy.model import parameters_digest

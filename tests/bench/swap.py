@@ -20,11 +20,12 @@ import torch
 import trio
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-from actors.engines import receipts
+from actors.engines.weights.swap import compare
 from learner import weights as learner
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
 from spade.config import Config, digest, load
+from spade.policy import canary
 from spade.protocol import Done, Generate, Generated, Pulse, Ready, Serving, Weights
 from spade.transport import Client, Server, serve
 from tests.bench.engine_peers import torch_engine
@@ -186,8 +187,8 @@ def inside(published: list[Weights], rounds: int, running: int) -> dict[str, flo
             with clocked(loads):
                 engine.load_weights(Weights(version, 0, weights.digest, weights.path))
             with clocked(canaries):
-                expected = receipts.canary.read(Path(weights.path))
-                receipts.compare(engine, weights, expected, 1e-3)
+                expected = canary.read(Path(weights.path))
+                compare(engine, weights, expected, 1e-3)
             engine.step()
     return {
         "step_ms": median(steps), "load_ms": median(loads), "canary_ms": median(canaries),

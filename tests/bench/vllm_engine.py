@@ -19,7 +19,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from actors.engines.base import Engine
-from actors.engines.vllm import VllmEngine
+from actors.engines.foreign.vllm import VllmEngine
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
 from spade.config import Engine as Settings
@@ -42,8 +42,8 @@ def requests(count: int, tokens: int, seed: int) -> list[Generate]:
 
 @contextmanager
 def engines(weights: Weights) -> Iterator[dict[str, Engine]]:
-    settings = Settings(rows=max(AT_ONCE), context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
-    vllm = VllmEngine(weights, settings, dtype="float32")
+    settings = Settings(rows=max(AT_ONCE), context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28, device="cpu")
+    vllm = VllmEngine(weights, settings, "float32")
     try:
         yield {"torch": torch_engine(weights, settings.rows), "vllm": vllm}
     finally:

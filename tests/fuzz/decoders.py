@@ -25,8 +25,8 @@ import msgspec
 import trio
 
 from actors import corpus
-from actors.engines.completions import Completion, Models
-from actors.engines.endpoint import EndpointEngine, _answered
+from actors.engines.foreign.completions import Completion, Models
+from actors.engines.foreign.endpoint import EndpointEngine, _answered
 from actors.sandbox.host import checked
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.process import Process

@@ -39,8 +39,14 @@ def test_a_thinking_recipe_leaves_room_to_think_of_a_hint():
 @pytest.mark.parametrize("override", ["play.temperature=2.5", "design.temperature=0.001"])
 def test_a_temperature_that_vllm_does_not_sample_at_is_refused(override):
     config.load("nano", (override,))
-    with pytest.raises(ConfigError, match=rf"^{override.partition('=')[0]}: "):
+    with pytest.raises(ConfigError, match=rf"^{override.partition('=')[0]}: .*; or take engine.kind=torch$"):
         config.load("nano", (override, "engine.kind=vllm"))
+
+
+@pytest.mark.parametrize("section", ["play", "design"])
+def test_a_temperature_at_which_every_request_would_be_refused_is_refused(section):
+    with pytest.raises(ConfigError, match=rf"^{section}.temperature: the torch engine takes 0.001 to inf, is 0.0005$"):
+        config.load("nano", (f"{section}.temperature=0.0005",))
 
 
 @pytest.mark.parametrize("name", config.recipes())
