@@ -171,7 +171,7 @@ async def test_a_hint_that_was_cut_is_none(settings, tokenizer):
     async with designing(small, settings, tokenizer, script(GOOD, GOOD, GOOD, hint=cut)):
         await small.until_done(3)
     assert [(done.stage, done.last) for done in small.done] == [("hint", False), ("hint", False), ("hint", True)]
-    assert small.done[0].reason == "it was not finished within design.hint_max_tokens = 40"
+    assert "design.hint_max_tokens = 40" in small.done[0].reason
 
 
 async def test_jobs_go_side_by_side(settings, tokenizer):

@@ -48,7 +48,7 @@ async def kill(supervisor, replay, ends):
 async def test_a_validation_over_which_two_env_runners_died_is_asked_of_no_third(tmp_path):
     async with supervised(tmp_path, "designer") as (pool, supervisor, replay), trio.open_nursery() as nursery:
         nursery.start_soon(kill, supervisor, replay, 2)
-        with pytest.raises(SuspectError, match="2 times an env-runner ended, or failed, while it served Validate"):
+        with pytest.raises(SuspectError, match=r"2 times .* Validate"):
             await pool.call(Validate(SLOW, 1), 120)
         (process,) = supervisor.processes()
         assert (process.state, process.restarts) == ("ready", 2)

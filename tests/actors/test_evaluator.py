@@ -136,8 +136,8 @@ def test_builtin_programs_are_the_held_out_ones_and_one_a_play(settings):
 
 
 def test_a_folder_without_programs_is_refused(settings, tmp_path):
-    with pytest.raises(ConfigError, match=r"evaluation\.programs: .*nowhere has no environment program"):
+    with pytest.raises(ConfigError, match=r"^evaluation\.programs: .*nowhere"):
         read_programs(changed(settings, evaluation={"programs": str(tmp_path / "nowhere")}))
     (tmp_path / "programs" / "c.py").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match=r"evaluation\.programs: .* cannot be read"):
+    with pytest.raises(ConfigError, match=r"^evaluation\.programs: "):
         read_programs(settings)

@@ -192,7 +192,7 @@ async def pool_of(*names, how, count, heard):
 async def test_a_request_over_which_two_services_ended_is_sent_to_no_third(names):
     heard = []
     async with pool_of(*names, how="killed", count=3, heard=heard) as pool:
-        with pytest.raises(SuspectError, match="2 times an engine ended, or failed, while it served Generate"):
+        with pytest.raises(SuspectError, match=r"2 times .* Generate"):
             await pool.call(ASKED, 50)
     assert len(heard) == 2
 

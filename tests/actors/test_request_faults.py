@@ -52,7 +52,7 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_env_runner(monkeypa
         connected(address, config, "agent") as player,
     ):
         for _ in range(3):
-            with pytest.raises(SuspectError, match="Validate ended in ExceptionGroup, which nobody foresaw: of a nurs"):
+            with pytest.raises(SuspectError, match="Validate ended in ExceptionGroup"):
                 await client.call(Validate("a bug", 1))
         with pytest.raises(RefusedError, match="Too many open files"):
             await client.call(Validate("no descriptor", 1))

@@ -130,7 +130,7 @@ def test_other_settings_than_the_recorded_ones_are_seen(copied, capsys):
 
 def test_a_retired_checkpoint_is_one_line_that_says_which_would_do(copied):
     checkpoint.prune(copied / "checkpoints", STEPS, 1)
-    with pytest.raises(RunError, match=r"step 6 needs a checkpoint of step 2 to 5, .* retired \(kept: 7\)") as refused:
+    with pytest.raises(RunError, match=r"step 6 .* step 2 to 5, .* 7\)") as refused:
         replay_batch(copied, 6, None)
     assert "\n" not in str(refused.value)
     assert replay_batch(copied, 4, None).checkpoint == 0

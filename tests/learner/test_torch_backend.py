@@ -135,7 +135,7 @@ def test_too_many_in_a_row_stop_the_run(policy, tmp_path):
     resumed = backend(policy)
     resumed.load(tmp_path)
     resumed.train(spoiled(policy, NON_FINITE_MAX))
-    with pytest.raises(RunError, match=r"11 gradients in a row were not finite; lower learner\.lr"):
+    with pytest.raises(RunError, match=r"11 gradients .* learner\.lr"):
         resumed.train(spoiled(policy, NON_FINITE_MAX + 1))
 
 

@@ -92,7 +92,7 @@ async def test_keys_of_another_run_open_nothing(folder: Path, tmp_path: Path) ->
     keys.create(tmp_path / "other", [])
     hasty = msgspec.structs.replace(under(tmp_path / "other"), call_deadline_s=3.0)
     async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)) as server:
-        with pytest.raises(BusError, match=r"no answer within 3 s; the handshake fails; .* is server\.key"):
+        with pytest.raises(BusError, match=r"the handshake fails; .* server\.key"):
             await get_in(server.address, hasty)
         await strangers(server, 1)
 

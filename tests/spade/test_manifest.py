@@ -54,7 +54,7 @@ def test_files_that_are_not_the_published_weights_are_refused(tmp_path):
 
     file.write_bytes(whole[:-1] + b"\x01")
     manifest.read(one, digest)  # looks at names and shapes only
-    with pytest.raises(WeightsError, match=f"its digest is not {digest}; it was changed or cut short"):
+    with pytest.raises(WeightsError, match=f"digest is not {digest}"):
         manifest.verify(one, digest)
     for data, says in (
         (whole[:-1], "it is cut short"),

@@ -165,7 +165,7 @@ def test_a_key_of_old_may_be_nothing(folder: Path) -> None:
 
 
 def test_a_role_that_is_none_is_named(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="--roles: 'king' is no role; there are replay, learner"):
+    with pytest.raises(ConfigError, match=r"^--roles: 'king' "):
         keys.create(folder, ["late"], ["agent", "king"])
     path = folder / "allowed" / "far.key"
     path.write_text(path.read_text().replace("roles = agent", "roles = king"))

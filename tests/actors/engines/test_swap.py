@@ -95,7 +95,7 @@ def test_an_engine_that_keeps_an_old_tensor_does_not_sample(tiny_checkpoint, tmp
         serving._model.state_dict()[kept].copy_(old)
 
     monkeypatch.setattr(serving, "load_weights", stale)
-    with pytest.raises(WeightsError, match=r"policy version 2: the canary is off by [0-9.]+ nats, over 0\.001"):
+    with pytest.raises(WeightsError, match="policy version 2: the canary"):
         swap(serving, source.publish(), MOST)
 
 
