@@ -82,17 +82,22 @@ async def ask_all(send: Send, requests: Sequence[protocol.Request]) -> None:
             nursery.start_soon(ask, request)
 
 
+def firing(drawn: st.SearchStrategy[list[protocol.Request]], send: Send) -> Callable[[], None]:
+    """For a thread: all that hypothesis draws is sent."""
+
+    @FEW
+    @given(drawn)
+    def fire(requests: list[protocol.Request]) -> None:
+        trio.from_thread.run(ask_all, send, requests)
+
+    return fire
+
+
 async def test_a_replay_service_is_not_moved(tmp_path: Path) -> None:
     """One service for all that hypothesis draws, so that what one request leaves behind meets the next."""
     async with ground(tmp_path) as field:
         before = field.store_digest()
-
-        @FEW
-        @given(AT_REPLAY)
-        def fire(requests: list[protocol.Request]) -> None:
-            trio.from_thread.run(ask_all, field.replay.send, requests)
-
-        await trio.to_thread.run_sync(fire)
+        await trio.to_thread.run_sync(firing(AT_REPLAY, field.replay.send))
         assert (await field.replay.status()).learner_step == 1
         assert [target.restarts for target in field.targets] == [0, 0]
         assert field.store_digest() == before
@@ -114,13 +119,7 @@ async def in_this_process(
 async def test_an_env_runner_answers_all() -> None:
     roomy = changed(SETTINGS, sandbox={"episodes": 256})  # for all that is asked, at once
     async with in_this_process(env_runner.run, "env-runner", roomy) as clients:
-
-        @FEW
-        @given(AT_RUNNER)
-        def fire(requests: list[protocol.Request]) -> None:
-            trio.from_thread.run(ask_all, clients.send, requests)
-
-        await trio.to_thread.run_sync(fire)
+        await trio.to_thread.run_sync(firing(AT_RUNNER, clients.send))
         for seed in (-(2**63), 2**64 - 1):  # all that the wire can carry
             assert isinstance(await clients.send(protocol.Validate("", seed)), protocol.Verdict)
 
@@ -130,13 +129,7 @@ async def test_an_engine_answers_all(tiny_checkpoint: Path) -> None:
 
     weights = protocol.Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
     async with in_this_process(engine_server.run, "engine", SETTINGS, weights) as clients:
-
-        @FEW
-        @given(AT_ENGINE)
-        def fire(requests: list[protocol.Request]) -> None:
-            trio.from_thread.run(ask_all, clients.send, requests)
-
-        await trio.to_thread.run_sync(fire)
+        await trio.to_thread.run_sync(firing(AT_ENGINE, clients.send))
 
 
 async def test_broken_bytes_move_nothing(tmp_path: Path) -> None:
