@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.actions import action_said
+from actors.actions import action_said, sent
 from actors.conversation import Conversation, converse
 from actors.pool import LostError, Service
 from actors.rollout import TrajectoryBuilder
@@ -94,7 +94,7 @@ class Episode:
         self._turns += 1
         said = unpack_ids((await self._sample()).ids).tolist()
         self._dialogue.said(said)
-        return action_said(self._session.tokenizer.decode(said))
+        return sent(action_said(self._session.tokenizer.decode(said)), self._program.reads)
 
     async def _read(self, observation: str) -> Reading:
         """The next turn's prompt; a long observation is encoded in a thread, so that the event loop goes on."""

@@ -16,6 +16,7 @@ Role = Literal[
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
+Form = Literal["inside", "box"]  # of an action as it is sent to a program: what the model boxed, or with its box
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
@@ -183,6 +184,7 @@ class AuditJob(Wire, frozen=True):
     max_turns   turns of a random play
     draw        seeds the order of the replays and the random actions
     within_s    what is not over by then is left out
+    reads       the form of a random action; the recorded ones are as they were sent
     """
 
     environment: str
@@ -195,6 +197,7 @@ class AuditJob(Wire, frozen=True):
     max_turns: int
     draw: int
     within_s: float
+    reads: Form = "inside"
 
 
 class Group(Wire, frozen=True):
@@ -513,13 +516,17 @@ class Validate(Wire, frozen=True):
 
 
 class Verdict(Wire, frozen=True):
-    """The stages in the order they ran, the last one failed where `passed` is False. `name` is the class's name."""
+    """The stages in the order they ran, the last one failed where `passed` is False.
+
+    `name` is the class's name, `reads` the form in which plays send actions to the program.
+    """
 
     passed: bool
     stages: tuple[Stage, ...]
     name: str = ""
     seed_sensitive: bool = False
     first_observation: str = ""
+    reads: Form = "inside"
 
 
 # ---------------------------------------------------------------- replay: designers
@@ -557,7 +564,10 @@ class RejectCandidate(Wire, frozen=True):
 
 
 class SubmitEnvironment(Wire, frozen=True):
-    """An admitted program with its hint; `shown` as in RejectCandidate. Idempotent by job. Reply: Done."""
+    """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
+
+    Idempotent by job. Reply: Done.
+    """
 
     job: str
     lease: int
@@ -570,6 +580,7 @@ class SubmitEnvironment(Wire, frozen=True):
     first_observation: str
     trajectory: Trajectory
     shown: tuple[str, ...] = ()
+    reads: Form = "inside"
 
 
 class ReleaseDesign(Wire, frozen=True):
@@ -602,11 +613,12 @@ class GetProgram(Wire, frozen=True):
 
 
 class Program(Wire, frozen=True):
-    """What an agent actor needs of an environment."""
+    """What an agent actor needs of an environment; `reads` as in Verdict."""
 
     environment: str
     source: str
     hint: str
+    reads: Form = "inside"
 
 
 class EndedPlay(Wire, frozen=True):

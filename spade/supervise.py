@@ -21,7 +21,7 @@ from spade.process import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
 MODULES: Mapping[Role, str] = {
-    "replay": "replay.server",
+    "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",
     "env-runner": "actors.env_runner",

@@ -9,7 +9,7 @@ from typing import TypeVar, get_args
 import lmdb
 import msgspec
 
-from replay.state import Change, Table
+from replay.ledger.records import Change, Table
 from replay.store.log import Log, pages
 from replay.store.refusal import unreadable, unwritable
 from replay.store.seal import NOT_COMMITTED, DamagedError, sealed, text, unsealed

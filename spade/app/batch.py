@@ -17,9 +17,9 @@ from torch import Tensor
 from learner import checkpoint
 from learner.batch import Prepared, prepare
 from learner.train import open_backend
-from replay.batches import batch, recorded
-from replay.records import BatchRecord, Publication
+from replay.ledger.records import BatchRecord, Publication
 from replay.store import Store, open_reader
+from replay.store.past_batches import batch, recorded
 from spade.app.printing import print_json, say
 from spade.app.rundir import RunDir
 from spade.config import Config

@@ -100,7 +100,7 @@ def stop_run(path: Path) -> None:
 
 def newest_weights(run: RunDir) -> Path:
     """The folder of the newest published policy. Raises RunError where none was published."""
-    from replay.reader import newest_weights as read
+    from replay.inspect.environments import newest_weights as read
 
     weights = read(run.store)
     if weights is None:

@@ -14,7 +14,7 @@ from spade.codec import named
 from spade.config import Config, load
 from spade.disk import read
 from spade.errors import RunError, reason
-from spade.protocol import Faulted, Observed, Stage, Verdict
+from spade.protocol import Faulted, Form, Observed, Stage, Verdict
 from spade.returns import won
 from spade.seeds import derive, new_secret
 from spade.text import line, visible
@@ -24,7 +24,7 @@ NAME_CHARACTERS = 100
 
 def list_environments(path: Path, rejected: bool) -> None:
     """`spade env ls`: newest last, a line each."""
-    from replay.reader import read_environments, read_rejected
+    from replay.inspect.environments import read_environments, read_rejected
 
     run = RunDir(path).require()
     if rejected:
@@ -42,7 +42,7 @@ def list_environments(path: Path, rejected: bool) -> None:
 
 def show_environment(path: Path, environment: str) -> None:
     """`spade env show`."""
-    from replay.reader import read_environment
+    from replay.inspect.environments import read_environment
 
     env = read_environment(RunDir(path).require().store, environment)
     if env is None:
@@ -111,28 +111,28 @@ def play(
     """`spade env play`; the rules are the run's unless a recipe is named."""
     own = str(RunDir(run).require().config_path) if run is not None else "nano"
     config = load(recipe or own, overrides)
-    source, hint = _find(name, run)
+    source, hint, reads = _find(name, run)
     console = Screen()
     if show_hint:
         console.tell(("hint", "cyan"), f" {hint or 'a file has none'}")
     try:
-        trio.run(_play, source, seed, config, console)
+        trio.run(_play, source, reads, seed, config, console)
     except* (KeyboardInterrupt, EOFError):
         console.tell(("left", "dim"))
 
 
-def _find(name: str, run: Path | None) -> tuple[str, str]:
-    """Source and hint of an environment in a file or a run."""
+def _find(name: str, run: Path | None) -> tuple[str, str, Form | None]:
+    """Source and hint of an environment in a file or a run, and the form of an action that it reads; None: unknown."""
     if run is None:
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
-        return _read(Path(name)), ""
-    from replay.reader import read_environment
+        return _read(Path(name)), "", None
+    from replay.inspect.environments import read_environment
 
     env = read_environment(RunDir(run).require().store, an_id(name))
     if env is None:
         raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
-    return env.source, env.hint
+    return env.source, env.hint, env.reads
 
 
 def _read(file: Path) -> str:
@@ -142,9 +142,10 @@ def _read(file: Path) -> str:
         raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
 
 
-async def _play(source: str, seed: int, config: Config, console: Screen) -> None:
-    from actors.actions import action_typed
+async def _play(source: str, reads: Form | None, seed: int, config: Config, console: Screen) -> None:
+    from actors.actions import action_typed, sent
     from actors.conversation import converse
+    from actors.forms import form_of
     from actors.sandbox import open_sandbox
 
     async def step(turn: int, action: str) -> Observed | Faulted:
@@ -154,10 +155,13 @@ async def _play(source: str, seed: int, config: Config, console: Screen) -> None
             console.tell((f"reward {answer.reward:g}", "dim"))
         return answer
 
-    async def ask(_: Observed) -> str:
-        return action_typed(await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True))
-
     async with open_sandbox(config.sandbox) as sandbox:
+        form = reads or await form_of(sandbox, source, derive(new_secret(), "form"), config.sandbox, config.play)
+
+        async def ask(_: Observed) -> str:
+            typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)
+            return sent(action_typed(typed), form)
+
         first = await sandbox.open("play", source, seed, config.play.max_turns)
         if isinstance(first, Observed):
             _show(console, first)

@@ -18,7 +18,7 @@ from spade.disk import read
 from spade.errors import BusError, RunError
 from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, Status
 from spade.transport import Client, connect
-from spade.waits import ends, picture
+from spade.waits import describe_all, root_causes
 
 REFRESH_S = 0.5
 STATUS_BYTES = 1 << 26  # of a status that was left
@@ -109,14 +109,15 @@ def explain(status: Status) -> list[str]:
         for process in status.processes
         if process.state in ("silent", "restarting", "starting", "failed")
     ]
-    last = [f"it ends at {', '.join(wait.holder for wait in ends(status.waits)) or 'a circle'}"] if status.waits else []
+    holders = [wait.holder for wait in root_causes(status.waits)]
+    last = [f"it ends at {', '.join(holders) or 'a circle'}"] if status.waits else []
     return [
         *stalled,
         status.waiting_for,
         *apart,
         *ill,
         *unforeseen(status),
-        *picture(status.waits, status.processes),
+        *describe_all(status.waits, status.processes),
         *last,
     ]
 

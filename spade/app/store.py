@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 
 from learner import checkpoint
-from replay.compacting import compact
-from replay.contents import Contents, read_contents
-from replay.export import TABLES, rows
-from replay.journal import Journal
-from replay.lineage import DesignLine, Lineage, PlayLine, Runs, Tracer
-from replay.loading import open_run
-from replay.records import Clock, Counters
+from replay.inspect.contents import Contents, read_contents
+from replay.inspect.export import TABLES, rows
+from replay.inspect.import_memory import check_fit, import_memory, read_memory
+from replay.inspect.lineage import DesignLine, Lineage, PlayLine, Runs, Tracer
+from replay.inspect.verify import problems
+from replay.ledger.records import Clock, Counters
+from replay.service.journal import Journal
 from replay.store import FORMAT, DamagedError, open_reader, open_store
-from replay.transfer import check_fit, import_memory, read_memory
-from replay.verify import problems
+from replay.store.compact import compact
+from replay.store.load import open_run
 from spade import manifest
 from spade.app.printing import print_json, say
 from spade.app.rundir import RunDir

@@ -12,7 +12,7 @@ from rich.text import Text
 from spade.app.chart import bar, chart
 from spade.protocol import Process, Status
 from spade.text import line
-from spade.waits import ends, picture
+from spade.waits import describe_all, root_causes
 
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
 _STATES = {
@@ -192,8 +192,8 @@ def _footer(status: Status, note: str) -> Text:
     if status.stalled_s:
         line.append(f" stalled for {status.stalled_s:.0f} s ", "bold red")
         # Where the chain ends is what to look at; a circle has no end.
-        waits = ends(status.waits) or status.waits
-        line.append("  ".join(picture(waits, status.processes)) or status.waiting_for)
+        waits = root_causes(status.waits) or status.waits
+        line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line
     if note:
         line.append(f" {note} ", "dim")

@@ -185,6 +185,15 @@ async def test_the_turn_limit_truncates(settings, tokenizer):
     assert (play.outcome, play.episode_return, len(asked)) == ("truncated", 0.0, settings.play.max_turns)
 
 
+async def test_a_program_that_reads_the_box_is_sent_it_and_the_recording_says_so(settings, tokenizer):
+    reads_box = HIGHER.replace("if action == str(self.hidden)", "if action == f'\\\\boxed{{{self.hidden}}}'")
+    small = SmallReplay(leases(1, seed=HIDDEN_TWO), programs=[protocol.Program("e1", reads_box, "", "box")])
+    async with playing(small, settings, tokenizer, lambda _: "\\boxed{2}"):
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.episode_return, play.recording.actions) == (1.0, ("\\boxed{2}",))
+
+
 @pytest.mark.parametrize(("source", "reason"), [
     (HIGHER, "exception: "),
     (HIGHER.replace("def reset", "def restart"), ""),

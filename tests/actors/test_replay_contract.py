@@ -11,7 +11,7 @@ from spade.errors import RefusedError
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.replay.everyone import everyone
 from tests.replay.replay_world import ended, environment, played, rejected
-from tests.replay.test_service import SETTINGS, looping
+from tests.replay.service.test_service import SETTINGS, looping
 
 IDS = [f"e000000-0{arm}{index:03d}" for arm in "hu" for index in range(4)]
 PLAYS = [protocol.PlayLease(id, 1, "e000000", "h" in id[7:], int(id[-3:]), index) for index, id in enumerate(IDS)]

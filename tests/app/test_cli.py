@@ -1,4 +1,5 @@
 import json
+import random
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ from spade import config
 from spade.app.options import seconds
 from spade.errors import ConfigError
 from spade.text import visible
-from tests.actors.odd_programs import SEARCH
+from tests.actors.odd_programs import BOXED, SEARCH
 
 
 def spade(*words, cwd=None):
@@ -160,6 +161,19 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
 ])  # fmt: skip
 def test_the_text_of_a_program_does_not_steer_the_terminal(said, shown):
     assert visible(said) == shown
+
+
+@pytest.mark.parametrize("typed", ["{}", "I say \\boxed{{{}}}"])
+@pytest.mark.parametrize("source", [SEARCH, BOXED], ids=["inside", "box"])
+def test_env_play_sends_a_file_what_it_reads(tmp_path, source, typed):
+    (tmp_path / "search.py").write_text("import random\n" + source)
+    goal = random.Random(3).randrange(1, 31)
+    done = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", "env", "play", "search.py", "--seed", "3"],
+        input=typed.format(goal) + "\n", capture_output=True, text=True, cwd=tmp_path, timeout=600,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "won in 1 turns" in done.stdout
 
 
 def test_env_play_is_played_behind_the_walls(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 import trio
 import typer
 
-from replay.records import Counters, Environment, Play, Reject, Source
+from replay.ledger.records import Counters, Environment, Play, Reject, Source
 from replay.store import open_store
 from spade import config
 from spade.app.cli import app

@@ -12,8 +12,8 @@ import pytest
 import trio
 
 from learner import checkpoint
-from replay.reader import newest_weights
-from replay.records import Environment
+from replay.inspect.environments import newest_weights
+from replay.ledger.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade import config, manifest
 from spade.app.batch import print_batch, replay_batch

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from replay.admission import lag_bound
-from replay.records import Environment, Job
+from replay.ledger.pacing import lag_bound
+from replay.ledger.records import Environment, Job
 from spade.config import Config, load
 from tests.bench.harness import command, conclude
 from tests.replay.replay_world import Pace, World

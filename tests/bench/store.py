@@ -18,12 +18,12 @@ from statistics import median
 import lmdb
 import trio
 
-from replay.batches import packed_batch
-from replay.ledger import Ledger
-from replay.loading import open_run
-from replay.records import BatchRecord
+from replay.ledger.keys import batch_key
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import BatchRecord
 from replay.store import Store, open_reader, open_store
-from replay.training import batch_key
+from replay.store.load import open_run
+from replay.store.past_batches import packed_batch
 from spade.codec import decode_request, encode
 from spade.config import Config, load
 from spade.protocol import Checkpointed, LeaseDesigns, LeasePlays, Request, SubmitPlays, TakeBatch

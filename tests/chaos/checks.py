@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 
 from learner import checkpoint
-from replay.contents import read_contents
-from replay.records import BatchRecord, Counters, Environment, Job, Play
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.records import BatchRecord, Counters, Environment, Job, Play
 from replay.store import Store, open_reader
-from replay.verify import problems
 from spade.config import Config
 from spade.protocol import Trajectory
 from tests.chaos.role import FOLDER, fingerprint

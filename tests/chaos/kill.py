@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
-from replay.records import Counters, Play
+from replay.ledger.records import Counters, Play
 from replay.store import open_reader
 from spade.app.rundir import RunDir
 from tests.chaos.checks import check, steps_repeated

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from actors.engines.weights.fetch import KEPT
-from replay.records import Play
+from replay.ledger.records import Play
 from replay.store import open_reader
 from spade.config import load
 from tests.e2e.test_up import SOON_S, wait_until

@@ -22,13 +22,13 @@ from random import Random
 
 import msgspec
 
-from replay.batches import packed_batch
-from replay.contents import read_contents
-from replay.ledger import Ledger
-from replay.loading import open_run
-from replay.records import Clock
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import Clock
 from replay.store import DamagedError, open_reader, open_store
-from replay.verify import problems
+from replay.store.load import open_run
+from replay.store.past_batches import packed_batch
 from spade.app.environments import list_environments, show_environment
 from spade.app.rundir import RunDir
 from spade.app.store import compact_store, export_store, print_lineage, print_stats

@@ -9,8 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from replay.records import Counters
-from replay.state import Table
+from replay.ledger.records import Counters, Table
 from replay.store import open_reader
 from spade.config import Config
 from spade.supervise import Supervisor

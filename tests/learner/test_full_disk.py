@@ -14,7 +14,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from learner import checkpoint
-from replay.journal import Journal
+from replay.service.journal import Journal
 from spade import disk, logs
 from spade.errors import RunError
 from spade.policy.model import publish

@@ -9,9 +9,9 @@ from random import Random
 
 import msgspec
 
-from replay.ledger import Ledger
-from replay.records import BatchRecord
-from replay.state import State
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import BatchRecord
+from replay.ledger.state import State
 from spade import protocol
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config, load

@@ -29,6 +29,12 @@ def test_games_recipes_have_the_papers_numbers():
     assert (games.loss.kind, games.loss.aggregation, games.learner.schedule) == ("tis", "token", "constant")
 
 
+def test_luck_wins_less_of_a_large_models_worlds_than_of_nanos():
+    shares = {name: config.load(name).sandbox.random_win_share for name in config.recipes()}
+    assert shares == {"games-4b": 0.05, "games-8b": 0.05, "games-30b": 0.05, "nano": 0.5}
+    assert config.Config().sandbox.random_win_share == 0.25
+
+
 def test_a_thinking_recipe_leaves_room_to_think_of_a_hint():
     """A hint cut at design.hint_max_tokens while the model thinks is none, and its program is rejected."""
     thinking = [recipe for recipe in map(config.load, config.recipes()) if recipe.model.thinking]
@@ -82,6 +88,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("design.top_k=5", "top_k"),
     ("loss.mask_low=1.5", "loss.mask_low"),
     ("learner.lr_min=1", "learner.lr_min"),
+    ("sandbox.random_plays=8", "unknown setting sandbox.random_plays"),
     ('design.difficulties=[["hard"]]', "nano: design.difficulties"),
     ('design.difficulties=[[" ", 3]]', "nano: design.difficulties: "),
 ])  # fmt: skip

@@ -205,8 +205,9 @@ class Sandbox(Section, frozen=True):
     quarantine_faults: Count = 8
     """Faults in a row after which an env-runner runs a program no more."""
 
-    random_plays: CountOrZero = 8
-    """Plays of random actions in the admission of a program; 0 probes none."""
+    random_win_share: Share = 0.25
+    """Share of plays that random actions may win. Admission lets a program pass that they win no more often, and
+    rejects one that they win with 0.15 more, each but for one time in a hundred; 1 rejects none."""
 
-    random_win_share: ShareAboveZero = 0.25
-    """Share of these plays that may be won; a program that random actions win more often is rejected."""
+    readable_actions: bool = False
+    """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""

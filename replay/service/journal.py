@@ -1,0 +1,74 @@
+"""What the service leaves in the run directory for people and their tools: `metrics.jsonl` and `status.json`."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from replay.service.status import metrics_row
+from spade.disk import out_of_descriptors, replace
+from spade.errors import reason
+from spade.protocol import Evaluation, Status
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    """Rows are appended and flushed one by one, so that a killed run leaves whole rows but for the last."""
+
+    def __init__(self, run: Path) -> None:
+        self._metrics = run / "metrics.jsonl"
+        self._status = run / "status.json"
+        if _last_byte(self._metrics) not in (b"", b"\n"):
+            self._append(b"")  # a killed service left half a row: end it
+
+    def event(self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None) -> None:
+        """An event of the run; `changed`: settings unlike those before, as "section.field": [before, now]."""
+        self._row({"kind": "event", "event": event, "elapsed_s": elapsed_s, "changed": changed or {}})
+
+    def step(self, status: Status, processes: dict[str, dict[str, float]]) -> None:
+        """One learner step; `processes` are the gauges each process sent with its last heartbeat, by its name."""
+        self._row({"kind": "step", **metrics_row(status), "process_gauges": processes})
+        self.status(status)
+
+    def evaluation(self, evaluation: Evaluation, elapsed_s: float) -> None:
+        """One evaluation."""
+        self._row({"kind": "evaluation", "elapsed_s": elapsed_s, **msgspec.structs.asdict(evaluation)})
+
+    def status(self, status: Status) -> None:
+        """The status as `spade status` shows it of a run that is down; replaced whole or not at all."""
+        with _unless_out_of_descriptors(self._status):
+            replace(self._status, msgspec.json.encode(status))
+
+    def _row(self, row: dict[str, object]) -> None:
+        with _unless_out_of_descriptors(self._metrics):
+            self._append(msgspec.json.encode({"time": time.time(), **row}))
+
+    def _append(self, line: bytes) -> None:
+        with self._metrics.open("ab") as file:
+            file.write(line + b"\n")
+
+
+@contextmanager
+def _unless_out_of_descriptors(path: Path) -> Iterator[None]:
+    """Without what is for people the service goes on: it is not to be ended by the connections that others make."""
+    try:
+        yield
+    except OSError as error:
+        if not out_of_descriptors(error):
+            raise
+        log.error("%s is not written: %s; who has so many connections open?", path, reason(error))
+
+
+def _last_byte(path: Path) -> bytes:
+    """Nothing of a file that is empty or not there."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+            return file.read()
+    except FileNotFoundError:
+        return b""
