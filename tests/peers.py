@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from replay.client import ReplayClient
+from spade.app.supervisor.launches import MODULES
 from spade.config import Config, digest, dump
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
@@ -58,7 +59,7 @@ def orders(run: Path, settings: Config, role: Role, replay: str = "", bind: str 
 @asynccontextmanager
 async def supervised(run: Path, settings: Config, *roles: Role, replay: str = "") -> AsyncIterator[Supervisor]:
     """Role processes under a supervisor, in this order; see `orders` for their addresses."""
-    async with supervise(settings.supervise, run / "logs") as supervisor:
+    async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
         for role in roles:
             await supervisor.add(orders(run, settings, role, replay))
         yield supervisor

@@ -4,9 +4,11 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from spade import config
-from spade.app.options import seconds
+from spade.app.cli import GROUPS, app
+from spade.app.commands.options import seconds
 from spade.errors import ConfigError
 from spade.text import visible
 from tests.actors.odd_programs import BOXED, SEARCH
@@ -19,10 +21,11 @@ def spade(*words, cwd=None):
 
 
 HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
+HELP = {*HEAVY, "rich", "msgspec", "spade.config", "spade.protocol"}
 
 
 @pytest.mark.parametrize(("words", "heavy"), [
-    *((words, HEAVY) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
+    *((words, HELP) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
     (["config", "show", "nano"], HEAVY),
     (["config", "show", "nano", "--help-fields"], HEAVY),
     (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
@@ -37,6 +40,13 @@ def test_light_commands_load_nothing_heavy(words, heavy):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [[], *([group] for group in GROUPS)])
+def test_a_list_of_commands_fits_80_columns_uncut(words):
+    listed = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).stdout
+    _, commands = listed.split("Commands:")
+    assert "..." not in commands
 
 
 @pytest.mark.parametrize(("words", "says"), [

@@ -15,8 +15,8 @@ import msgspec
 import replay.client
 from replay.client import ReplayClient
 from spade import protocol
+from spade.app.supervisor.launches import MODULES
 from spade.process import Launch
-from spade.supervise import MODULES
 
 FOLDER = "acknowledged"
 

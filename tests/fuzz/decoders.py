@@ -33,8 +33,8 @@ from actors.sandbox.process import Process
 from actors.sandbox.wire import Blamed, Reset, unpack
 from learner import checkpoint
 from spade import manifest
-from spade.app.observe import read_status
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import read_status
 from spade.codec import decode_request, decode_response, encode
 from spade.config import Sandbox, dump, load
 from spade.decoding import UnreadableError

@@ -1,4 +1,4 @@
-"""What a checkpoint does in both roles: it designs, writes hints, and plays environments of the world."""
+"""A checkpoint in both roles: it designs, writes hints, and plays environments of the world."""
 
 import random
 from collections.abc import Sequence

@@ -15,8 +15,8 @@ from replay.ledger.ledger import Ledger
 from replay.ledger.records import Quarantined
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
-from spade.app.observe import explain
-from spade.app.view import render
+from spade.app.screen.observe import explain
+from spade.app.screen.view import render
 from spade.errors import RefusedError
 from spade.protocol import Done, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
 from tests.replay.feeding import publish
