@@ -1,8 +1,13 @@
-r"""What the model says, read: its answer behind its thinking, and the last complete `\boxed{…}` in it. Pure."""
+r"""What the model says, read: its answer behind its thinking, and the last complete `\boxed{…}` in it. Pure.
+
+And what of it a program is sent.
+"""
 
 import re
 
-THINK, THOUGHT = "<think>", "</think>"
+from spade.protocol import Form
+from spade.tokens import THINK, THOUGHT
+
 _MARKS = re.compile(r"\\boxed\{|\\[{}]|[{}]")
 
 
@@ -43,3 +48,13 @@ def boxed(text: str) -> str:
             case "\\boxed{":
                 openings.append(mark.end())
     return found.strip()
+
+
+def sent(action: str, reads: Form) -> str:
+    r"""An action as it is sent to a program that reads the inside of the box, or the box.
+
+    One that has a box already is sent as it is, and so is none at all: a model that boxed nothing sends no box.
+    """
+    if reads == "inside" or not action or boxed(action):
+        return action
+    return f"\\boxed{{{action}}}"

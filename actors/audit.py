@@ -12,8 +12,9 @@ from typing import TypeVar
 
 import trio
 
+from actors.actions import sent
 from actors.conversation import Conversation, Player, converse
-from actors.probes import choose
+from actors.offers import choose
 from actors.sandbox import Sandbox
 from spade.codec import answer_digest
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
@@ -130,7 +131,7 @@ class Auditor:
 
     async def _win_at_random(self, seed: int) -> bool:
         async def anything(seen: Observed) -> str:
-            return choose(seen.observation, self._rng)
+            return sent(choose(seen.observation, self._rng), self._job.reads)
 
         played = await self._play(seed, self._job.max_turns, anything)
         return won(played.episode_return, self._job.win_return)

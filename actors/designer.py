@@ -169,6 +169,7 @@ class Designer:
             first_observation=verdict.first_observation,
             trajectory=draft.trajectory,
             shown=draft.shown,
+            reads=verdict.reads,
         )
 
     async def _validate(self, source: str, seed: int) -> Verdict:

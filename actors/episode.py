@@ -3,11 +3,10 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 
 import trio
 
-from actors.actions import action_said
+from actors.actions import action_said, sent
 from actors.conversation import Conversation, converse
 from actors.pool import LostError, Service
 from actors.rollout import TrajectoryBuilder
@@ -27,7 +26,7 @@ from spade.protocol import (
     StepEpisode,
 )
 from spade.seeds import derive
-from spade.tokens import LONG_TEXT
+from spade.tokens import LONG_TEXT, Reading
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ class Episode:
         self._runner = runner
         self._program = program
         self._opening = trio.current_time()
-        self._said: list[int] = []  # tokens of the last turn
+        self._dialogue = session.dialogue()
         self._turns = 0
         self._answers = b""
         self._builder = TrajectoryBuilder(session.config.play.temperature)
@@ -87,39 +86,35 @@ class Episode:
 
     async def _act(self, seen: Observed) -> str | None:
         """The model's action; None where the context has no room for a turn."""
-        unread = await self._unread(seen.observation)
-        if len(unread) > self._room:
+        reading = await self._read(seen.observation)
+        if reading.tokens > self._most:
             return None
-        self._builder.read(unread)
+        self._builder.rewind(reading.kept)
+        self._builder.read(reading.ids)
         self._turns += 1
-        self._said = unpack_ids((await self._sample()).ids).tolist()
-        return action_said(self._session.tokenizer.decode(self._said))
+        said = unpack_ids((await self._sample()).ids).tolist()
+        self._dialogue.said(said)
+        return sent(action_said(self._session.tokenizer.decode(said)), self._program.reads)
 
-    async def _unread(self, observation: str) -> list[int]:
-        """Tokens between what the model said last and its next turn."""
-        tokenizer, profile = self._session.tokenizer, self._session.profile
-        if self._turns:
-            return await self._tokens(observation, partial(tokenizer.turn_ids, self._said, profile.turn(observation)))
-        opening = profile.play(observation, self._program.hint if self._lease.hinted else None)
-        return await self._tokens(observation, partial(tokenizer.prompt_ids, opening))
+    async def _read(self, observation: str) -> Reading:
+        """The next turn's prompt; a long observation is encoded in a thread, so that the event loop goes on."""
+        profile, hint = self._session.profile, self._program.hint if self._lease.hinted else None
+        messages = [profile.turn(observation)] if self._turns else profile.play(observation, hint)
+        if len(observation) <= LONG_TEXT:
+            return self._dialogue.read(messages, self._builder.ids, self._most)
+        return await trio.to_thread.run_sync(self._dialogue.read, messages, self._builder.ids, self._most)
 
     @property
-    def _room(self) -> int:
-        """Tokens that may be read before the next turn, so that the least of a turn is left."""
+    def _most(self) -> int:
+        """Tokens of a prompt that leave the least of a turn its place in the context."""
         play = self._session.config.play
-        return self._builder.room(min(play.min_turn_tokens, play.max_turn_tokens), play.context_tokens)
-
-    async def _tokens(self, observation: str, encode: Callable[[int], list[int]]) -> list[int]:
-        """Encode for the room there is; a long observation in a thread, so that the event loop goes on."""
-        if len(observation) <= LONG_TEXT:
-            return encode(self._room)
-        return await trio.to_thread.run_sync(encode, self._room)
+        return play.context_tokens - min(play.min_turn_tokens, play.max_turn_tokens)
 
     async def _sample(self) -> Generated:
         play = self._session.config.play
         seed = derive(b"", "turn", self._lease.sampler, self._turns)
-        near, left = self._lease.environment, self._builder.room(0, play.context_tokens)
-        most = min(play.max_turn_tokens, left)
+        near = self._lease.environment
+        most = min(play.max_turn_tokens, play.context_tokens - self._builder.tokens)
         generated = await self._session.generate(self._builder.ids, most, play.temperature, seed, near)
         self._builder.sampled(generated)
         return generated
@@ -157,7 +152,7 @@ class Episode:
         elif not played.actions and played.pending is None:
             fault = "protocol: the episode is over before the first action"
         elif not played.actions:
-            fault = f"protocol: a first prompt of over {self._room} tokens does not fit play.context_tokens"
+            fault = f"protocol: a first prompt of over {self._most} tokens does not fit play.context_tokens"
         return EndedPlay(
             id=self._lease.id,
             lease=self._lease.lease,

@@ -20,10 +20,10 @@ from actors.pool import MOST_ENDS
 from actors.session import Session, attend
 from spade.config import Config
 from spade.disk import read
-from spade.errors import ConfigError, reason
+from spade.errors import BusError, ConfigError, reason
 from spade.estimates import mean_and_error
 from spade.process import Launch, main
-from spade.protocol import EndedPlay, Evaluation, PlayLease, Program, Weights
+from spade.protocol import EndedPlay, Evaluation, PlayLease, Program, Validate, Verdict, Weights
 from spade.returns import won
 from spade.seeds import INSTANCE_MASK, derive
 
@@ -94,6 +94,8 @@ class Evaluator:
         self._config = session.config
         self._replay = session.replay
         self._programs = [Program(str(number), source, "") for number, source in enumerate(sources)]
+        # Those that the package ships read the inside of the box.
+        self._known = set(range(len(sources)) if session.config.evaluation.programs == "builtin" else ())
         self._plays = draw_plays(session.config, len(sources))
         self._episodes = 0
         self._gauges = session.gauges
@@ -111,6 +113,21 @@ class Evaluator:
                 await self._session.hand_in(partial(self._replay.evaluated, evaluation))
                 self._gauges["evaluations"] += 1
             due = weights.step + self._config.evaluation.every_steps
+
+    async def _program(self, number: int) -> Program:
+        """A program, with the form of an action that it reads: admission finds it, before its first play.
+
+        Raises BusError where no env-runner tells.
+        """
+        program = self._programs[number]
+        if number not in self._known:
+            seed = derive(b"", "evaluation: form", self._config.run.seed or 0, number)
+            verdict = await self._session.runners.call(Validate(program.source, seed), self._config.play.lease_s)
+            if not isinstance(verdict, Verdict):
+                raise BusError(f"an env-runner answered Validate with {type(verdict).__name__}")
+            program = self._programs[number] = msgspec.structs.replace(program, reads=verdict.reads)
+            self._known.add(number)
+        return program
 
     async def _published(self, due: int) -> Weights:
         """The newest policy, once it is of learner step `due`."""
@@ -138,9 +155,7 @@ class Evaluator:
         A play over which two services ended is void.
         """
 
-        async def program() -> Program:
-            return self._programs[int(lease.environment)]
-
+        find = partial(self._program, int(lease.environment))
         suspected = 0
         self._gauges["episodes"] += 1
         try:
@@ -148,7 +163,7 @@ class Evaluator:
                 await self._session.services()
                 # An env-runner knows an episode by its name; no two are the same one.
                 self._episodes += 1
-                ended = await attempt(self._session, msgspec.structs.replace(lease, lease=self._episodes), program)
+                ended = await attempt(self._session, msgspec.structs.replace(lease, lease=self._episodes), find)
                 if isinstance(ended, EndedPlay):
                     return ended
                 suspected += ended.suspect

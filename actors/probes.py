@@ -1,7 +1,5 @@
 """The pure half of admission: what probes do in a program they do not know, and what their transcripts prove."""
 
-import random
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -9,14 +7,8 @@ import msgspec
 from spade.protocol import Observed
 from spade.returns import episode_return, won
 
-_LISTED = re.compile(r"Actions: *(.+)")
-_RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})")
-_QUOTED = re.compile(r"'([^'\n]{1,40})'|\"([^\"\n]{1,40})\"|`([^`\n]{1,40})`|\\boxed\{([^{}\n]{1,40})\}")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_GUESSES = ("0", "1", "2", "yes", "no")
-_OFFERS = 1_000
-
-NONSENSE = ("", "?!", "none of these", "☃", "{}[]()\\n%s", "x" * 1_000)
+NOTHING = "none of these"
+NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000)
 """What an agent may send in bad moments; nothing of it is ever right."""
 
 NUMBERS = ("-1", "0.5", "9" * 40)
@@ -41,26 +33,6 @@ class Transcript(msgspec.Struct, frozen=True):
         return won(episode_return([last.reward], last.terminated), win_return)
 
 
-def offered(observation: str) -> Sequence[str]:
-    """What an observation offers: its last `Actions: a b c` or `Actions: 1..20`, else its quotes, else its numbers."""
-    listed = _LISTED.findall(observation)
-    if listed:
-        text = listed[-1].strip()
-        span = _RANGE.fullmatch(text.rstrip("."))
-        if span is not None:
-            low, high = int(span[1]), int(span[2])
-            return [str(number) for number in range(low, min(high, low + _OFFERS - 1) + 1)] or _GUESSES
-        words = text.split(",") if "," in text else text.split()
-        return [word for word in (word.strip(" .;'\"`") for word in words) if word] or _GUESSES
-    quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(observation)]
-    return quoted or _NUMBER.findall(observation) or _GUESSES
-
-
-def choose(observation: str, rng: random.Random) -> str:
-    """Any action the observation offers."""
-    return rng.choice(offered(observation))
-
-
 def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
     """Why nothing depends on the actions, "" if something does.
 
@@ -77,6 +49,23 @@ def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
     if any(transcript.won(win_return) for transcript in transcripts):
         return "winning depends on the seed alone, not on the actions"
     return ""
+
+
+def heeded(one: Transcript, other: Transcript) -> bool:
+    """Two plays of one seed came out otherwise, and not only by an echo of what was said."""
+    if one.outcome != other.outcome:
+        return True
+    turns = zip(one.actions, other.actions, one.answers[1:], other.answers[1:], strict=True)
+    return any(
+        _without(mine.observation, {said, also}) != _without(theirs.observation, {said, also})
+        for said, also, mine, theirs in turns
+    )
+
+
+def _without(observation: str, said: set[str]) -> str:
+    for action in sorted(said, key=len, reverse=True):
+        observation = observation.replace(action, "")
+    return observation
 
 
 def difference(first: Observed, second: Observed) -> str:

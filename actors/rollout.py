@@ -1,8 +1,8 @@
 """Token accounting of one trajectory: what the model read and what it sampled, in order, and nothing tokenised twice.
 
-Pure: no I/O and no clock. The calling loop is
+Pure: no I/O and no clock. A turn is
 
-    while len(unread ids) <= builder.room(...): builder.read(unread ids); builder.sampled(generate(builder.ids))
+    builder.rewind(kept); builder.read(unread ids); builder.sampled(generate(builder.ids))
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -15,33 +15,36 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class TrajectoryBuilder:
-    """Grows by what is read and what is sampled; the ids so far are the next prompt, byte for byte."""
+    """Grows by what is read and what is sampled; `ids` are the next prompt, byte for byte."""
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature
+        self._context = bytearray()
         self._ids = bytearray()
+        self._rewinds: list[tuple[int, int]] = []
         self._spans = [0]
         self._logprobs = bytearray()
         self._runs: tuple[tuple[tuple[int, bytes], int], ...] = ()  # ((version, digest), tokens)
 
     @property
     def ids(self) -> bytes:
-        """All tokens so far, little-endian int32."""
-        return bytes(self._ids)
+        """The context so far, little-endian int32: all tokens, but those that a rewind took out of it."""
+        return bytes(self._context)
 
     @property
     def tokens(self) -> int:
-        """All tokens so far, read and sampled."""
-        return len(self._ids) // 4
+        """Tokens of the context."""
+        return len(self._context) // 4
 
-    def room(self, turn_tokens: int, context_tokens: int) -> int:
-        """Tokens to read that leave a turn of `turn_tokens` its place in `context_tokens`; negative where none do."""
-        return context_tokens - turn_tokens - self.tokens
+    def rewind(self, kept: int) -> None:
+        """Cut the context back to its first `kept` tokens, of which it has as many or more; a token is read then."""
+        if kept < self.tokens:
+            self._rewinds.append((len(self._ids) // 4, kept))
+            del self._context[4 * kept :]
 
     def read(self, ids: Sequence[int]) -> None:
         """Tokens the model is given."""
-        self._ids += pack_ids(list(ids))
-        self._extend(0, len(ids))
+        self._extend(0, pack_ids(list(ids)))
 
     def sampled(self, generated: Generated) -> None:
         """Tokens the model sampled, with their log-probabilities and versions as the engine recorded them.
@@ -51,8 +54,7 @@ class TrajectoryBuilder:
         if not generated.versions:
             self.read(unpack_ids(generated.ids).tolist())
             return
-        self._ids += generated.ids
-        self._extend(1, len(generated.ids) // 4)
+        self._extend(1, generated.ids)
         self._logprobs += generated.logprobs
         digests = [generated.digests[at : at + DIGEST_BYTES] for at in range(0, len(generated.digests), DIGEST_BYTES)]
         receipts = zip(generated.versions, digests or [b""] * len(generated.versions), strict=True)
@@ -65,10 +67,14 @@ class TrajectoryBuilder:
         # One run without a receipt among others with theirs has the digest of nothing.
         receipts = b"".join(digest.ljust(DIGEST_BYTES, b"\0") for digest in digests) if any(digests) else b""
         spans = tuple(self._spans)
-        return Trajectory(self.ids, spans, bytes(self._logprobs), versions, self._temperature, receipts)
+        logprobs, rewinds = bytes(self._logprobs), tuple(self._rewinds)
+        return Trajectory(bytes(self._ids), spans, logprobs, versions, self._temperature, receipts, rewinds)
 
-    def _extend(self, sampled: int, tokens: int) -> None:
+    def _extend(self, sampled: int, ids: bytes) -> None:
         """Lengthen the last span, or begin one of the other kind."""
+        self._context += ids
+        self._ids += ids
+        tokens = len(ids) // 4
         if len(self._spans) % 2 == sampled and tokens:
             self._spans.append(0)
         self._spans[-1] += tokens

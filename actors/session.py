@@ -19,7 +19,7 @@ from spade.config import Config, digest
 from spade.errors import BusError, RefusedError
 from spade.process import RETIRE, Launch
 from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Role
-from spade.tokens import Tokenizer
+from spade.tokens import Dialogue, Tokenizer, dialogues
 from spade.transport import connect
 
 log = logging.getLogger(__name__)
@@ -31,10 +31,14 @@ class OverdueError(BusError):
 
 @dataclass(frozen=True)
 class Session:
-    """The connections of one actor, and the outbox of what it hands in; `gauges` travel with its heartbeats."""
+    """The connections of one actor, and the outbox of what it hands in; `gauges` travel with its heartbeats.
+
+    `dialogue` begins a play.
+    """
 
     config: Config
     tokenizer: Tokenizer
+    dialogue: Callable[[], Dialogue]
     profile: Profile
     replay: ReplayClient
     engines: Pool
@@ -100,6 +104,7 @@ async def attend(
 ) -> None:
     """Connect, be ready, and work until told to leave. `lease_s` is how long the replay service may be away."""
     tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path), thinking=config.model.thinking)
+    dialogue = dialogues(tokenizer, config.play.thoughts)
     profile = load_profile(config)
     hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid())
     elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
@@ -117,7 +122,7 @@ async def attend(
                 connections.shield = True
                 replay = ReplayClient(client, lease_s)
                 async with trio.open_nursery() as outbox:
-                    session = Session(config, tokenizer, profile, replay, engines, runners, outbox, retiring)
+                    session = Session(config, tokenizer, dialogue, profile, replay, engines, runners, outbox, retiring)
                     ready()
                     with working:
                         await work(session)

@@ -5,70 +5,74 @@
     interface    solution and close are methods, where there are such
     construct    the class builds
     episode      it resets and steps under secret seeds, with answers of the right types
+    solution     where `solution()` lists actions, they win; it shows which form of an action the program reads
+    garbage      nonsense for an action neither raises nor wins
     random       random actions, taken from what the observation offers, seldom win
     constant     nor does one action, always
-    garbage      nonsense for an action neither raises nor wins
     budget       no call so far took more than half of the time it may take, nor the process half of its memory
     repeatable   a zygote of another hash seed plays the same actions to the same transcript
-    solution     where `solution()` lists actions, they win
     effect       what happens depends on the actions
 
 Every play is what an agent's is: a fresh process, load, one reset, steps, the end. So a program cannot tell admission
-from a play by the order of calls; `solution()` is asked in processes that are not played.
+from a play by the order of calls; `solution()` is asked in processes that are not played. Stages of few plays come
+first: the tests of luck (`actors/sequential.py`), with instances of their own for each play, need the most.
 """
 
-import random
 import time
-from collections.abc import Sequence
 
 import trio
 
-from actors.probes import NONSENSE, NUMBERS, Transcript, choose, difference, indifferent
+from actors.actions import sent
+from actors.forms import Probing, consuming
+from actors.offers import offered
+from actors.probes import NONSENSE, NUMBERS, Transcript, difference, indifferent
 from actors.sandbox import Sandbox
-from actors.sandbox.host import PLAYS, REPEATS
-from actors.sandbox.wire import Solve, Solved
-from actors.trials import Policy, RejectedError, Trials
+from actors.sandbox.host import REPEATS
+from actors.sequential import decide
+from actors.trials import Policy, RejectedError
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.protocol import Observed, Stage, Verdict
-from spade.seeds import INSTANCE_MASK, derive
 
 LOADING = ("parse", "class", "interface", "construct")
-SOLVED_PLAYS = 2
+UNREADABLE = (
+    "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
+    "`Actions: look take open` or `Actions: 1..20`"
+)
+REFUSED_GAP = 0.15
+"""What random play wins with random_win_share and so much more is refused, but for one time in a hundred."""
+PLAYS_A_STEP = 5
+"""Plays of a test of luck that may together take the time of a step."""
 
 
 async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play | None = None) -> Verdict:
     """Admit a program or say why not. `seed` keys the secret instance seeds, `play` bounds a play and says what wins.
 
-    A whole admission takes at most load_s + 4 step_s. Raises RunError where the sandbox fails, not the program.
+    A whole admission takes at most load_s + 4 step_s, and step_s / 5 more for each play of the stages `random` and
+    `constant`. Raises RunError where the sandbox fails, not the program.
     """
     admission = Admission(sandbox, source, seed, limits, play or Play())
-    patience_s = limits.load_s + 4 * limits.step_s
-    with trio.move_on_after(patience_s) as scope:
+    with admission.deadline as scope:
         try:
             await admission.run()
         except RejectedError as rejection:
             admission.close(str(rejection), passed=False)
     if scope.cancelled_caught:
-        admission.close(f"all stages together take more than {patience_s:g} s", passed=False)
+        admission.close(f"all stages together take more than {admission.patience_s:g} s", passed=False)
     return admission.verdict()
 
 
-class Admission:
+class Admission(Probing):
     """One candidate on its way through the stages."""
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
-        self.trials = Trials(sandbox, source, limits, play.max_turns)
+        super().__init__(sandbox, source, seed, limits, play)
         self.limits = limits
-        self.win_return = play.win_return
-        key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
-        count = max(limits.random_plays, SOLVED_PLAYS)
-        self.seeds = [derive(key, "instance", index) & INSTANCE_MASK for index in range(count)]
-        self.rng = random.Random(derive(key, "probe"))
         self.stages: list[Stage] = []
-        self.transcripts: list[Transcript] = []
         self.seed_sensitive = False
         self.stage, self.began = LOADING[0], time.monotonic()
+        self.patience_s = limits.load_s + 4 * limits.step_s
+        self.deadline = trio.move_on_after(self.patience_s)
 
     def close(self, reason: str, passed: bool) -> None:
         """The running stage has come to its end."""
@@ -79,18 +83,18 @@ class Admission:
     def verdict(self) -> Verdict:
         passed = all(stage.passed for stage in self.stages)
         first = self.transcripts[0].answers[0].observation if self.transcripts else ""
-        return Verdict(passed, tuple(self.stages), self.trials.name, self.seed_sensitive, first)
+        return Verdict(passed, tuple(self.stages), self.trials.name, self.seed_sensitive, first, self.reads)
 
     async def run(self) -> None:
         """All stages; raises RejectedError from the one that fails."""
         try:
-            await self.probe(self.seeds[0], self.anything)
+            await self.probe(self.seed(0), self.anything)
         except (RejectedError, trio.Cancelled):
             self.reach(self.trials.life if self.trials.life in LOADING else "episode")
             raise
         self.reach("episode")
-        probes = (self.episode, self.random, self.constant, self.garbage, self.budget)
-        for stage in (*probes, self.repeatable, self.solution, self.effect):
+        few, many = (self.episode, self.solution, self.garbage), (self.random, self.constant)
+        for stage in (*few, *many, self.budget, self.repeatable, self.effect):
             self.stage = stage.__name__
             self.close(await stage(), passed=True)
 
@@ -101,24 +105,22 @@ class Admission:
             self.close("", passed=True)
         self.stage = stage
 
-    async def probe(self, seed: int, policy: Policy) -> Transcript:
-        """A play that is kept for the later stages."""
-        transcript = await self.trials.play(seed, policy, PLAYS)
-        self.transcripts.append(transcript)
-        return transcript
+    async def seldom_wins(self, who: str, plays: list[Transcript], high: float, policy: Policy) -> str:
+        """Add plays, each on an instance of its own, until it is certain enough how often `who` wins.
 
-    async def seldom_wins(self, who: str, plays: list[Transcript], seeds: Sequence[int], policy: Policy) -> str:
-        """Add plays of these seeds until it is certain whether `who` wins too often; refuse a program where it does."""
-        count = len(plays) + len(seeds)
-        limit = self.limits.random_win_share * count if self.limits.random_plays else count
-        for seed in seeds:
-            plays.append(await self.probe(seed, policy))
+        Refuses a program that is won with `high` or more; one with random_win_share or less passes.
+        """
+        low, extra_s = self.limits.random_win_share, self.limits.step_s / PLAYS_A_STEP
+        while True:
+            self.patience_s += extra_s
+            self.deadline.deadline += extra_s
+            plays.append(await self.probe(self.seed(len(plays)), policy))
             wins = sum(play.won(self.win_return) for play in plays)
-            if wins > limit:
-                raise RejectedError(f"{who} wins {wins} of {len(plays)} plays; of {count} it may win {limit:g}")
-            if wins + count - len(plays) <= limit and len(plays) > 1:
-                break
-        return f"{wins} of {len(plays)} won" if self.limits.random_plays else "not probed"
+            decision = decide(wins, len(plays), low, high) if low < high else "admit"
+            if decision == "reject":
+                raise RejectedError(f"{who} wins {wins} of {len(plays)} plays, more than a share of {low:g}")
+            if decision == "admit" and len(plays) > 1:
+                return f"{wins} of {len(plays)} won"
 
     # ------------------------------------------------------------ the stages
 
@@ -131,26 +133,36 @@ class Admission:
 
     async def random(self) -> str:
         """Random actions seldom win."""
-        if self.limits.random_plays < 2:
-            return "not probed"
-        seeds = self.seeds[1 : self.limits.random_plays]
-        return await self.seldom_wins("random play", [*self.transcripts], seeds, self.anything)
+        if self.guessed and self.limits.readable_actions:
+            raise RejectedError(UNREADABLE)
+        high = min(1.0, self.limits.random_win_share + REFUSED_GAP)
+        first = self.transcripts[:1] if self.reads == "inside" else []
+        told = await self.seldom_wins("random play", first, high, self.anything)
+        return f"{told}{self.guessed}"
 
     async def constant(self) -> str:
-        """Nor does one action, always. The same actions under several seeds also show whether the seed matters."""
+        """Nor does one action, always. The same actions under several seeds also show whether the seed matters.
+
+        Random play says most of it already: what is half of the way to always winning is refused, in few plays.
+        """
         always = self.anything(self.transcripts[0].answers[0].observation)
         plays: list[Transcript] = []
-        seeds = self.seeds[: max(2, len(self.seeds) // 2)]
-        told = await self.seldom_wins(f"always {always[:40]!r}", plays, seeds, lambda _: always)
+        high = (1 + self.limits.random_win_share) / 2
+        told = await self.seldom_wins(f"always {always[:40]!r}", plays, high, lambda _: always)
         self.seed_sensitive = len({play.answers for play in plays}) > 1
         return told
+
+    async def solution(self) -> str:
+        """Where `solution()` lists actions, they win; asked in one process, played in another."""
+        said = "" if await self.find_form() else "described or left out, not replayed"
+        return "; ".join(filter(None, (said, "it reads the box" if self.reads == "box" else "")))
 
     async def garbage(self) -> str:
         """Nonsense for an action neither raises nor wins."""
         left = [*NONSENSE, *NUMBERS]
         while left:
-            play = await self.probe(self.seeds[0], consuming(left))
-            if play.won(self.win_return) and play.actions[-1] in NONSENSE:
+            play = await self.probe(self.seed(0), consuming(left))
+            if play.won(self.win_return) and play.actions[-1] in {sent(each, self.reads) for each in NONSENSE}:
                 raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""
 
@@ -168,35 +180,27 @@ class Admission:
         firsts: dict[int, Observed] = {}
         for transcript in self.transcripts:
             same(firsts.setdefault(transcript.seed, transcript.answers[0]), transcript.answers[0], "reset")
-        for first in (self.transcripts[1], self.transcripts[-1]):
+        for first in (self.transcripts[0], self.transcripts[-1]):
             again = await self.trials.play(first.seed, consuming(list(first.actions)), REPEATS)
             same(first.answers[0], again.answers[0], "reset")
             for action, one, two in zip(first.actions, first.answers[1:], again.answers[1:], strict=False):
                 same(one, two, f"action {action[:40]!r}")
         return ""
 
-    async def solution(self) -> str:
-        """Where `solution()` lists actions, they win; asked in one process, played in another."""
-        for seed in self.seeds[:SOLVED_PLAYS]:
-            async with self.trials.opened(seed, PLAYS) as (process, _):
-                solved = await self.trials.ask(process, Solve())
-            if not isinstance(solved, Solved) or solved.actions is None:
-                return "described or left out, not replayed"
-            play = await self.probe(seed, consuming(list(solved.actions)))
-            if not play.won(self.win_return) or len(play.actions) > len(solved.actions):
-                listed = ", ".join(solved.actions)[:200]
-                raise RejectedError(f"the solution does not win; its {len(solved.actions)} actions are [{listed}]")
-        return ""
-
     async def effect(self) -> str:
         """What happens depends on the actions."""
         reason = indifferent(self.transcripts, self.win_return)
         if reason:
-            raise RejectedError(reason)
+            raise RejectedError(f"{reason}{self.guessed}")
         return ""
 
-    def anything(self, observation: str) -> str:
-        return choose(observation, self.rng)
+    @property
+    def guessed(self) -> str:
+        """What to add to the reason of a stage of random actions; "" where the first observation offers some."""
+        if offered(self.transcripts[0].answers[0].observation).readable:
+            return ""
+        source = "its words and the solution" if self.known else "its words"
+        return f"; the observation lists no actions, drawn from {source}"
 
 
 def same(first: Observed, second: Observed, after: str) -> None:
@@ -204,8 +208,3 @@ def same(first: Observed, second: Observed, after: str) -> None:
     changed = difference(first, second)
     if changed:
         raise RejectedError(f"not repeatable: after {after} under the same seed, {changed}")
-
-
-def consuming(actions: list[str]) -> Policy:
-    """Takes one after the other from the list, then has nothing to say."""
-    return lambda _: actions.pop(0) if actions else ""

@@ -151,18 +151,19 @@ def k3(current: Tensor, reference: Tensor) -> Tensor:
     return torch.exp(log_q) - 1 - log_q
 
 
-def averaged(loss: Tensor, sequence: Tensor, settings: Loss) -> Tensor:
+def averaged(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
     """Each token's part of the sum that is divided by `denominator`: shape (n,).
 
     token      its loss: every token of the batch counts the same (DAPO, arXiv:2503.14476)
-    sequence   its loss / tokens of its sequence: every sequence counts the same (GRPO, arXiv:2402.03300)
+    sequence   its loss / `whole`, the trained tokens of its trajectory: every trajectory counts the same, into however
+               many sequences its rewinds part it (GRPO, arXiv:2402.03300)
     """
-    return loss if settings.aggregation == "token" else loss / lengths(sequence)
+    return loss if settings.aggregation == "token" else loss / whole
 
 
-def denominator(trained_tokens: int, sequences: int, settings: Loss) -> int:
-    """Of the whole batch, however it is cut: its trained tokens, or its sequences."""
-    return trained_tokens if settings.aggregation == "token" else sequences
+def denominator(trained_tokens: int, trajectories: int, settings: Loss) -> int:
+    """Of the whole batch, however it is cut: its trained tokens, or its trajectories."""
+    return trained_tokens if settings.aggregation == "token" else trajectories
 
 
 def lengths(sequence: Tensor) -> Tensor:

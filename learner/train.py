@@ -20,7 +20,7 @@ from learner.backends.base import Backend
 from learner.backends.deepspeed import DeepSpeedBackend
 from learner.backends.torch import TorchBackend
 from learner.broadcast import broadcast
-from learner.policy import policy, reference
+from learner.models import policy, reference
 from replay.client import ReplayClient
 from spade.checkpoints import resolve
 from spade.config import Config, digest

@@ -1,4 +1,4 @@
-"""What a process waits for: every wait has a holder, who can end it, and a beginning."""
+"""The waits of a process: each has a holder, which can end it, and a beginning."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ def describe(wait: Wait, processes: Sequence[Process] = ()) -> str:
 
 
 def describe_all(waits: Sequence[Wait], processes: Sequence[Process] = ()) -> list[str]:
-    """Who waits for whom and for how long, a line a wait, the longest first."""
+    """Waits in a line each, the longest first."""
     return [describe(wait, processes) for wait in sorted(waits, key=lambda wait: (-wait.for_s, wait.who, wait.holder))]
 
 

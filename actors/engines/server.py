@@ -8,12 +8,11 @@ from pathlib import Path
 import torch
 import trio
 
-from actors.engines import receipts
 from actors.engines.base import Engine
-from actors.engines.desk import Desk
-from actors.engines.fetch import Shelf
-from actors.engines.receipts import Swapped
-from actors.engines.torch import TorchEngine
+from actors.engines.kinds import open_engine
+from actors.engines.service.desk import Desk
+from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.swap import Swapped, compare, tolerance
 from spade.config import Config
 from spade.disk import hold
 from spade.errors import BusError, WeightsError
@@ -52,24 +51,8 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
         raise WeightsError(f"policy version {weights.version} was retired before it was loaded") from None
     with held:
         expected = canary.read(folder)
-        engine = _open(config, weights)
-    return engine, Swapped(weights, receipts.compare(engine, weights, expected, receipts.tolerance(config)))
-
-
-def _open(config: Config, weights: Weights) -> Engine:
-    settings = config.engine
-    if settings.kind == "vllm":
-        from actors.engines.vllm import VllmEngine
-
-        return VllmEngine(weights, settings, dtype=config.model.dtype)
-    return TorchEngine(
-        weights,
-        rows=settings.rows,
-        context_tokens=settings.context_tokens,
-        kv_bytes=settings.kv_bytes,
-        dtype=config.model.dtype,
-        device=settings.device,
-    )
+        engine = open_engine(weights, config.engine, config.model.dtype)
+    return engine, Swapped(weights, compare(engine, weights, expected, tolerance(config)))
 
 
 async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:

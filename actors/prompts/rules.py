@@ -110,8 +110,8 @@ What the player sees and says:
 - Each observation shows the state as far as the player may know it, what the last action did, which actions there
   are, and that the reply must end with \boxed{action}.
 - The last line of each observation lists the actions as `Actions: look turn_left weigh:2:5` (single spaces between
-  them, neither spaces nor commas within one) or as `Actions: 1..20` for whole numbers. If there are too many, list a
-  handful that are valid.
+  them, neither spaces nor commas within one) or as `Actions: 1..20` for whole numbers. Each stands there as `step`
+  takes it: no box, no quotes, no comment. If there are too many, list a handful that are valid.
 """
 
 COURSE = r"""

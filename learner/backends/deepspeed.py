@@ -1,4 +1,4 @@
-"""DeepSpeed: one process here, or several (`ranks`), each with its part of the work and of the state (`zero`).
+"""DeepSpeed: one process here, or several (`rank_control`), each with its part of the work and of the state (`zero`).
 
 The learner is rank 0. The others are told of every step, gathering and loading, and do what `Shard` does here.
 """
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from learner.backends.engine import COLLECTIVE, dtype, prepare
-from learner.backends.ranks import Done, Gather, Go, Halt, Load, Ranks, Train
+from learner.backends.deepspeed_settings import COLLECTIVE, dtype, prepare
+from learner.backends.rank_control import Done, Gather, Go, Halt, Load, Ranks, Train
 from learner.backends.zero import Shard
-from learner.policy import CPU, Whole, policy, reference
+from learner.models import CPU, Whole, policy, reference
 from spade.config import Config
 from spade.protocol import Batch, StepMetrics
 
-RANK_MODULE = "learner.backends.rank"
+RANK_MODULE = "learner.backends.rank_process"
 SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # of a rank: one that waits for another gives up before
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared
 from learner.loss import Tokens, averaged, denominator, token_losses
-from learner.measure import Totals
+from learner.step_metrics import Totals
 from spade.config import Loss
 
 Score = Callable[[MicroBatch], tuple[Tensor, Tensor]]
@@ -57,7 +57,7 @@ class Passes:
             self._under_reference(micro),
         )  # fmt: skip
         losses = token_losses(tokens, self.settings)
-        loss = averaged(losses.loss, micro.sequence, self.settings)
+        loss = averaged(losses.loss, micro.whole, self.settings)
         self.backward(loss.sum() / count)
         self.totals.add(micro, losses, loss, self._old[index], entropy)
 

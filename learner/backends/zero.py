@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from learner.backends import state
-from learner.backends.engine import device_of, join
+from learner.backends.deepspeed_settings import device_of, join
 from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import trained_logprobs
-from learner.measure import Totals
-from learner.model import prepare_model
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
+from learner.prepare import prepare_model
+from learner.step_metrics import Totals
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
 from spade.protocol import Batch, Group, StepMetrics, Trajectory
@@ -46,7 +46,10 @@ class Shard:
     """Rank `rank` of learner.processes. Every method but `step` is called by all ranks at once."""
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int, meeting: str) -> None:
-        """`model` on the CPU, of `engine.dtype`. `meeting`: a file that no other backend uses. Raises ConfigError."""
+        """`model` on the CPU, of `deepspeed_settings.dtype`. `meeting`: a file that no other backend uses.
+
+        Raises ConfigError.
+        """
         learner = config.learner
         prepare_model(model, learner.activation_checkpointing)
         if reference is not None:
@@ -191,7 +194,7 @@ def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
     With `rounds` the micro-batches a rank needs at least, a limit of the share of each plus one sequence makes at most
     `rounds` * `ranks` of them.
     """
-    lengths = [member.tokens for group in groups for member in group.trajectories]
+    lengths = [length for group in groups for member in group.trajectories for length in member.contexts]
     rounds = -(-sum(lengths) // (most * ranks))
     return min(most, -(-sum(lengths) // (rounds * ranks)) + max(lengths))
 

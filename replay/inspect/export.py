@@ -27,7 +27,7 @@ from spade.protocol import DIGEST_BYTES, Recording, Trajectory
 class TrajectoryRow(msgspec.Struct):
     """A trajectory with its tokens as numbers, its digests in hex.
 
-    `mask`: 1 where a token was sampled; `logprobs`: of the sampled ones.
+    `mask`: 1 where a token was sampled; `logprobs`: of the sampled ones; `rewinds` as in `Trajectory`.
     """
 
     ids: list[int]
@@ -36,6 +36,7 @@ class TrajectoryRow(msgspec.Struct):
     versions: tuple[tuple[int, int], ...]
     temperature: float
     digests: list[str]
+    rewinds: tuple[tuple[int, int], ...]
 
 
 class QuarantinedRow(msgspec.Struct):
@@ -106,6 +107,7 @@ def _numbers(trajectory: Trajectory) -> TrajectoryRow:
         versions=trajectory.versions,
         temperature=trajectory.temperature,
         digests=_digests(trajectory.digests),
+        rewinds=trajectory.rewinds,
     )
 
 

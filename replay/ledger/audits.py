@@ -100,6 +100,7 @@ def _job(state: State, audit: Audit) -> AuditJob:
         max_turns=settings.play.max_turns,
         draw=state.seed("audit", audit.id, audit.lease),
         within_s=settings.play.lease_s,
+        reads=state.sources[audit.id].reads,
     )
 
 

@@ -158,7 +158,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
         deadline=now + state.config.play.window_deadline_s,
         parents=job.varied(request.lease, request.shown),
     )
-    source = Source(request.source, request.hint, request.first_observation)
+    source = Source(request.source, request.hint, request.first_observation, request.reads)
     state.environments[environment.id] = environment
     state.sources[environment.id] = source
     state.touch("environments", environment.id, environment)

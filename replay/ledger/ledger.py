@@ -160,7 +160,7 @@ class Ledger:
         """Take the plays in. Raises RefusalError with those that make no sense; the others are taken."""
         wrong = []
         for play in plays:
-            if why := nonsense.in_play(play):
+            if why := nonsense.in_play(play, self.state.config.play):
                 wrong.append(f"play {play.id}: {why}")
             elif _anothers(self.state.plays.get(play.id), play.lease, holder):
                 wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")

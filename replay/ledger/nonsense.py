@@ -9,13 +9,14 @@ import math
 import numpy as np
 
 from replay.ledger.records import Job
-from spade.codec import unpack_floats, unpack_ids
+from spade.codec import unpack_floats, unpack_ids, unpack_mask
+from spade.config import Play
 from spade.protocol import Audited, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
 
 MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; what is added up stays far below what a record holds
 
 
-def in_play(play: EndedPlay) -> str:
+def in_play(play: EndedPlay, settings: Play) -> str:
     """Of the end of an episode."""
     if not all(map(math.isfinite, (play.episode_return, play.seconds, *play.rewards))):
         return "return, rewards and seconds must be finite"
@@ -23,7 +24,9 @@ def in_play(play: EndedPlay) -> str:
         return f"the return {play.episode_return} is outside [-1, 1]"
     if (play.trajectory is None) != (play.outcome == "fault"):
         return "a trajectory comes with every outcome but a fault"
-    return "" if play.trajectory is None else _in_trajectory(play.trajectory)
+    if play.trajectory is None:
+        return ""
+    return _in_trajectory(play.trajectory) or _in_rewinds(play.trajectory, settings)
 
 
 def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, attempts: int) -> str:
@@ -32,6 +35,8 @@ def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, atte
         return f"its lease {design.lease} was never given"
     if not 1 <= design.attempt <= attempts:
         return f"attempt {design.attempt} is not one of {attempts}"
+    if design.trajectory.rewinds:
+        return "a design is one sequence, without rewinds"
     return _in_trajectory(design.trajectory)
 
 
@@ -52,4 +57,16 @@ def _in_trajectory(trajectory: Trajectory) -> str:
         return "a token is negative"
     if not np.isfinite(unpack_floats(trajectory.logprobs)).all():
         return "a log-probability is not finite"
+    return ""
+
+
+def _in_rewinds(trajectory: Trajectory, settings: Play) -> str:
+    if not trajectory.rewinds:
+        return ""
+    # Few bytes could say that the learner is to train on any number of tokens.
+    most, tokens = settings.max_turns * settings.context_tokens, sum(trajectory.contexts)
+    if tokens > most:
+        return f"its sequences have {tokens} tokens, over play.max_turns * play.context_tokens = {most}"
+    if unpack_mask(trajectory)[[at for at, _ in trajectory.rewinds]].any():
+        return "a rewind comes before what the model read"
     return ""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import StepMetrics, Trajectory, Weights
+from spade.protocol import Form, StepMetrics, Trajectory, Weights
 
 Table = Literal[
     "meta",
@@ -87,11 +87,12 @@ class Reject(Record):
 
 
 class Source(Record):
-    """An admitted program."""
+    """An admitted program; `reads` is the form in which plays send actions to it."""
 
     source: str
     hint: str
     first_observation: str
+    reads: Form = "inside"
 
 
 class Chunk(Record):

@@ -234,7 +234,7 @@ class Service:
         source = self.ledger.state.sources.get(environment) or self._store.get("sources", environment, Source)
         if source is None:
             return Refused(f"there is no environment {environment!r}")
-        return Program(environment, source.source, source.hint)
+        return Program(environment, source.source, source.hint, source.reads)
 
     def status(self) -> Status:
         """The run at a glance."""

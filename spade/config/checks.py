@@ -5,10 +5,12 @@ The bounds of each setting are in its type (`spade.config.sections`).
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 import msgspec
 
+from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Bus, Config, Endpoint, Learner
 from spade.errors import ConfigError
 
@@ -23,6 +25,7 @@ def check(config: Config) -> None:
     _check_pairs(config)
     _check_backend(config.learner)
     _check_gpus(config)
+    _check_engine(config)
     _check_progress(config)
     _check_bind(config.bus)
     _check_endpoint(config.endpoint)
@@ -122,6 +125,25 @@ def _check_gpus(config: Config) -> None:
         )
 
 
+def _check_engine(config: Config) -> None:
+    """Refuse what this kind of engine cannot do, and name the kinds that can."""
+    kind, traits = config.engine.kind, ENGINE_KINDS[config.engine.kind]
+    if config.engine.tensor_parallel > 1 and not traits.tensor_parallel:
+        others = (other for other, can in ENGINE_KINDS.items() if can.tensor_parallel)
+        raise ConfigError(f"engine.tensor_parallel: the {kind} engine uses one device{_or_take(others)}")
+    for name, temperature in ("design", config.design.temperature), ("play", config.play.temperature):
+        if not traits.samples_at(temperature):
+            others = (other for other, can in ENGINE_KINDS.items() if can.samples_at(temperature))
+            taken = "{:g} to {:g}".format(*traits.temperatures)
+            raise ConfigError(
+                f"{name}.temperature: the {kind} engine takes {taken}, is {temperature}{_or_take(others)}"
+            )
+
+
+def _or_take(kinds: Iterable[str]) -> str:
+    return "".join(f"; or take engine.kind={kind}" for kind in kinds)
+
+
 def _check_progress(config: Config) -> None:
     """Settings that would wait for each other for ever."""
     design, play, learner, engine = config.design, config.play, config.learner, config.engine
@@ -136,12 +158,6 @@ def _check_progress(config: Config) -> None:
             f"design.max_tokens: {design.max_tokens} leave no room for a prompt in "
             f"engine.context_tokens = {engine.context_tokens}"
         )
-    if engine.kind == "torch" and engine.tensor_parallel > 1:
-        raise ConfigError("engine.tensor_parallel: the torch engine uses one device; take engine.kind=vllm")
-    for name, temperature in ("design", design.temperature), ("play", play.temperature):
-        # It refuses what is over, and samples at the bound what is under.
-        if engine.kind == "vllm" and not 0.01 <= temperature <= 2:
-            raise ConfigError(f"{name}.temperature: vLLM takes 0.01 to 2, is {temperature}; or take engine.kind=torch")
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
@@ -154,7 +170,9 @@ def _check_training(config: Config) -> None:
     design, play, learner = config.design, config.play, config.learner
     # A batch is whole groups until it is full, so its last group may be over.
     sequences = learner.batch_sequences - 1 + max(play.group_size, design.round_jobs // design.active_skills)
-    longest = max(play.context_tokens, config.engine.context_tokens)
+    # Stripped, every turn's thoughts are in a play's record beside what is in its context at the end.
+    thoughts = play.max_turns * play.max_turn_tokens if play.thoughts == "strip" else 0
+    longest = max(play.context_tokens + thoughts, config.engine.context_tokens)
     if sequences * longest * BYTES_PER_TOKEN > config.bus.max_message_bytes:
         raise ConfigError(
             f"bus.max_message_bytes: {config.bus.max_message_bytes} do not hold a batch of {sequences} sequences of "

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.actions import action_said, action_typed, answer, boxed
+from actors.actions import action_said, action_typed, answer, boxed, sent
 
 plain = st.text(alphabet=st.characters(exclude_characters="{}\\", codec="utf-8"), max_size=8)
 nested = st.recursive(plain, lambda inner: st.tuples(plain, inner, plain).map(lambda t: f"{t[0]}{{{t[1]}}}{t[2]}"))
@@ -70,3 +70,23 @@ def test_a_model_acts_by_the_last_box_behind_its_thinking():
 )
 def test_a_person_needs_no_box_to_act(text, action):
     assert action_typed(text) == action
+
+
+@pytest.mark.parametrize(
+    ("action", "box"),
+    [
+        ("go north", r"\boxed{go north}"),
+        (r"\frac{1}{2}", r"\boxed{\frac{1}{2}}"),
+        (r"\boxed{7}", r"\boxed{7}"),
+        (r"I say \boxed{7}", r"I say \boxed{7}"),
+        ("", ""),
+    ],
+)
+def test_an_action_is_sent_in_one_box_at_most_and_only_to_what_reads_it(action, box):
+    assert sent(action, "inside") == action
+    assert sent(action, "box") == box
+
+
+@given(nested)
+def test_a_program_finds_the_action_in_its_box(content):
+    assert boxed(sent(content.strip(), "box")) == content.strip()

@@ -10,7 +10,7 @@ import trio.testing
 
 from actors import agent, env_runner
 from spade import config
-from spade.codec import unpack_floats, unpack_ids, unpack_mask
+from spade.codec import pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.process import RETIRE, Launch
 from spade.protocol import (
     PROTOCOL_VERSION,
@@ -28,6 +28,8 @@ from spade.protocol import (
     SubmitPlays,
 )
 from spade.seeds import derive
+from spade.sequences import sequences
+from spade.tokens import Tokenizer
 from spade.transport import connect, serve
 from tests.actors.small_services import (
     VERSION,
@@ -39,6 +41,7 @@ from tests.actors.small_services import (
     service,
     small_replay,
 )
+from tests.spade import token_shapes
 
 HIGHER = """\
 class HigherEnv:
@@ -170,6 +173,53 @@ async def test_a_turn_gets_what_is_left_of_the_context_down_to_a_floor(settings,
     assert (min(left) < 400) == (least < 400)
 
 
+def thinking_aloud(text):
+    """A thought, then the next guess; a thought that was kept would be seen in the text."""
+    return f"<think>\nso long that it fills the context\n</think>\n\n\\boxed{{{text.count('assistant')}}}"
+
+
+@pytest.mark.parametrize("hinted", [False, True])
+async def test_stripped_a_play_is_the_sequences_that_the_engine_saw_and_sampled(tmp_path, settings, hinted):
+    token_shapes.qwen3(tmp_path)
+    tokenizer, model = Tokenizer.load(tmp_path), msgspec.structs.replace(settings.model, thinking=True)
+    stripping = msgspec.structs.replace(
+        settings, model=model, play=msgspec.structs.replace(settings.play, thoughts="strip", max_turn_tokens=60)
+    )
+    small = SmallReplay(leases(1, hinted), programs=[PROGRAM])
+    async with playing(small, stripping, tokenizer, thinking_aloud) as asked:
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.outcome, play.rewards, play.recording.actions) == ("terminated", (0.5, 0.5, 1.0), ("1", "2", "3"))
+
+    found = list(sequences(play.trajectory))
+    said = [tokenizer.encode(f"{thinking_aloud('assistant' * turn)}<|im_end|>") for turn in (1, 2, 3)]
+    assert [one.ids[one.trained].tolist() for one in found] == said
+    assert [pack_ids(one.ids[: one.trained[0]].tolist()) for one in found] == [request.prompt for request in asked]
+
+    hint = "Hint: It is not one.\n" if hinted else ""
+    text = f"<|im_start|>user\n{hint}Find it. Actions: 1..3<|im_end|>\n<|im_start|>assistant\n"
+    for turn, request in enumerate(asked, 1):
+        assert unpack_ids(request.prompt).tolist() == tokenizer.encode(text)
+        text += f"\\boxed{{{turn}}}<|im_end|>\n<|im_start|>user\nNo. Actions: 1..3<|im_end|>\n<|im_start|>assistant\n"
+    assert play.trajectory.versions == ((VERSION, sum(map(len, said))),)
+
+
+@pytest.mark.parametrize(("thoughts", "outcome", "turns"), [("keep", "truncated", 2), ("strip", "terminated", 3)])
+async def test_stripped_thoughts_take_no_room_from_later_turns(tmp_path, settings, thoughts, outcome, turns):
+    token_shapes.qwen3(tmp_path)
+    play = {"thoughts": thoughts, "context_tokens": 190, "max_turn_tokens": 60, "min_turn_tokens": 60}
+    tight = msgspec.structs.replace(
+        settings,
+        model=msgspec.structs.replace(settings.model, thinking=True),
+        play=msgspec.structs.replace(settings.play, **play),
+    )
+    small = SmallReplay(leases(1), programs=[PROGRAM])
+    async with playing(small, tight, Tokenizer.load(tmp_path), thinking_aloud) as asked:
+        await small.until_done(1)
+    assert (small.done[0].outcome, len(asked)) == (outcome, turns)
+    assert all(length <= 190 for length in small.done[0].trajectory.contexts)
+
+
 async def test_the_turn_limit_truncates(settings, tokenizer):
     patient = PROGRAM.source.replace("self.left = max_turns", "self.left = 99")
     small = SmallReplay(leases(1), programs=[Program("e1", patient, "")])
@@ -177,6 +227,15 @@ async def test_the_turn_limit_truncates(settings, tokenizer):
         await small.until_done(1)
     (play,) = small.done
     assert (play.outcome, play.episode_return, len(asked)) == ("truncated", 0.0, settings.play.max_turns)
+
+
+async def test_a_program_that_reads_the_box_is_sent_it_and_the_recording_says_so(settings, tokenizer):
+    reads_box = HIGHER.replace("if action == str(self.hidden)", "if action == f'\\\\boxed{{{self.hidden}}}'")
+    small = SmallReplay(leases(1, seed=HIDDEN_TWO), programs=[Program("e1", reads_box, "", "box")])
+    async with playing(small, settings, tokenizer, lambda _: "\\boxed{2}"):
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.episode_return, play.recording.actions) == (1.0, ("\\boxed{2}",))
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,16 @@ async def test_random_plays_that_miss_a_win_by_rounding_are_won(sandbox):
     assert outcome.finding == "random actions win 13 of 13 plays on instances that were won"
 
 
+async def test_random_plays_are_sent_in_the_form_that_the_program_reads(sandbox):
+    boxed = DOORS.replace(
+        "HEEDS", "action = self.right if action in [r'\\boxed{%s}' % door for door in 'abcdefgh'] else ''"
+    )
+    work = await job(sandbox, boxed, random_plays=16, actions=("z", "z", "z"))
+    assert (await audit(sandbox, work)).wins == 0
+    found = await audit(sandbox, msgspec.structs.replace(work, reads="box"))
+    assert found.finding == "random actions win 13 of 13 plays on instances that were won"
+
+
 async def test_a_play_that_ends_sooner_than_recorded_is_found(sandbox):
     work = await job(sandbox, HONEST)
     longer = work.replays[0].recording

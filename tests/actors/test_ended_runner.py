@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from actors.pool import open_pool
+from spade.app.supervisor.launches import MODULES
 from spade.config import digest, dump
 from spade.errors import SuspectError
 from spade.process import Launch
@@ -29,7 +30,7 @@ async def supervised(folder, role):
     path.write_text(dump(CONFIG))
     async with (
         small_replay(SmallReplay(), CONFIG) as replay,
-        supervise(CONFIG.supervise, folder / "logs") as supervisor,
+        supervise(CONFIG.supervise, folder / "logs", MODULES) as supervisor,
     ):
         launch = Launch("runner-0", "env-runner", str(path), str(folder), replay.address, f"ipc://{folder}/runner")
         await supervisor.add(launch)

@@ -37,17 +37,17 @@ class CounterEnv:
     def reset(self, seed):
         self.goal = seed % 7 + 3
         self.total = self.turn = 0
-        return "Reach the goal exactly. Actions: 1 2 3", {}
+        return "Reach the goal exactly. Actions: 1..6", {}
 
     def step(self, action):
         self.turn += 1
         over = self.turn >= self.max_turns
-        if action not in ("1", "2", "3"):
-            return "What? Actions: 1 2 3", 0.0, over, False, {}
+        if action not in ("1", "2", "3", "4", "5", "6"):
+            return "What? Actions: 1..6", 0.0, over, False, {}
         self.total += int(action)
         if self.total == self.goal:
             return "Reached.", 1.0, True, False, {}
-        return f"At {self.total} of {self.goal}. Actions: 1 2 3", 0.1, over or self.total > self.goal, False, {}
+        return f"At {self.total} of {self.goal}. Actions: 1..6", 0.1, over or self.total > self.goal, False, {}
 
     def solution(self):
         return ["1"] * (self.goal % 3) + ["3"] * (self.goal // 3)
@@ -106,10 +106,10 @@ async def test_an_episode_over_the_bus_and_every_request_twice(tmp_path):
     async with service(tmp_path, small()) as (client, replay):
         opening = OpenEpisode("p#1", COUNTER, 2, 8)  # the goal is 5
         for _ in range(2):
-            assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1 2 3")
+            assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1..6")
         for _ in range(2):
-            assert await client.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1 2 3", 0.1)
-        assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1 2 3")
+            assert await client.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1..6", 0.1)
+        assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1..6")
         for _ in range(2):
             assert await client.call(StepEpisode("p#1", 2, "2")) == Observed("Reached.", 1.0, terminated=True)
         for _ in range(2):
@@ -195,7 +195,7 @@ async def test_nobody_steps_or_closes_the_episode_of_another(tmp_path):
         assert isinstance(lost, Faulted)
         assert lost.kind == "lost"
         assert await other.call(CloseEpisode("p#1")) == Done()
-        assert await owner.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1 2 3", 0.1)
+        assert await owner.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1..6", 0.1)
 
 
 async def test_a_forgotten_episode_is_freed_when_its_lease_is_over(tmp_path):

@@ -62,6 +62,7 @@ def settings(tmp_path, tokenizer):
             "evaluation.plays=12",
             "evaluation.in_flight=3",
             "evaluation.every_steps=5",
+            "sandbox.random_win_share=1",  # of what a guess wins half of the time, the luck need not be tested
             "play.context_tokens=700",
             "play.max_turn_tokens=40",
             "bus.heartbeat_s=0.1",
@@ -99,6 +100,16 @@ async def test_an_evaluation_counts_plays_wins_and_voids(settings, tokenizer):
     assert (told.step, told.oldest, told.newest) == (0, VERSION, VERSION)
     assert told.seconds > 0
     assert len(asked) == 6
+
+
+async def test_a_program_of_ones_own_that_reads_the_box_is_sent_it(settings, tokenizer, tmp_path):
+    reads_box = PARITY.replace("action == str(self.hidden)", "action == f'\\\\boxed{{{self.hidden}}}'")
+    (tmp_path / "programs" / "a.py").write_text(reads_box)
+    small = SmallReplay()
+    small.weights = published(0)
+    async with evaluating(small, settings, tokenizer, one):
+        await small.until_done(1)
+    assert small.done[0].win_rate == won_by_one(settings) / 6 > 0
 
 
 async def test_the_next_is_some_steps_later_and_of_the_same_plays(settings, tokenizer):

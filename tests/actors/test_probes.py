@@ -1,45 +1,9 @@
-"""What probes read from an observation, and what transcripts prove."""
-
-import random
+"""The proofs that transcripts give."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from actors.probes import Transcript, choose, difference, indifferent, offered
+from actors.probes import Transcript, difference, heeded, indifferent
 from spade.protocol import Observed
-
-
-@pytest.mark.parametrize(
-    ("observation", "actions"),
-    [
-        ("Which door? Actions: red blue", ["red", "blue"]),
-        ("Guess. Actions: 1..4", ["1", "2", "3", "4"]),
-        ("Guess. Actions: -1..1.", ["-1", "0", "1"]),
-        ("Actions: old\nnow Actions: go north, go south.", ["go north", "go south"]),
-        ("Actions: 'a' `b`", ["a", "b"]),
-        ("Say 'open' or \"shut it\", as \\boxed{open}.", ["open", "shut it", "open"]),
-        ("A number from 3 to 9?", ["3", "9"]),
-        ("Well?", ["0", "1", "2", "yes", "no"]),
-        ("Actions: 9..1", ["0", "1", "2", "yes", "no"]),
-    ],
-)
-def test_actions_come_from_what_the_observation_offers(observation, actions):
-    assert list(offered(observation)) == actions
-
-
-def test_a_huge_range_costs_no_memory():
-    assert len(offered("Actions: 1..99999999999999")) == 1_000
-
-
-def test_a_range_of_numbers_too_long_to_read_is_a_word():
-    word = "1.." + "9" * 5_000
-    assert list(offered(f"Actions: {word}")) == [word]
-
-
-@given(st.text())
-def test_any_text_offers_something(observation):
-    assert choose(observation, random.Random(1)) in offered(observation)
 
 
 def transcript(seed: int, *steps: tuple[str, float, bool], actions: tuple[str, ...] = ("a",)) -> Transcript:
@@ -73,6 +37,30 @@ def test_where_nobody_wins_the_words_must_differ():
 )
 def test_a_win_is_a_full_return_of_an_episode_that_ended(reward, ended, won):
     assert transcript(1, ("s", 0, False), ("x", reward, ended)).won(1.0) is won
+
+
+@pytest.mark.parametrize(
+    ("said", "answers", "is_heeded"),
+    [
+        (("5", "6"), ("No.", "No."), False),
+        (("5", "6"), ("You said '5'. No.", "You said '6'. No."), False),
+        (("a", "ab"), ("a? No.", "ab? No."), False),
+        (("5", "6"), ("Higher.", "Lower."), True),
+        (("5", "6"), ("You said 5. Higher.", "You said 6. Lower."), True),
+        (("", "6"), ("No.", "No."), False),
+    ],
+)
+def test_an_echo_of_what_was_said_is_no_effect(said, answers, is_heeded):
+    one, other = (
+        transcript(1, ("s", 0, False), (answer, 0, False), actions=(action,))
+        for action, answer in zip(said, answers, strict=True)
+    )
+    assert heeded(one, other) is is_heeded
+
+
+def test_another_reward_is_an_effect():
+    one, other = (transcript(1, ("s", 0, False), ("x", reward, False)) for reward in (0.0, 0.1))
+    assert heeded(one, other)
 
 
 def test_a_difference_is_named():

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from actors import env_runner
-from actors.engines.coroutines import CoroutineEngine
-from actors.engines.desk import Desk
+from actors.engines.foreign.asyncio_engine import AsyncioEngine
+from actors.engines.service.desk import Desk
 from actors.sandbox import Sandbox
 from spade import config
 from spade.codec import pack_floats, pack_ids
@@ -90,7 +90,7 @@ async def test_an_env_runner_outlives_every_frame_that_a_program_can_write(tmp_p
         await gauge(replay, "request_faults", lambda count: count == 0)
 
 
-class Moody(CoroutineEngine):
+class Moody(AsyncioEngine):
     """An engine with a bug at each of its doors, by the seed of the request."""
 
     def refusal(self, request):

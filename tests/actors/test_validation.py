@@ -8,6 +8,7 @@ import pytest
 from actors.sandbox import open_sandbox
 from actors.sandbox.process import Process
 from actors.sandbox.wire import unpack
+from actors.trials import Trials
 from actors.validation import validate
 from spade.config import Play
 from spade.config import Sandbox as Limits
@@ -16,8 +17,8 @@ from spade.errors import RunError
 from tests.actors.odd_programs import SEARCH, zygotes_started
 
 STAGES = [
-    "parse", "class", "interface", "construct", "episode", "random", "constant", "garbage", "budget",
-    "repeatable", "solution", "effect",
+    "parse", "class", "interface", "construct", "episode", "solution", "garbage", "random", "constant", "budget",
+    "repeatable", "effect",
 ]  # fmt: skip
 
 LIMITS = Limits(load_s=60.0, step_s=60.0)
@@ -55,7 +56,8 @@ FAILURES = [
     ("episode", "timeout", changed(("reply = ", "while True: pass\n        reply = "))),
     ("random", "random play wins", changed(("== self.goal", "> 0"))),
     ("constant", "always", changed(("self.turn = 0", "self.turn = 0; self.said = []"),
-        ("if int(action) == self.goal", "self.said.append(action)\n        if self.said[1:] == self.said[:1]"))),
+        ("if int(action) == self.goal", "self.said.append(action)\n        if self.said[1:] == self.said[:1]"),
+        ("[str(self.goal)]", "[str(self.goal)] * 2"))),
     ("garbage", "ValueError", changed(("not action.isascii() or not action.isdigit()", "False"))),
     ("garbage", "nonsense wins", changed(("A number, please. Actions: 1..30\", 0.0, over", "Ok.\", 1.0, True"))),
     ("budget", "a call took", changed(("class SearchEnv", "SLOW = []\nclass SearchEnv"),
@@ -77,7 +79,8 @@ FAILURES = [
     ("class", "is 'EEEE", SEARCH + named("'E' * 101")),
     ("class", "is 'EEEE", SEARCH + named("'E' * 1_000_000")),
     ("repeatable", "not repeatable", changed(("random.Random(seed)", "random.Random()"), ("31)", "1 << 40)"),
-        ('"Lower."', "str(self.rng.random())"), ('"Higher."', "str(self.rng.random())"))),
+        ("[str(self.goal)]", "'hope'"), ('"Lower."', "str(self.rng.random())"),
+        ('"Higher."', "str(self.rng.random())"))),
     ("repeatable", "not repeatable", changed(('"Lower."', '"".join({*"lower than that"})'))),
 ]  # fmt: skip
 
@@ -118,12 +121,38 @@ def test_an_answer_that_is_forged_names_nothing_else(name):
         unpack(msgspec.json.encode(body))
 
 
+def guess(sides: int) -> str:
+    """One guess of so many."""
+    return changed(("randrange(1, 31)", f"randrange(1, {sides + 1})"), ("1..30", f"1..{sides}"), ("= 4", "= 1"))
+
+
 async def test_what_a_guess_wins_every_other_time_is_refused(sandbox):
     """Its win rate would lie in the designer's band whatever the agent can do."""
-    coin = changed(("self.rng.randrange(1, 31)", "self.rng.randrange(1, 3)"), ("1..30", "1..2"), ("= 4", "= 1"))
-    verdict = await validate(sandbox, coin, 3, LIMITS)
+    verdict = await validate(sandbox, guess(2), 3, LIMITS)
     assert verdict.stages[-1].name == "random", verdict.stages[-1]
-    assert "random play wins 3 of" in verdict.stages[-1].reason
+    assert re.match("random play wins [0-9]+ of", verdict.stages[-1].reason)
+
+
+async def test_the_share_that_a_guess_may_win_is_the_configs(sandbox):
+    assert (await validate(sandbox, guess(5), 3, LIMITS)).passed
+    strict = msgspec.structs.replace(LIMITS, random_win_share=0.05)
+    assert (await validate(sandbox, guess(5), 3, strict)).stages[-1].name == "random"
+    anything = msgspec.structs.replace(LIMITS, random_win_share=1.0)
+    assert (await validate(sandbox, guess(2), 3, anything)).passed
+
+
+async def test_each_play_that_tests_luck_has_an_instance_of_its_own(sandbox, monkeypatch):
+    plays, play = [], Trials.play
+
+    async def noted(trials, seed, policy, twin):
+        plays.append(await play(trials, seed, policy, twin))
+        return plays[-1]
+
+    monkeypatch.setattr(Trials, "play", noted)
+    verdict = await validate(sandbox, guess(30), 3, LIMITS)
+    told = {stage.name: stage.reason for stage in verdict.stages}
+    seeds = {played.seed for played in plays}
+    assert len(seeds) == int(told["random"].split()[2])
 
 
 @pytest.mark.parametrize(
@@ -163,6 +192,19 @@ async def test_the_whole_admission_has_a_deadline(sandbox, mock_clock, monkeypat
     verdict = await validate(sandbox, SEARCH, 7, limits)
     assert not verdict.passed
     assert "more than 2.5 s" in verdict.stages[-1].reason
+
+
+async def test_a_test_of_luck_has_time_for_each_of_its_plays(sandbox, mock_clock, monkeypatch):
+    """Together they take more than what is left of the deadline that the other stages have."""
+    limits, play = Limits(load_s=1.0, step_s=1.0), Trials.play
+
+    async def slow(*arguments):
+        mock_clock.jump(0.19)
+        return await play(*arguments)
+
+    monkeypatch.setattr(Trials, "play", slow)
+    verdict = await validate(sandbox, guess(5), 3, limits)
+    assert verdict.passed, verdict.stages[-1]
 
 
 async def test_a_failing_sandbox_is_no_verdict(sandbox, monkeypatch):

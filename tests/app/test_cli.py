@@ -1,14 +1,17 @@
 import json
+import random
 import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from spade import config
-from spade.app.options import seconds
+from spade.app.cli import GROUPS, app
+from spade.app.commands.options import seconds
 from spade.errors import ConfigError
 from spade.text import visible
-from tests.actors.odd_programs import SEARCH
+from tests.actors.odd_programs import BOXED, SEARCH
 
 
 def spade(*words, cwd=None):
@@ -18,12 +21,13 @@ def spade(*words, cwd=None):
 
 
 HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
+HELP = {*HEAVY, "rich", "msgspec", "spade.config", "spade.protocol"}
 
 
 @pytest.mark.parametrize(
     ("words", "heavy"),
     [
-        *((words, HEAVY) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
+        *((words, HELP) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
         (["config", "show", "nano"], HEAVY),
         (["config", "show", "nano", "--help-fields"], HEAVY),
         (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
@@ -39,6 +43,13 @@ def test_light_commands_load_nothing_heavy(words, heavy):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [[], *([group] for group in GROUPS)])
+def test_a_list_of_commands_fits_80_columns_uncut(words):
+    listed = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).stdout
+    _, commands = listed.split("Commands:")
+    assert "..." not in commands
 
 
 @pytest.mark.parametrize(
@@ -164,6 +175,19 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
 )
 def test_what_a_program_says_does_not_steer_the_terminal(said, shown):
     assert visible(said) == shown
+
+
+@pytest.mark.parametrize("typed", ["{}", "I say \\boxed{{{}}}"])
+@pytest.mark.parametrize("source", [SEARCH, BOXED], ids=["inside", "box"])
+def test_env_play_sends_a_file_what_it_reads(tmp_path, source, typed):
+    (tmp_path / "search.py").write_text("import random\n" + source)
+    goal = random.Random(3).randrange(1, 31)
+    done = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", "env", "play", "search.py", "--seed", "3"],
+        input=typed.format(goal) + "\n", capture_output=True, text=True, cwd=tmp_path, timeout=600,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "won in 1 turns" in done.stdout
 
 
 def test_env_play_is_played_behind_the_walls(tmp_path):

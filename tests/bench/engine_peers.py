@@ -12,9 +12,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from spade.checkpoints import NANO
 from spade.codec import pack_ids, unpack_ids
+from spade.config import Engine
 from spade.protocol import Generate, Weights
 
 CONTEXT, VOCABULARY = 768, 1_536
@@ -42,9 +43,8 @@ class Ours:
         """What was sampled by an engine of so many rows, seconds of CPU time and on the wall."""
         if at_once not in self._engines:
             weights = Weights(1, 0, "", self._folder)
-            self._engines[at_once] = TorchEngine(
-                weights, rows=at_once, context_tokens=CONTEXT, kv_bytes=1 << 30, dtype="float32", device="cpu"
-            )
+            settings = Engine(rows=at_once, context_tokens=CONTEXT, kv_bytes=1 << 30, device="cpu")
+            self._engines[at_once] = TorchEngine(weights, settings, "float32")
         return clocked(_sampled, self._engines[at_once], asked)
 
 

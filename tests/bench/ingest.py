@@ -25,6 +25,7 @@ import trio
 import zmq
 
 from replay.client import ReplayClient
+from spade.app.supervisor.launches import MODULES
 from spade.codec import encode, pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.config import Config, dump, load
 from spade.process import Launch
@@ -137,7 +138,7 @@ def ours(tokens: int, together: int, count: int, durability: str) -> dict[str, f
         address = f"ipc://{run}/replay.sock"
 
         async def served() -> dict[str, float]:
-            async with supervise(config.supervise, run / "logs") as supervisor:
+            async with supervise(config.supervise, run / "logs", MODULES) as supervisor:
                 await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
                 (service,) = supervisor.processes()
                 words = [address, str(run / "config.toml"), *map(str, (service.pid, tokens, together, count))]

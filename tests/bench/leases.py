@@ -20,6 +20,7 @@ from statistics import median, quantiles
 import trio
 
 from replay.client import ReplayClient
+from spade.app.supervisor.launches import MODULES
 from spade.config import Config, digest, dump, load
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
@@ -110,7 +111,7 @@ async def measured(count: int, durability: str) -> dict[str, float]:
         run, config = Path(folder), settings(durability, PLAYS)
         (run / "config.toml").write_text(dump(config))
         address = f"ipc://{run}/replay.sock"
-        async with supervise(config.supervise, run / "logs") as supervisor:
+        async with supervise(config.supervise, run / "logs", MODULES) as supervisor:
             await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
             await design(address, config)
             (service,) = supervisor.processes()

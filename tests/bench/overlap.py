@@ -25,6 +25,7 @@ import trio
 
 from actors.leasing import keep_busy
 from replay.client import ReplayClient
+from spade.app.supervisor.launches import MODULES
 from spade.checkpoints import NANO
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config, digest, dump, load
@@ -167,7 +168,7 @@ async def simulate(mode: str, steps: int, ratio: float, root: Path) -> dict[str,
     def hello(role: Role, name: str, address: str | None = None) -> Hello:
         return Hello(PROTOCOL_VERSION, digest(config), role, name, os.getpid(), address)
 
-    async with supervise(config.supervise, root / "logs") as supervisor:
+    async with supervise(config.supervise, root / "logs", MODULES) as supervisor:
         await supervisor.add(Launch("replay", "replay", bind=at, **orders))
         async with (
             serve(mine, digest=digest(config), bus=config.bus) as server,

@@ -23,9 +23,9 @@ import torch
 import trio
 import zmq
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from spade.codec import decode_request, encode, pack_ids
-from spade.config import Config, digest, dump, load
+from spade.config import Config, Engine, digest, dump, load
 from spade.policy.model import parameters_digest
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Role, Weights
@@ -41,7 +41,7 @@ WARM = 20  # rounds that are not counted
 def opened(folder: str) -> TorchEngine:
     torch.set_num_threads(1)
     weights = Weights(1, 0, "", folder)
-    return TorchEngine(weights, rows=4, context_tokens=CONTEXT, kv_bytes=1 << 28, dtype="float32", device="cpu")
+    return TorchEngine(weights, Engine(rows=4, context_tokens=CONTEXT, kv_bytes=1 << 28, device="cpu"), "float32")
 
 
 def sampled(engine: TorchEngine, request: Generate) -> Generated:

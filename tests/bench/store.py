@@ -27,6 +27,7 @@ from replay.ledger.records import BatchRecord
 from replay.store import Store, open_reader, open_store
 from replay.store.load import open_run
 from replay.store.past_batches import packed_batch
+from spade.app.supervisor.launches import MODULES
 from spade.codec import decode_request, encode
 from spade.config import Config, digest, dump, load
 from spade.process import Launch
@@ -148,7 +149,7 @@ async def start(run: Path, config: Config) -> dict[str, float]:
     address = f"ipc://{run}/replay.sock"
     hello = Hello(PROTOCOL_VERSION, digest(config), "observer", "bench", os.getpid())
     began = time.perf_counter()
-    async with supervise(config.supervise, run / "logs") as supervisor:
+    async with supervise(config.supervise, run / "logs", MODULES) as supervisor:
         await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
         async with connect(address, hello, bus=config.bus):
             answered = time.perf_counter() - began

@@ -23,12 +23,14 @@ import torch
 import trio
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-from actors.engines import receipts
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
+from actors.engines.weights.swap import compare
 from learner import weights as learner
+from spade.app.supervisor.launches import MODULES
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
-from spade.config import Config, digest, dump, load
+from spade.config import Config, Engine, digest, dump, load
+from spade.policy import canary
 from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Serving, Weights
 from spade.supervise import supervise
@@ -148,7 +150,7 @@ async def over_the_bus(
         trio.open_nursery() as nursery,
     ):  # fmt: skip
         nursery.start_soon(said.take, replay)
-        async with supervise(config.supervise, root / "logs") as supervisor:
+        async with supervise(config.supervise, root / "logs", MODULES) as supervisor:
             await supervisor.add(Launch("engine-0", "engine", str(root / "config.toml"), str(root), at, mine))
             async with connect(mine, hello, bus=config.bus) as engine, trio.open_nursery() as callers:
                 load = Load(engine)
@@ -178,9 +180,8 @@ async def over_the_bus(
 
 def inside(published: list[Weights], rounds: int, running: int) -> dict[str, float]:
     """How long running sequences wait between two tokens, ms: without a swap, and with one, by its parts."""
-    engine = TorchEngine(
-        published[0], rows=running, context_tokens=512, kv_bytes=1 << 28, dtype="float32", device="cpu"
-    )
+    settings = Engine(rows=running, context_tokens=512, kv_bytes=1 << 28, device="cpu")
+    engine = TorchEngine(published[0], settings, "float32")
     steps, loads, canaries, stalls = [], [], [], []
     clock = time.perf_counter
     for version, weights in zip(range(3, 3 + rounds), cycle(reversed(published)), strict=False):
@@ -194,8 +195,8 @@ def inside(published: list[Weights], rounds: int, running: int) -> dict[str, flo
         began = clock()
         engine.load_weights(Weights(version, 0, weights.digest, weights.path))
         loaded = clock()
-        expected = receipts.canary.read(Path(weights.path))
-        receipts.compare(engine, weights, expected, 1e-3)
+        expected = canary.read(Path(weights.path))
+        compare(engine, weights, expected, 1e-3)
         asked = clock()
         engine.step()
         stalls.append(1e3 * (clock() - began))

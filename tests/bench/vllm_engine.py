@@ -21,8 +21,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from actors.engines.base import Engine
-from actors.engines.torch import TorchEngine
-from actors.engines.vllm import VllmEngine
+from actors.engines.foreign.vllm import VllmEngine
+from actors.engines.torch.engine import TorchEngine
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
 from spade.config import Engine as Settings
@@ -42,11 +42,9 @@ def requests(count: int, tokens: int, seed: int) -> list[Generate]:
 
 @contextmanager
 def engines(weights: Weights) -> Iterator[dict[str, Engine]]:
-    settings = Settings(rows=max(AT_ONCE), context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
-    ours = TorchEngine(
-        weights, rows=settings.rows, context_tokens=CONTEXT, kv_bytes=1 << 28, dtype="float32", device="cpu"
-    )
-    vllm = VllmEngine(weights, settings, dtype="float32")
+    settings = Settings(rows=max(AT_ONCE), context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28, device="cpu")
+    ours = TorchEngine(weights, settings, "float32")
+    vllm = VllmEngine(weights, settings, "float32")
     try:
         yield {"torch": ours, "vllm": vllm}
     finally:

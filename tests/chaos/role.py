@@ -14,6 +14,7 @@ import msgspec
 
 import replay.client
 from replay.client import ReplayClient
+from spade.app.supervisor.launches import MODULES
 from spade.process import Launch
 from spade.protocol import (
     Batch,
@@ -25,7 +26,6 @@ from spade.protocol import (
     Trajectory,
     Weights,
 )
-from spade.supervise import MODULES
 
 FOLDER = "acknowledged"
 

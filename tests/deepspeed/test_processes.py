@@ -29,7 +29,7 @@ def ranks(pid):
     for path in {children, *threads}:
         with suppress(FileNotFoundError, ProcessLookupError):  # a thread or child that ends meanwhile
             for one in path.read_text().split():
-                if b"learner.backends.rank" in Path(f"/proc/{one}/cmdline").read_bytes():
+                if b"learner.backends.rank_process" in Path(f"/proc/{one}/cmdline").read_bytes():
                     found.add(int(one))
     return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.engines.fetch import KEPT
+from actors.engines.weights.fetch import KEPT
 from replay.ledger.records import Play
 from replay.store import open_reader
 from spade.config import load

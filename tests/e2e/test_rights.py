@@ -11,6 +11,7 @@ import zmq
 from msgspec.structs import replace
 
 from learner.broadcast import broadcast
+from spade.app.supervisor.launches import MODULES
 from spade.codec import decode_response, encode
 from spade.config import Config, digest, dump
 from spade.errors import BusError, RefusedError
@@ -82,7 +83,7 @@ async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path
     replay, runner = free_address(), free_address()
     launch = partial(Launch, config=str(path), run=str(tmp_path), replay=replay)
     async with (
-        supervise(here.supervise, tmp_path / "logs") as supervisor,
+        supervise(here.supervise, tmp_path / "logs", MODULES) as supervisor,
         broadcast("tcp://127.0.0.1:*", tmp_path / "weights", here) as learner,
     ):
         assert learner is not None
@@ -114,7 +115,7 @@ async def test_requests_that_are_sent_again_by_whomever_take_effect_once(tmp_pat
     path = tmp_path / "config.toml"
     path.write_text(dump(SETTINGS))
     address = f"ipc://{tmp_path}/replay"
-    async with supervise(SETTINGS.supervise, tmp_path / "logs") as supervisor:
+    async with supervise(SETTINGS.supervise, tmp_path / "logs", MODULES) as supervisor:
         await supervisor.add(Launch("replay", "replay", str(path), str(tmp_path), address, address))
         async with everyone(address, SETTINGS) as owner:
             await owner.publish(0, "digest-0", "/weights/0", StepMetrics())

@@ -19,6 +19,7 @@ from pathlib import Path
 import trio
 from msgspec.structs import replace
 
+from spade.app.supervisor.launches import MODULES
 from spade.config import dump
 from spade.errors import BusError
 from spade.process import Launch
@@ -73,7 +74,7 @@ async def main(count: int, keyed: bool) -> bool:
             settings = replace(SETTINGS, bus=replace(SETTINGS.bus, keys=str(run / "keys")))
         path = run / "config.toml"
         path.write_text(dump(settings))
-        async with supervise(settings.supervise, run / "logs") as supervisor:
+        async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
             await supervisor.add(Launch("replay", "replay", str(path), name, address, address))
             target = Target("replay", run, supervisor)
             async with everyone(address, settings) as replay:

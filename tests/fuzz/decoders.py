@@ -26,16 +26,16 @@ import msgspec
 import trio
 
 from actors import corpus
-from actors.engines.completions import Completion, Models
-from actors.engines.endpoint import EndpointEngine, _answered
+from actors.engines.foreign.completions import Completion, Models
+from actors.engines.foreign.endpoint import EndpointEngine, _answered
 from actors.sandbox.host import checked
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.process import Process
 from actors.sandbox.wire import Blamed, Reset, unpack
 from learner import checkpoint
 from spade import manifest
-from spade.app.observe import read_status
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import read_status
 from spade.codec import decode_request, decode_response, encode
 from spade.config import Sandbox, dump, load
 from spade.decoding import UnreadableError

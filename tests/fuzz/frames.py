@@ -45,7 +45,9 @@ from spade.protocol import (
 )
 from spade.transport.rights import forbidden
 
-_TRAJECTORY = Trajectory(pack_ids([1, 2, 3]), (1, 2), pack_floats([-1.0, -2.0]), ((1, 2),), 1.0)
+_TRAJECTORY = Trajectory(
+    pack_ids([1, 2, 3, 4, 5]), (1, 1, 2, 1), pack_floats([-1.0, -2.0]), ((1, 2),), 1.0, rewinds=((2, 1),)
+)
 _RECORDING = Recording(("left", "right"), bytes(3 * DIGEST_BYTES), 8)
 _PROGRAM = (
     "class Env:\n    def reset(self, seed): return 'go', {}\n    def step(self, action): return 'on', 0.0, True\n"

@@ -30,9 +30,10 @@ from replay.ledger.records import Clock
 from replay.store import DamagedError, open_reader, open_store
 from replay.store.load import open_run
 from replay.store.past_batches import packed_batch
-from spade.app.environments import list_environments, show_environment
+from spade.app.commands import env
+from spade.app.commands.replay import store as stores
+from spade.app.commands.replay.lineage import lineage
 from spade.app.rundir import RunDir
-from spade.app.store import compact_store, export_store, print_lineage, print_stats
 from spade.config import Config
 from spade.errors import SpadeError
 from tests.replay.kept_world import SETTINGS, keep_world
@@ -67,13 +68,13 @@ def _serve(run: RunDir, config: Config) -> None:
 
 def _export(run: RunDir) -> None:
     out = run.path / "export"
-    export_store(run.path, out, as_parquet=False)
+    stores.export(run.path, out)
     for file in sorted(out.iterdir()):
         print(file.name, hashlib.blake2b(file.read_bytes()).hexdigest())
 
 
 def _compact(run: RunDir) -> None:
-    compact_store(run.path)
+    stores.compact(run.path)
     try:
         print(dump(run.store))
     except SpadeError as error:
@@ -95,11 +96,11 @@ def _verify(run: RunDir) -> None:
 COMMANDS: dict[str, Callable[[RunDir, Config], None]] = {
     "verify": lambda run, _: _verify(run),
     "dump": lambda run, _: print(dump(run.store)),
-    "stats": lambda run, _: print_stats(run.path, as_json=False),
-    "env ls": lambda run, _: list_environments(run.path, rejected=False),
-    "env ls --rejected": lambda run, _: list_environments(run.path, rejected=True),
-    "env show": lambda run, _: show_environment(run.path, "e000001"),
-    "lineage": lambda run, _: print_lineage(run.path, "2", as_json=False),
+    "stats": lambda run, _: stores.stats(run.path),
+    "env ls": lambda run, _: env.ls(run.path, rejected=False),
+    "env ls --rejected": lambda run, _: env.ls(run.path, rejected=True),
+    "env show": lambda run, _: env.show(run.path, "e000001"),
+    "lineage": lambda run, _: lineage(run.path, "2"),
     "export": lambda run, _: _export(run),
     "service": _serve,
     "compact": lambda run, _: _compact(run),

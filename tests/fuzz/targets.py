@@ -11,6 +11,7 @@ import msgspec
 
 from replay.ledger.records import Counters, Table
 from replay.store import open_reader
+from spade.app.supervisor.launches import MODULES
 from spade.config import Config, dump
 from spade.process import Launch
 from spade.protocol import Batch, StepMetrics
@@ -90,7 +91,7 @@ async def ground(run: Path, settings: Config = SETTINGS) -> AsyncIterator[Ground
     path.write_text(dump(settings))
     addresses = {name: run / f"{name}.sock" for name in ("replay", "env-runner")}
     replay_address = f"ipc://{addresses['replay']}"
-    async with supervise(settings.supervise, run / "logs") as supervisor:
+    async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
         for role, socket in addresses.items():
             await supervisor.add(Launch(role, role, str(path), str(run), replay_address, f"ipc://{socket}"))
         async with everyone(replay_address, settings, "engine", "supervisor", "env-runner") as replay:

@@ -43,10 +43,11 @@ from tests.replay.everyone import Everyone, everyone
 WHOLE = st.one_of(st.sampled_from([0, 1, -1, -(2**63), 2**63, 2**64 - 1]), st.integers(-(2**63), 2**64 - 1))
 TEXT = st.one_of(st.sampled_from(["", "e000000", "j999999", "x" * 300, "x" * 5_000, "a/b", "\0"]), st.text(max_size=40))
 TRAJECTORY = st.builds(
-    lambda tokens, version, temperature: Trajectory(
-        bytes(4 * tokens), (0, tokens), b"\xff" * (4 * tokens), ((version, tokens),) if tokens else (), temperature
+    lambda tokens, version, temperature, rewound: Trajectory(
+        bytes(4 * tokens), (0, tokens), b"\xff" * (4 * tokens), ((version, tokens),) if tokens else (), temperature,
+        rewinds=((tokens - 1, 0),) if rewound and tokens > 1 else (),
     ),
-    st.integers(0, 9), WHOLE, st.sampled_from([1e-300, 1.0, float("inf")]),
+    st.integers(0, 9), WHOLE, st.sampled_from([1e-300, 1.0, float("inf")]), st.booleans(),
 )  # fmt: skip
 RECORDING = st.builds(
     lambda actions, turns: Recording(tuple(actions), bytes(DIGEST_BYTES * (len(actions) + 1)), turns),

@@ -6,6 +6,7 @@ import numpy as np
 import trio
 
 from spade import codec, config
+from spade.app.supervisor.launches import MODULES
 from spade.process import Launch
 from spade.protocol import EndedPlay, SubmitEnvironment, Trajectory, Weights
 from spade.supervise import supervise
@@ -69,7 +70,7 @@ async def running(settings, run):
     path.write_text(config.dump(settings))
     address = f"ipc://{run}/replay"
     orders = {"config": str(path), "run": str(run), "replay": address}
-    async with supervise(settings.supervise, run / "logs") as supervisor:
+    async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
         await supervisor.add(Launch("replay", "replay", bind=address, **orders))
         await supervisor.add(Launch("learner", "learner", **orders))
         async with everyone(address, settings) as replay, trio.open_nursery() as nursery:

@@ -24,8 +24,15 @@ def test_games_recipes_have_the_papers_numbers():
     assert (games.design.max_tokens, games.play.max_turn_tokens, games.play.context_tokens) == (16384, 8192, 32768)
     assert config.load("games-8b").design.max_tokens == 20_000
     assert (games.design.single_turn_share, games.design.example_worlds) == (0.0, False)
+    assert (games.play.thoughts, config.load("games-8b").play.thoughts) == ("keep", "strip")
     assert (games.loss.kl, config.load("games-8b").loss.kl) == (0.0, 0.005)
     assert (games.loss.kind, games.loss.aggregation, games.learner.schedule) == ("tis", "token", "constant")
+
+
+def test_luck_wins_less_of_a_large_models_worlds_than_of_nanos():
+    shares = {name: config.load(name).sandbox.random_win_share for name in config.recipes()}
+    assert shares == {"games-4b": 0.05, "games-8b": 0.05, "games-30b": 0.05, "nano": 0.5}
+    assert config.Config().sandbox.random_win_share == 0.25
 
 
 def test_a_thinking_recipe_leaves_room_to_think_of_a_hint():
@@ -38,8 +45,14 @@ def test_a_thinking_recipe_leaves_room_to_think_of_a_hint():
 @pytest.mark.parametrize("override", ["play.temperature=2.5", "design.temperature=0.001"])
 def test_a_temperature_that_vllm_does_not_sample_at_is_refused(override):
     config.load("nano", (override,))
-    with pytest.raises(ConfigError, match=rf"^{override.partition('=')[0]}: "):
+    with pytest.raises(ConfigError, match=rf"^{override.partition('=')[0]}: .*; or take engine.kind=torch$"):
         config.load("nano", (override, "engine.kind=vllm"))
+
+
+@pytest.mark.parametrize("section", ["play", "design"])
+def test_a_temperature_at_which_every_request_would_be_refused_is_refused(section):
+    with pytest.raises(ConfigError, match=rf"^{section}.temperature: the torch engine takes 0.001 to inf, is 0.0005$"):
+        config.load("nano", (f"{section}.temperature=0.0005",))
 
 
 @pytest.mark.parametrize("name", config.recipes())
@@ -85,6 +98,8 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
         ("learner.lr_min=1", "learner.lr_min"),
         ("replay.retain_bytes=-1", "replay.retain_bytes"),
         ("design.single_turn_share=1.1", "design.single_turn_share"),
+        ("sandbox.random_win_share=1.1", "sandbox.random_win_share"),
+        ("sandbox.random_plays=8", "unknown setting sandbox.random_plays"),
         ("design.difficulties=[]", "nano: design.difficulties: "),
         ('design.difficulties=[["hard"]]', "nano: design.difficulties"),
         ('design.difficulties=[[" ", 3]]', "nano: design.difficulties: "),
@@ -96,6 +111,16 @@ def test_a_bad_override_is_one_clear_line(override, says):
         config.load("nano", (override,))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_message_holds_a_batch_of_plays_with_all_that_they_thought():
+    strip, sequences = 'play.thoughts="strip"', 191 + 16
+    with pytest.raises(ConfigError, match=r"bus\.max_message_bytes: .* of 237568 tokens"):
+        config.load("games-4b", (strip,))
+    enough = sequences * 237_568 * 9
+    assert config.load("games-4b", (strip, f"bus.max_message_bytes={enough}")).play.thoughts == "strip"
+    with pytest.raises(ConfigError, match=r"bus\.max_message_bytes"):
+        config.load("games-4b", (strip, f"bus.max_message_bytes={enough - 1}"))
 
 
 def test_what_a_designer_is_asked_for_has_to_be_possible_within_a_play():

@@ -5,9 +5,10 @@ import pytest
 import trio
 
 from spade import config
-from spade.app import up
-from spade.app.elastic import Actors
 from spade.app.rundir import RunDir
+from spade.app.supervisor import launches
+from spade.app.supervisor.actors import Actors
+from spade.app.supervisor.launches import MODULES
 from spade.errors import ConfigError, RunError
 from spade.gpus import VISIBLE, environment, placement, share
 from spade.policy.model import require_gpus
@@ -92,9 +93,9 @@ async def test_processes_are_shown_their_own_gpus_and_scaled_ones_the_next(tmp_p
         return msgspec.structs.replace(launch, bind="shown")
 
     async with supervise(SETTINGS, run.logs, ROLES) as supervisor, trio.open_nursery() as nursery:
-        actors = Actors(supervisor, lambda *one: telling(up._actor(run, settings, "", "", *one)), 10.0, nursery)
+        actors = Actors(supervisor, lambda *one: telling(launches.actor(run, settings, "", "", *one)), 10.0, nursery)
         actors.begin({"engine": 1, "agent": 1})
-        await supervisor.add(telling(up._learner(run, settings)))
+        await supervisor.add(telling(launches.learner(run, settings)))
         actors.scale({"engine": 3})
         with trio.fail_after(240):
             while [one.state for one in supervisor.processes()] != ["ready"] * 5:  # noqa: ASYNC110
@@ -119,6 +120,6 @@ async def test_a_gpu_that_is_not_there_is_one_line_at_the_start(tmp_path, role):
     orders = ("ipc:///nowhere", "ipc:///nowhere", 0, (NONE_SUCH,))
     launch = Launch("one", role, str(run.config_path), str(run.path), *orders)
     with pytest.raises(RunError, match=rf"^one: {role}.gpus: of \[1000\] torch sees 0 here[^\n]*$"):
-        async with supervise(SETTINGS, run.logs) as supervisor:
+        async with supervise(SETTINGS, run.logs, MODULES) as supervisor:
             await supervisor.add(launch)
     assert "Traceback" not in (run.logs / "one.log").read_text()

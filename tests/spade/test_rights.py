@@ -30,7 +30,7 @@ EXPECTED = {
     "Serving": {"engine"}, "GetWeights": {"engine"},
     "OpenEpisode": {"agent", "evaluator"}, "StepEpisode": {"agent", "evaluator"},
     "CloseEpisode": {"agent", "evaluator"},
-    "Validate": {"designer"}, "LeaseDesigns": {"designer"}, "RejectCandidate": {"designer"},
+    "Validate": {"designer", "evaluator"}, "LeaseDesigns": {"designer"}, "RejectCandidate": {"designer"},
     "SubmitEnvironment": {"designer"}, "ReleaseDesign": {"designer"},
     "LeasePlays": {"agent"}, "GetProgram": {"agent"}, "SubmitPlays": {"agent"}, "ReleasePlay": {"agent"},
     "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},

@@ -5,12 +5,12 @@ from contextlib import closing
 
 import pytest
 
-from actors.engines.vllm import VllmEngine
+from actors.engines.foreign.vllm import VllmEngine
 from spade.checkpoints import NANO
 from spade.config import Engine
 from spade.errors import BusError
 from spade.protocol import Refused
-from tests.actors.engine_contract import (
+from tests.actors.engines.engine_contract import (
     CONTEXT,
     ROWS,
     FollowingContract,
@@ -25,7 +25,7 @@ class TestVllm(FollowingContract):
     @classmethod
     def engine(cls, nano):
         settings = Engine(kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
-        engine = VllmEngine(nano.weights(1), settings, dtype="float32")
+        engine = VllmEngine(nano.weights(1), settings, "float32")
         yield engine
         engine.close()
 
@@ -51,14 +51,14 @@ class TestTensorParallel(FollowingContract):
         settings = Engine(
             kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28, tensor_parallel=2
         )
-        engine = VllmEngine(nano.weights(1), settings, dtype="float32")
+        engine = VllmEngine(nano.weights(1), settings, "float32")
         yield engine
         engine.close()
 
 
 def test_where_its_processes_die_it_says_so_in_one_line_and_can_be_closed():
     settings = Engine(kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
-    with closing(VllmEngine(checkpoint(NANO).weights(1), settings, dtype="float32")) as engine:
+    with closing(VllmEngine(checkpoint(NANO).weights(1), settings, "float32")) as engine:
         for index in range(ROWS):
             engine.submit(index, request(index, max_tokens=200))
         while engine.active < ROWS:

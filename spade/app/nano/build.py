@@ -20,7 +20,7 @@ from spade.app.printing import say
 from spade.seeds import derive
 
 STEPS_PER_MINUTE = 60
-"""What one core does in a minute, fixed so that a build is the same wherever it is made."""
+"""Steps that one core does in a minute, fixed so that a build is the same wherever it is made."""
 
 DEMONSTRATIONS_PER_STEP = 6
 MICRO_BATCH_TOKENS = 800
@@ -40,7 +40,7 @@ RECORD = "build.json"
 
 
 class Build(msgspec.Struct, frozen=True):
-    """How a checkpoint was made; kept beside it."""
+    """The making of a checkpoint; kept beside it."""
 
     seed: int
     steps: int
@@ -69,7 +69,7 @@ def build(out: Path, seed: int, minutes: float) -> Build:
 
 
 def texts(seed: int, corpus: Sequence[Document]) -> Iterator[str]:
-    """What the tokenizer is trained on: demonstrations and every title."""
+    """The texts that the tokenizer is trained on: demonstrations and every title."""
     profile = NanoProfile()
     for document in corpus:
         yield profile.design("", document, [], None)[0].content

@@ -1,16 +1,17 @@
-"""What a checkpoint does in both roles: it designs, writes hints, and plays environments of the world."""
+"""A checkpoint in both roles: it designs, writes hints, and plays environments of the world."""
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from actors.nano.demonstrations import choose, design
 from actors.nano.players import begin, go_on, instantiate
 from actors.prompts import Document, Message
 from actors.prompts.nano import NanoProfile
 from spade.codec import pack_ids, unpack_ids
+from spade.config import Engine
 from spade.protocol import Generate, Weights
 from spade.seeds import derive
 from spade.tokens import Tokenizer
@@ -34,14 +35,8 @@ class Checkpoint:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.tokenizer = Tokenizer.load(folder)
-        self.engine = TorchEngine(
-            Weights(0, 0, "", str(folder)),
-            rows=ROWS,
-            context_tokens=CONTEXT_TOKENS,
-            kv_bytes=KV_BYTES,
-            dtype="float32",
-            device="cpu",
-        )
+        settings = Engine(rows=ROWS, context_tokens=CONTEXT_TOKENS, kv_bytes=KV_BYTES, device="cpu")
+        self.engine = TorchEngine(Weights(0, 0, "", str(folder)), settings, "float32")
         self.profile = NanoProfile()
         self.seed = seed
         self.requests = 0

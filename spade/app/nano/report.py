@@ -42,7 +42,7 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was measured; `str` makes a table of it, msgspec JSON."""
+    """The measured figures; `str` makes a table of them, msgspec JSON."""
 
     valid: Rate
     new: Rate
@@ -114,7 +114,7 @@ def report(model: Path, origin: Path, seed: int) -> Report:
 
 
 def read_record(origin: Path) -> Build:
-    """How the checkpoint at `origin` was built."""
+    """The record of the build of the checkpoint at `origin`."""
     try:
         return decoded(msgspec.json.Decoder(Build).decode, read(origin / RECORD))
     except FileNotFoundError:

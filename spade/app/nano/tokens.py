@@ -26,7 +26,7 @@ PIECES = "|".join(
         r"[\s\S]",
     )
 )
-"""What is merged at most: what every program has becomes one token; digits and words stay apart."""
+"""The longest pieces that are merged: what every program has becomes one token; digits and words stay apart."""
 
 TEMPLATE = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endfor %}"

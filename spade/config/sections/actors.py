@@ -100,7 +100,7 @@ class Play(Section, frozen=True):
     """Turns of an episode; then it is truncated and returns 0. The default is the paper's."""
 
     context_tokens: Count = 32_768
-    """Tokens of an episode, read and sampled. The default is the paper's (49,152 later at 4B)."""
+    """Tokens that a turn of an episode may read and sample. The default is the paper's (49,152 later at 4B)."""
 
     win_return: ShareAboveZero = 1.0
     """Least episode return that counts as won. The default is the highest return, which a program gives at its goal
@@ -123,6 +123,10 @@ class Play(Section, frozen=True):
     min_turn_tokens: Count = 1_024
     """Least room for a turn in tokens: where less is left of the context than this and than `play.max_turn_tokens`, no
     turn begins and the play is truncated."""
+
+    thoughts: Literal["keep", "strip"] = "keep"
+    """Thoughts of earlier turns: "keep" leaves them in the context, "strip" takes them out as the model's own chat
+    template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
 
 
 class Actors(Section, frozen=True):
@@ -201,8 +205,9 @@ class Sandbox(Section, frozen=True):
     quarantine_faults: Count = 8
     """Faults in a row after which an env-runner runs a program no more."""
 
-    random_plays: CountOrZero = 8
-    """Plays of random actions in the admission of a program; 0 probes none."""
+    random_win_share: Share = 0.25
+    """Share of plays that random actions may win. Admission lets a program pass that they win no more often, and
+    rejects one that they win with 0.15 more, each but for one time in a hundred; 1 rejects none."""
 
-    random_win_share: ShareAboveZero = 0.25
-    """Share of these plays that may be won; a program that random actions win more often is rejected."""
+    readable_actions: bool = False
+    """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""

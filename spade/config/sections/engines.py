@@ -2,13 +2,14 @@
 
 from typing import Literal
 
+from spade.config.engine_kinds import EngineKind
 from spade.config.sections.bounds import Bytes, Count, CountOrZero, Gpu, Positive, Seconds, Section
 
 
 class Engine(Section, frozen=True):
     """The engines, which sample for all roles that no endpoint serves (docs/engines.md)."""
 
-    kind: Literal["torch", "vllm"] = "torch"
+    kind: EngineKind = "torch"
     """Implementation: "torch" ships with the package, "vllm" needs the extra of that name."""
 
     device: str = "auto"

@@ -22,12 +22,12 @@ ONE = (
 )  # fmt: skip
 
 
-def begin(*overrides):
+def begin(*overrides, reads="inside"):
     ledger = Ledger(State(config(*ONE, *overrides), SECRET))
     ledger.apply(weights(0), "learner", 0.0)
     ledger.advance(0.0)
     (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
-    ledger.apply(environment(job, 1), "designer/1", 0.0)
+    ledger.apply(msgspec.structs.replace(environment(job, 1), reads=reads), "designer/1", 0.0)
     return ledger
 
 
@@ -48,6 +48,12 @@ def record(ledger):
     """The environment as it is written now."""
     (found,) = [r for table, key, r in ledger.state.changes() if (table, key) == ("environments", "e000000")]
     return found
+
+
+def test_an_audit_is_told_the_form_of_an_action():
+    ledger = begin(reads="box")
+    play(ledger, {0, 1})
+    assert lease(ledger).reads == "box"
 
 
 def test_a_designer_is_not_paid_before_the_audit_is_over():

@@ -10,7 +10,17 @@ from replay.ledger.batches import RefusalError
 from replay.ledger.ledger import Ledger
 from replay.ledger.state import State
 from spade.codec import decode_request, encode
-from spade.protocol import DIGEST_BYTES, Audited, Audits, LeaseAudit, LeaseDesigns, LeasePlays, Recording, SubmitPlays
+from spade.protocol import (
+    DIGEST_BYTES,
+    Audited,
+    Audits,
+    LeaseAudit,
+    LeaseDesigns,
+    LeasePlays,
+    Recording,
+    SubmitPlays,
+    Trajectory,
+)
 from tests.replay.replay_world import SECRET, config, ended, environment, rejected, weights
 
 ONE = (
@@ -107,6 +117,40 @@ def test_a_trajectory_of_tokens_that_no_model_has_is_refused():
         with pytest.raises(RefusalError, match=why):
             ledger.apply(SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
     assert ledger.state.plays[whole.id].state == "leased"
+
+
+def test_rewinds_that_no_play_has_are_refused():
+    """Of a few bytes they would make more tokens than the learner has memory for."""
+    ledger, plays = playing("play.max_turns=3", "play.context_tokens=40", "play.max_turn_tokens=8")
+    tokens, sampled = 60, 4
+    long = Trajectory(
+        struct.pack(f"<{tokens}i", *range(tokens)), (tokens - sampled, sampled), struct.pack("<4f", *[-1.0] * 4),
+        ((1, sampled),), 1.0,
+    )  # fmt: skip
+    whole = ended(plays[0], 1.0, 1)
+
+    def hand_in(*rewinds):
+        trajectory = msgspec.structs.replace(long, rewinds=rewinds)
+        ledger.apply(SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
+
+    with pytest.raises(RefusalError, match=r"its sequences have 121 tokens, over .* = 120"):
+        hand_in((50, 35), (52, 26))
+    with pytest.raises(RefusalError, match="a rewind comes before what the model read"):
+        hand_in((57, 30))
+    assert ledger.state.plays[whole.id].state == "leased"
+    hand_in((50, 35), (52, 25))
+    assert ledger.state.plays[whole.id].state == "finished"
+    assert ledger.state.plays[whole.id].sampled == sampled
+
+
+def test_a_design_with_rewinds_is_refused():
+    ledger, job = designing()
+    sent = environment(job, 1)
+    ids, spans = struct.pack("<4i", 1, 2, 3, 4), (3, 1)
+    rewound = Trajectory(ids, spans, struct.pack("<f", -1.0), ((1, 1),), 1.0, rewinds=((2, 1),))
+    with pytest.raises(RefusalError, match="a design is one sequence"):
+        ledger.apply(msgspec.structs.replace(sent, trajectory=rewound), "designer/1", 0.0)
+    assert not ledger.state.environments
 
 
 def test_a_flawed_receipt_from_another_than_the_holder_is_refused_and_not_kept():

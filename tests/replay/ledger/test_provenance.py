@@ -16,8 +16,8 @@ from replay.ledger.records import Quarantined
 from replay.ledger.state import State
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
-from spade.app.observe import explain
-from spade.app.view import render
+from spade.app.screen.observe import explain
+from spade.app.screen.view import render
 from spade.errors import RefusedError
 from spade.protocol import Done, LeaseDesigns, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
 from tests.replay.replay_world import SECRET, config, ended, environment, rejected, trajectory, weights

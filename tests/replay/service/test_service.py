@@ -26,6 +26,7 @@ from replay.service.service import Service
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
 from replay.store.past_batches import dropped
+from spade.app.supervisor.launches import MODULES
 from spade.config import digest, dump
 from spade.errors import RefusedError, RunError
 from spade.process import Launch
@@ -416,7 +417,8 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
         await publish(replay)
         (first, second) = await replay.lease_designs(2, 5.0)
         await replay.reject_candidate(rejected(first, 1))
-        await replay.submit_environment(environment(second, 1))
+        await replay.submit_environment(msgspec.structs.replace(environment(second, 1), reads="box"))
+        assert (await replay.program("e000001")).reads == "box"
         beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
         await play(replay, 8)
@@ -425,6 +427,7 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
     shown = environments.read_environment(store, "e000001")
     assert shown is not None
     assert (shown.source, shown.hint, shown.reward) == ("class LampEnv: ...", "pull the second lever", listed.reward)
+    assert (shown.first_observation, shown.reads) == ("Three levers.", "box")
     assert environments.read_environment(store, "e7") is None
     (reject,) = environments.read_rejected(store)
     assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
@@ -460,7 +463,7 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
                 step += 1
 
     with trio.fail_after(240):
-        async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
+        async with supervise(settings.supervise, tmp_path / "logs", MODULES) as supervisor:
             await supervisor.add(launch)
             async with joined(tmp_path, settings=settings) as replay, trio.open_nursery() as nursery:
                 versions.append((await publish(replay)).version)
@@ -529,7 +532,7 @@ async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_i
         acknowledged.append(lease.id)
 
     with trio.fail_after(240):
-        async with supervise(settings.supervise, tmp_path / "logs") as supervisor:
+        async with supervise(settings.supervise, tmp_path / "logs", MODULES) as supervisor:
             await supervisor.add(launch)
             async with joined(tmp_path, settings=settings) as replay:
                 await publish(replay)
@@ -559,7 +562,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
     acknowledged = []
 
     async def fill_up():
-        async with supervise(SETTINGS.supervise, tmp_path / "logs") as supervisor:
+        async with supervise(SETTINGS.supervise, tmp_path / "logs", MODULES) as supervisor:
             await supervisor.add(launch)
             async with joined(tmp_path) as replay:
                 await publish(replay)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from replay.ledger.ledger import Ledger
-from replay.ledger.records import Counters, Job, Reject
+from replay.ledger.records import Counters, Job, Reject, Source
 from replay.ledger.state import State
 from replay.store import FORMAT, Format, open_reader, open_store
 from replay.store.load import load, open_run
@@ -263,6 +263,14 @@ def test_counters_of_an_older_service_still_load(tmp_path):
         counters = store.get("meta", "counters", Counters)
     assert counters is not None
     assert (counters.jobs, counters.round, counters.trained) == (12, 3, 0)
+
+
+def test_a_program_that_was_admitted_before_forms_were_kept_reads_the_inside(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        store.commit([("sources", b"e000000", msgspec.msgpack.encode(["class LampEnv: ...", "pull", "Three levers."]))])
+        source = store.get("sources", "e000000", Source)
+    assert source is not None
+    assert (source.hint, source.reads) == ("pull", "inside")
 
 
 def test_what_falls_due_at_one_instant_does_so_in_the_same_order_after_a_restart(tmp_path):
