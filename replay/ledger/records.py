@@ -346,11 +346,21 @@ class Counters(Record):
         self.wasted += count
         self.designer_wasted += count if role == "designer" else 0
 
-    def wasted_share(self, role: Literal["agent", "designer"] | None = None) -> float:
-        """Wasted ones of the trajectories that became trainable, of a role or of both (None); 0 before the first."""
-        wasted, trainable = {
-            None: (self.wasted, self.trainable),
-            "designer": (self.designer_wasted, self.designer_trainable),
-            "agent": (self.wasted - self.designer_wasted, self.trainable - self.designer_trainable),
-        }[role]
-        return wasted / trainable if trainable else 0.0
+    @property
+    def wasted_share(self) -> float:
+        """Wasted ones of the trajectories that became trainable; 0 before the first."""
+        return _share(self.wasted, self.trainable)
+
+    @property
+    def wasted_share_agent(self) -> float:
+        """The same of agents."""
+        return _share(self.wasted - self.designer_wasted, self.trainable - self.designer_trainable)
+
+    @property
+    def wasted_share_designer(self) -> float:
+        """The same of designers."""
+        return _share(self.designer_wasted, self.designer_trainable)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -25,6 +25,7 @@ from spade.protocol import (
     Serving,
     SubmitEnvironment,
     SubmitPlays,
+    Traffic,
     Weights,
 )
 from spade.transport import Server
@@ -158,16 +159,18 @@ class Peers:
         return Seen(
             run=run,
             now=now,
-            plays_per_s=self._plays.rate(now),
-            sampled_tokens_per_s=self._tokens.rate(now),
-            dropped=dropped,
-            strangers=strangers,
+            traffic=Traffic(
+                plays_per_s=self._plays.rate(now),
+                sampled_tokens_per_s=self._tokens.rate(now),
+                dropped_messages=dropped,
+                strangers=strangers,
+                stalled_s=self._progress.stalled_s(now),
+                broadcast_s=self._broadcast_s,
+            ),
             roles=frozenset(hello.role for hello in hellos),
             processes=tuple(processes),
             wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in here},
             waits=tuple(wait for name, beat in beats.items() for wait in with_owner(beat.waits, name)),
-            stalled_s=self._progress.stalled_s(now),
-            broadcast_s=self._broadcast_s,
         )
 
 

@@ -216,7 +216,7 @@ class Service:
     def _tell_stall(self) -> None:
         """Once for each stall: who waits for whom."""
         status = self.status()
-        log.warning("no learner step and no play for %.0f s (replay.stall_s)", status.stalled_s)
+        log.warning("no learner step and no play for %.0f s (replay.stall_s)", status.traffic.stalled_s)
         for line in (status.waiting_for, *describe_all(status.waits, status.processes)):
             log.warning("%s", line)
 

@@ -33,7 +33,8 @@ from spade.protocol.engines import Generate, Generated, GetWeights, Overdue, Ser
 from spade.protocol.plays import EndedPlay, GetProgram, LeasePlays, PlayLease, Plays, Program, ReleasePlay, SubmitPlays
 from spade.protocol.programs import CloseEpisode, Faulted, Observed, OpenEpisode, Stage, StepEpisode, Validate, Verdict
 from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
-from spade.protocol.supervision import GetStatus, Orders, Process, ReportProcesses, Status
+from spade.protocol.status import Counts, GetStatus, Histories, Recent, Status, Traffic
+from spade.protocol.supervision import Orders, Process, ReportProcesses
 from spade.protocol.training import (
     Batch,
     Checkpointed,
@@ -48,7 +49,7 @@ from spade.protocol.training import (
 )
 from spade.protocol.trajectories import Recording, Trajectory
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye
@@ -73,12 +74,13 @@ Response = (
 
 __all__ = [
     "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION", "AnyRequest",
-    "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode", "DesignJob", "Designs", "Done",
+    "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Done",
     "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated", "GetProgram",
-    "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "LeaseAudit", "LeaseDesigns", "LeasePlays",
-    "MemorySeed", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays",
-    "Process", "ProcessState", "Program", "Publish", "Published", "Pulse", "Ready", "RecordedPlay", "Recording",
-    "Refused", "Rehello", "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Reply", "ReportProcesses", "Request",
-    "Response", "Role", "Serving", "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays",
-    "TakeBatch", "Trajectory", "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
+    "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories", "LeaseAudit", "LeaseDesigns",
+    "LeasePlays", "MemorySeed", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer",
+    "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published", "Pulse", "Ready", "Recent",
+    "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Reply",
+    "ReportProcesses", "Request", "Response", "Role", "Serving", "Stage", "Status", "StepEpisode", "StepMetrics",
+    "SubmitEnvironment", "SubmitPlays", "TakeBatch", "Traffic", "Trajectory", "Validate", "Verdict", "Wait", "Weights",
+    "WeightsPart", "reply_type",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from replay.store import open_store
 from spade import config
 from spade.app.cli import app
 from spade.app.rundir import RunDir
-from spade.protocol import Process, Status, Wait
+from spade.protocol import Counts, Process, Status, Traffic, Wait
 from spade.text import visible
 from tests.peers import joined
 from tests.replay.kept_world import keep_world
@@ -111,10 +111,11 @@ def spoil(run: RunDir) -> None:
         store.commit(store.encode([("environments", "e000000", huge), ("meta", "counters", counters)]))
     process = Process(EVIL, "agent", 7, "failed", 3, EVIL, {EVIL: 1.5}, EVIL)
     wait = Wait(EVIL, EVIL, 2, 3.0, EVIL, EVIL)
-    texts = dict.fromkeys(("run", "waiting_for", "newest_environment", "newest_skill", "newest_quarantined"), EVIL)
+    texts = dict.fromkeys(("newest_environment", "newest_skill", "newest_quarantined", "newest_finding"), EVIL)
     status = Status(
-        **texts, processes=(process,), waits=(wait,), quarantined=1, stalled_s=9.0, wanted={EVIL: {"agent": 1}}
-    )
+        run=EVIL, waiting_for=EVIL, counts=Counts(quarantined=1, audit_findings=1, **texts),
+        traffic=Traffic(stalled_s=9.0), processes=(process,), waits=(wait,), wanted={EVIL: {"agent": 1}},
+    )  # fmt: skip
     run.status_path.write_bytes(msgspec.json.encode(status))
     (run.path / "metrics.jsonl").write_text(EVIL)
     (run.path / f"{NAMED}.lock").write_text(EVIL)

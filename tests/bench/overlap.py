@@ -128,10 +128,10 @@ async def learn(replay: ReplayClient, engine: Engine, steps: int, ratio: float) 
         engine.version = (await replay.publish(step, f"{step:032x}", "/simulated", StepMetrics())).version
     seconds = trio.current_time() - began
     status = await replay.status()
-    assert status.voids == 0, "the program has a fault"
+    assert status.counts.voids == 0, "the program has a fault"
     return {
         "seconds_a_step": seconds / steps, "trained_per_s": trained / seconds, "learner_idle": sum(waits) / seconds,
-        "wasted": status.wasted_share, "lag": status.lag_mean or 0.0,
+        "wasted": status.counts.wasted_share, "lag": status.counts.lag_mean or 0.0,
     }  # fmt: skip
 
 

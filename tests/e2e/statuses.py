@@ -25,4 +25,4 @@ def status(run: RunDir) -> Status:
 
 if __name__ == "__main__":
     for _ in sys.stdin:
-        print(msgspec.json.encode(named(status(RunDir(Path(sys.argv[1]))))).decode(), flush=True)
+        print(msgspec.json.encode(named(status(RunDir(Path(sys.argv[1]))).flat())).decode(), flush=True)

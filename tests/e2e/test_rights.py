@@ -73,7 +73,7 @@ async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path
                         await enter(address, role, far)
             status = await owner.status()
             assert (status.policy_version, status.learner_step, status.wanted) == (1, 0, {})
-            assert status.dropped_messages == len(refused)
+            assert status.traffic.dropped_messages == len(refused)
             async with connected(replay, far, "agent", "agent-0@narrow") as client:
                 assert isinstance(await client.call(LeasePlays(1, 0.0)), Plays)
         assert [process.restarts for process in supervisor.processes()] == [0, 0]
@@ -99,8 +99,8 @@ async def test_requests_that_any_peer_sends_again_take_effect_once(tmp_path: Pat
             assert await ask(second, 3, submit) == stolen
             for peer, number in ((first, 3), (first, 3), (second, 3), (second, 4)):
                 assert await ask(peer, number, submit) == Done()
-            assert (await owner.status()).plays == 1
-            assert (await owner.status()).late_plays == 3
+            assert (await owner.status()).counts.plays == 1
+            assert (await owner.status()).counts.late_plays == 3
 
 
 async def ask(peer: zmq.Socket[bytes], number: int, message: AnyRequest) -> object:

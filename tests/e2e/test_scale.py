@@ -51,9 +51,9 @@ def test_actors_come_and_go_by_command(tmp_path):
         assert " waits " in told.stdout
 
         status = trio.run(read_status, RunDir(run))
-        step, plays = status.learner_step, status.plays
+        step, plays = status.learner_step, status.counts.plays
         status = up.until(
-            lambda s: s.learner_step > step + 1 and s.plays > plays and len(ready(s)) == 6, within_s=SOON_S
+            lambda s: s.learner_step > step + 1 and s.counts.plays > plays and len(ready(s)) == 6, within_s=SOON_S
         )
         after = ready(status)
         assert {name for name, pid in before.items() if after.get(name) != pid} == {"replay", "engine-0"}

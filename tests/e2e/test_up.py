@@ -91,7 +91,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
                 left_behind(run, s)
                 and s.learner_step > killed.learner_step + 1
                 and all(role(s, name).restarts == 1 and role(s, name).state == "ready" for name in killable)
-                and s.evaluations[len(killed.evaluations) :]
+                and s.histories.evaluations[len(killed.histories.evaluations) :]
             ),
             within_s=SOON_S,
         )
@@ -103,7 +103,7 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
         up.kill()
     assert "step" in output
     assert "\nheld-out win rate " in output
-    assert all(one.plays + one.voids == 8 for one in status.evaluations)
+    assert all(one.plays + one.voids == 8 for one in status.histories.evaluations)
     assert not left_behind(run, status)
 
     down = trio.run(read_status, RunDir(run))
@@ -125,10 +125,10 @@ def test_self_play_survives_kills_and_resumes(tmp_path):
     assert seen.endswith(f"{run}: stopped\n")
     # Every counter goes on from where it was.
     assert status.policy_version > down.policy_version
-    assert status.plays >= down.plays
-    assert status.environments >= down.environments
+    assert status.counts.plays >= down.counts.plays
+    assert status.counts.environments >= down.counts.environments
     assert status.memory >= down.memory
-    assert status.evaluations == down.evaluations != ()
+    assert status.histories.evaluations == down.histories.evaluations != ()
     assert not left_behind(run, status)
 
 

@@ -178,7 +178,7 @@ async def attack(field: Ground, seconds: float, seed: int) -> Report:
     before = {target.name: look(target) for target in field.targets}
     await salvo((1 - WARM) * seconds, 1)
     status = await field.replay.status()  # it answers still
-    tallies["replay"].update(dropped=status.dropped_messages, strangers=status.strangers)
+    tallies["replay"].update(dropped=status.traffic.dropped_messages, strangers=status.traffic.strangers)
     after = {target.name: look(target) for target in field.targets}
     report = Report(tallies, before, after, (digest_before, field.store_digest()), [])
     report.faults = _faults(field, report)

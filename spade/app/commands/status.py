@@ -14,7 +14,7 @@ def status(run: RunArgument, json: Json = False) -> None:
 
     found = trio.run(read_status, RunDir(run))
     if json:
-        print_json(found)
+        print_json(found.flat())
         return
     say(sentence(found))
     if measured := evaluated(found):

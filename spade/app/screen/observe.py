@@ -88,23 +88,24 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
             if status.learner_step != shown:
                 shown = status.learner_step
                 say(sentence(status))
-            if status.stalled_s and not stalled:
+            if status.traffic.stalled_s and not stalled:
                 for line in explain(status):
                     say(line)
-            stalled = status.stalled_s > 0
+            stalled = status.traffic.stalled_s > 0
         await trio.sleep(REFRESH_S)
 
 
 def explain(status: Status) -> list[str]:
     """The waits of a run in a line each, after the lines of a stall and of processes that are not well."""
-    stalled = [f"stalled: no learner step and no play for {status.stalled_s:.0f} s"] if status.stalled_s else []
+    counts, stalled_s = status.counts, status.traffic.stalled_s
+    stalled = [f"stalled: no learner step and no play for {stalled_s:.0f} s"] if stalled_s else []
     apart = (
-        [f"{status.quarantined} trajectories are quarantined, the last {status.newest_quarantined}"]
-        if status.quarantined
+        [f"{counts.quarantined} trajectories are quarantined, the last {counts.newest_quarantined}"]
+        if counts.quarantined
         else []
     )
-    if status.audit_findings:
-        apart.append(f"{status.audit_findings} environments failed their audit, the last {status.newest_finding}")
+    if counts.audit_findings:
+        apart.append(f"{counts.audit_findings} environments failed their audit, the last {counts.newest_finding}")
     ill = [
         f"{process.name} is {process.state}{f': {process.detail}' if process.detail else ''}"
         for process in status.processes
@@ -134,27 +135,29 @@ def unforeseen(status: Status) -> list[str]:
 
 def sentence(status: Status) -> str:
     """A status in one line."""
+    recent = status.recent
     minutes, seconds = divmod(int(status.elapsed_s), 60)
 
     def show(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
 
-    regret = show(status.regret) + ("" if status.regret_error is None else f" ± {status.regret_error:.2f}")
+    regret = show(recent.regret) + ("" if recent.regret_error is None else f" ± {recent.regret_error:.2f}")
 
-    held_out = "".join(f"held-out {one.win_rate:.2f} " for one in status.evaluations[-1:])
+    held_out = "".join(f"held-out {one.win_rate:.2f} " for one in status.histories.evaluations[-1:])
     return (
         f"{minutes:02d}:{seconds:02d} step {status.learner_step} policy v{status.policy_version} "
-        f"plays {status.plays} ({status.plays_per_s:.1f}/s) win rate {held_out}"
-        f"{show(status.win_rate_unhinted)} unhinted {show(status.win_rate_hinted)} hinted regret {regret} "
-        f"learnable {show(status.learnable_share)} valid {show(status.validity)}"
+        f"plays {status.counts.plays} ({status.traffic.plays_per_s:.1f}/s) win rate {held_out}"
+        f"{show(recent.win_rate_unhinted)} unhinted {show(recent.win_rate_hinted)} hinted regret {regret} "
+        f"learnable {show(recent.learnable_share)} valid {show(recent.validity)}"
     )
 
 
 def evaluated(status: Status) -> str:
     """The first evaluation and the newest in one line; "" where there is none."""
+    evaluations = status.histories.evaluations
     told = [
         f"{one.win_rate:.2f} ± {one.error:.2f} after step {one.step}"
-        for one in dict.fromkeys((*status.evaluations[:1], *status.evaluations[-1:]))
+        for one in dict.fromkeys((*evaluations[:1], *evaluations[-1:]))
     ]
     return f"held-out win rate {' -> '.join(told)}" if told else ""
 

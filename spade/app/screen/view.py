@@ -80,31 +80,33 @@ def _header(status: Status) -> Text:
     line.append(f"  {minutes:02d}:{seconds:02d}")
     line.append(f"  step {status.learner_step}", "bold")
     line.append(f"  policy v{status.policy_version}")
-    line.append(f"  {status.plays} plays  {status.plays_per_s:.1f}/s", "dim")
+    line.append(f"  {status.counts.plays} plays  {status.traffic.plays_per_s:.1f}/s", "dim")
     return line
 
 
 def _regret(status: Status, width: int, height: int) -> Panel:
-    title = "regret" if status.regret is None else f"regret {_with_error(status.regret, status.regret_error)}"
-    steps = len(status.regret_history)
+    recent, history = status.recent, status.histories.regret_history
+    title = "regret" if recent.regret is None else f"regret {_with_error(recent.regret, recent.regret_error)}"
+    steps = len(history)
     below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else ""
-    return _panel(chart(status.regret_history, width - 4, height - 2, REGRET), title, REGRET, below)
+    return _panel(chart(history, width - 4, height - 2, REGRET), title, REGRET, below)
 
 
 def _win_rates(status: Status, width: int, height: int) -> Panel:
+    recent, evaluations = status.recent, status.histories.evaluations
     rows = [
-        ("unhinted", status.win_rate_unhinted, UNHINTED),
-        ("hinted", status.win_rate_hinted, HINTED),
-        ("learnable", status.learnable_share, LEARNABLE),
-        ("valid", status.validity, VALID),
+        ("unhinted", recent.win_rate_unhinted, UNHINTED),
+        ("hinted", recent.win_rate_hinted, HINTED),
+        ("learnable", recent.learnable_share, LEARNABLE),
+        ("valid", recent.validity, VALID),
     ]
     # Who sees it stand still, or fall, should know that the programs are not the same ones.
     title, below, curve = "win rate and learnable share", "unhinted, on the newest programs", UNHINTED
-    history = [(unhinted, status.win_rate_error or 0.0) for unhinted, _ in status.win_rate_history]
-    if status.evaluations:
-        rows.insert(0, ("held-out", status.evaluations[-1].win_rate, HELD_OUT))
+    history = [(unhinted, recent.win_rate_error or 0.0) for unhinted, _ in status.histories.win_rate_history]
+    if evaluations:
+        rows.insert(0, ("held-out", evaluations[-1].win_rate, HELD_OUT))
         title, below, curve = _held_out(status, width), "the others: on the newest programs", HELD_OUT
-        history = [(one.win_rate, one.error) for one in status.evaluations]
+        history = [(one.win_rate, one.error) for one in evaluations]
     table = Table.grid(padding=(0, 1))
     room = max(width - 4 - 10 - 6, 4)
     for label, share, style in rows:
@@ -119,27 +121,27 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
 
 def _held_out(status: Status, width: int) -> str:
     """The newest evaluation and the first, with as many words as there is room for."""
-    first, newest = status.evaluations[0], status.evaluations[-1]
+    first, newest = status.histories.evaluations[0], status.histories.evaluations[-1]
     told = f"{newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
     words = f"held-out win rate {told}"
     return words if len(words) <= width - 4 else f"held-out {told}"
 
 
 def _numbers(status: Status, width: int) -> Panel:
-    metrics = status.step_metrics
+    counts, recent, metrics = status.counts, status.recent, status.step_metrics
     cells = [
-        ("environments", f"{status.active_environments} of {status.environments}"),
-        ("designer groups", str(status.designer_groups)),
-        ("designer reward", _number(status.designer_reward).strip()),
-        ("policy lag", _number(status.lag_mean).strip()),
-        ("wasted", f"{status.wasted_share_agent:.1%} / {status.wasted_share_designer:.1%}"),
-        ("no variance", _percent(status.zero_variance_share)),
-        ("tokens/s", f"{status.sampled_tokens_per_s:,.0f}"),
+        ("environments", f"{status.active_environments} of {counts.environments}"),
+        ("designer groups", str(counts.designer_groups)),
+        ("designer reward", _number(recent.designer_reward).strip()),
+        ("policy lag", _number(counts.lag_mean).strip()),
+        ("wasted", f"{counts.wasted_share_agent:.1%} / {counts.wasted_share_designer:.1%}"),
+        ("no variance", _percent(recent.zero_variance_share)),
+        ("tokens/s", f"{status.traffic.sampled_tokens_per_s:,.0f}"),
         ("loss", "–" if metrics is None else f"{metrics.loss:+.4f}, ESS {metrics.effective_sample_share:.0%}"),
         ("step", "–" if metrics is None else f"{metrics.step_s:.1f} s, waited {metrics.wait_s:.1f} s"),
-        ("rejected", f"{status.rejected_candidates}, jobs failed {status.failed_jobs}"),
-        ("voids", f"{status.voids}, leases expired {status.expired_leases}"),
-        ("response", "–" if status.response_tokens is None else f"{status.response_tokens:.1f} tokens"),
+        ("rejected", f"{counts.rejected_candidates}, jobs failed {counts.failed_jobs}"),
+        ("voids", f"{counts.voids}, leases expired {counts.expired_leases}"),
+        ("response", "–" if recent.response_tokens is None else f"{recent.response_tokens:.1f} tokens"),
     ]
     columns = 4 if width >= _SMALL_WIDTH else 3
     table = Table.grid(padding=(0, 2), expand=True)
@@ -183,24 +185,25 @@ def _doing(process: Process) -> Text:
 
 
 def _footer(status: Status, note: str) -> Text:
+    counts = status.counts
     line = Text(no_wrap=True, overflow="ellipsis")
-    if status.quarantined:
-        line.append(f" {status.quarantined} quarantined ", "bold red")
-        line.append(status.newest_quarantined + " ")
-    if status.audit_findings:
-        line.append(f" {status.audit_findings} failed their audit ", "yellow")
-    if status.stalled_s:
-        line.append(f" stalled for {status.stalled_s:.0f} s ", "bold red")
+    if counts.quarantined:
+        line.append(f" {counts.quarantined} quarantined ", "bold red")
+        line.append(counts.newest_quarantined + " ")
+    if counts.audit_findings:
+        line.append(f" {counts.audit_findings} failed their audit ", "yellow")
+    if status.traffic.stalled_s:
+        line.append(f" stalled for {status.traffic.stalled_s:.0f} s ", "bold red")
         # Where the chain ends is what to look at; a circle has no end.
         waits = root_causes(status.waits) or status.waits
         line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line
     if note:
         line.append(f" {note} ", "dim")
-    if status.newest_environment:
+    if counts.newest_environment:
         line.append(" newest: ", "dim")
-        line.append(status.newest_environment, "bold")
-        line.append(f" ({status.newest_skill})", "dim")
+        line.append(counts.newest_environment, "bold")
+        line.append(f" ({counts.newest_skill})", "dim")
     return line
 
 

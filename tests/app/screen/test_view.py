@@ -7,28 +7,39 @@ from rich.console import Console
 from spade.app.screen.chart import bar, chart
 from spade.app.screen.observe import evaluated
 from spade.app.screen.view import render
-from spade.protocol import Evaluation, Process, Status, StepMetrics, Wait
+from spade.protocol import Counts, Evaluation, Histories, Process, Recent, Status, StepMetrics, Traffic, Wait
 
 ROLES = ("replay", "learner", "engine", "env-runner", "agent", "designer")
 
 
 def full_status(processes=6):
     return Status(
-        run="runs/nano", elapsed_s=192, learner_step=42, policy_version=43, plays=8123, plays_per_s=24.3,
-        environments=301, active_environments=12, validity=0.96, win_rate_unhinted=0.47, win_rate_hinted=0.66,
-        win_rate_error=0.02, regret=0.187, regret_error=0.04, learnable_share=0.58,
-        newest_environment="TidesDoorEnv", newest_skill="logical deduction",
+        run="runs/nano", elapsed_s=192, learner_step=42, policy_version=43, active_environments=12,
+        counts=Counts(
+            plays=8123, environments=301, newest_environment="TidesDoorEnv", newest_skill="logical deduction"
+        ),
+        recent=Recent(
+            validity=0.96, win_rate_unhinted=0.47, win_rate_hinted=0.66, win_rate_error=0.02,
+            regret=0.187, regret_error=0.04, learnable_share=0.58,
+        ),
+        traffic=Traffic(plays_per_s=24.3),
         step_metrics=StepMetrics(loss=0.0123, effective_sample_share=1.0, step_s=1.2, wait_s=3.4),
         processes=tuple(Process(f"{ROLES[i % 6]}-{i}", ROLES[i % 6], 1000 + i, "ready", 0) for i in range(processes)),
-        regret_history=tuple((i / 100, 0.03) for i in range(30)),
-        win_rate_history=tuple((0.3 + i / 100, 0.5) for i in range(30)),
+        histories=Histories(
+            regret_history=tuple((i / 100, 0.03) for i in range(30)),
+            win_rate_history=tuple((0.3 + i / 100, 0.5) for i in range(30)),
+        ),
     )  # fmt: skip
+
+
+def with_histories(status, **changed):
+    return msgspec.structs.replace(status, histories=msgspec.structs.replace(status.histories, **changed))
 
 
 def with_evaluations():
     rates = [0.396, *(0.41 + i / 100 for i in range(20))]
     evaluations = [Evaluation(10 * i, 10 * i + 1, 10 * i + 4, 240, 0, rate, 0.031, 9.0) for i, rate in enumerate(rates)]
-    return msgspec.structs.replace(full_status(processes=7), evaluations=tuple(evaluations))
+    return with_histories(full_status(processes=7), evaluations=tuple(evaluations))
 
 
 def draw(status, width, height, note=""):
@@ -81,7 +92,7 @@ def test_the_held_out_win_rate_is_named_with_its_error_and_its_start(width, heig
 def test_evaluations_in_a_line():
     status = with_evaluations()
     assert evaluated(status) == "held-out win rate 0.40 ± 0.03 after step 0 -> 0.60 ± 0.03 after step 200"
-    first = msgspec.structs.replace(status, evaluations=status.evaluations[:1])
+    first = with_histories(status, evaluations=status.histories.evaluations[:1])
     assert evaluated(first) == "held-out win rate 0.40 ± 0.03 after step 0"
     assert evaluated(Status()) == ""
 
@@ -103,11 +114,11 @@ def test_a_stall_is_the_footer_until_it_is_over():
         Wait("agent-0", "plays", 48, 62.0, "replay"),
         Wait("engine-0", "Generate", 48, 61.5, "agent-0"),
     )
-    stalled = msgspec.structs.replace(full_status(), stalled_s=61.7, waits=waits)
+    stalled = msgspec.structs.replace(full_status(), traffic=Traffic(stalled_s=61.7), waits=waits)
     footer = draw(stalled, 80, 24, "Ctrl-C drains")[-1]
     assert footer.startswith(" stalled for 62 s agent-0 waits 61.5 s for engine-0, Generate ×48")
     assert len(footer) <= 80
-    assert draw(msgspec.structs.replace(stalled, stalled_s=0.0), 80, 24, "Ctrl-C")[-1].startswith(" Ctrl-C")
+    assert draw(msgspec.structs.replace(stalled, traffic=Traffic()), 80, 24, "Ctrl-C")[-1].startswith(" Ctrl-C")
 
 
 def test_the_row_of_a_process_shows_its_activity():

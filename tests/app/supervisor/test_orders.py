@@ -4,7 +4,7 @@ from spade.app.commands.doctor import NONE_MET, of_requests
 from spade.app.screen.observe import explain, unforeseen
 from spade.app.supervisor.orders import choose, parse
 from spade.errors import ConfigError, RunError
-from spade.protocol import Process, Status, Wait
+from spade.protocol import Process, Status, Traffic, Wait
 
 
 def test_counts_are_read():
@@ -47,7 +47,9 @@ def test_why_shows_the_longest_wait_first_and_processes_in_trouble():
         Wait("engine-0", "Generate", 40, 3.25, "agent-0"),
         Wait("replay", "TakeBatch", 1, 61.0, "learner", "8 of 96 sequences"),
     )
-    status = Status(waiting_for="8 of 96 sequences for step 2", waits=waits, processes=(engine,), stalled_s=60.4)
+    status = Status(
+        waiting_for="8 of 96 sequences for step 2", waits=waits, processes=(engine,), traffic=Traffic(stalled_s=60.4)
+    )
     assert explain(status) == [
         "stalled: no learner step and no play for 60 s",
         "8 of 96 sequences for step 2",

@@ -115,7 +115,7 @@ def test_designers_have_a_bound_of_their_own_and_alone_a_baseline():
     ]
     counters = ledger.state.counters
     assert (counters.wasted, counters.designer_wasted, counters.designer_trained) == (1, 1, 3)
-    assert (counters.wasted_share(), counters.wasted_share("agent"), counters.wasted_share("designer")) == (
+    assert (counters.wasted_share, counters.wasted_share_agent, counters.wasted_share_designer) == (
         1 / counters.trainable, 0.0, 1 / 4,
     )  # fmt: skip
     assert counters.designer_groups == 2

@@ -18,7 +18,7 @@ from replay.store.load import open_run
 from spade.app.screen.observe import explain
 from spade.app.screen.view import render
 from spade.errors import RefusedError
-from spade.protocol import Done, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
+from spade.protocol import Counts, Done, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
 from tests.replay.feeding import publish
 from tests.replay.replay_world import config, ended, environment, leased_job, rejected, started, trajectory
 from tests.replay.service.test_service import joined, serving
@@ -150,18 +150,20 @@ async def test_a_broadcast_ends_when_the_last_engine_serves_its_weights(tmp_path
         published = await publish(replay)
         says = Serving(published.version, published.digest)
         assert await one.client.call(says) == Done()
-        assert (await replay.status()).broadcast_s is None, "one engine does not serve them yet"
+        assert (await replay.status()).traffic.broadcast_s is None, "one engine does not serve them yet"
         with pytest.raises(RefusedError, match="weights another were never published as version 1"):
             await other.client.call(Serving(published.version, "another"))
         with pytest.raises(RefusedError, match="never published as version 2"):
             await other.client.call(Serving(2, published.digest))
         assert await other.client.call(says) == Done()
-        assert 0 < (await replay.status()).broadcast_s < trio.current_time() - started
+        assert 0 < (await replay.status()).traffic.broadcast_s < trio.current_time() - started
         assert await one.client.call(says) == Done()
 
 
 def test_a_person_sees_the_quarantine():
-    status = Status(quarantined=2, newest_quarantined="e000001-0u000/1 of agent-0: version 9 was never published")
+    status = Status(
+        counts=Counts(quarantined=2, newest_quarantined="e000001-0u000/1 of agent-0: version 9 was never published")
+    )
     assert "2 trajectories are quarantined, the last e000001-0u000/1 of agent-0: version 9" in "\n".join(
         explain(status)
     )

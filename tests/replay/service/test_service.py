@@ -157,7 +157,7 @@ async def test_leases_of_a_peer_that_left_are_leased_again(tmp_path):
             assert len(await leaving.lease_plays(8, 5.0)) == 8
             assert await replay.lease_plays(8, 0.0) == ()
         assert len(await replay.lease_plays(8, 60.0)) == 8
-        assert (await replay.status()).expired_leases == 8
+        assert (await replay.status()).counts.expired_leases == 8
 
 
 async def test_a_request_that_cannot_be_served_is_refused_and_hurts_nobody(tmp_path):
@@ -172,7 +172,7 @@ async def test_a_request_that_cannot_be_served_is_refused_and_hurts_nobody(tmp_p
                 await replay.send(request)
         with pytest.raises(RefusedError, match="no environment 'e9'"):
             await replay.program("e9")
-        assert (await replay.status()).plays == 0
+        assert (await replay.status()).counts.plays == 0
 
 
 async def test_a_restart_goes_on_where_it_was(tmp_path):
@@ -188,7 +188,8 @@ async def test_a_restart_goes_on_where_it_was(tmp_path):
         "learner_step", "policy_version", "plays", "environments", "active_environments", "memory", "win_rate_unhinted",
         "regret", "learnable_share", "validity", "regret_history", "step_metrics", "newest_environment",
     ]  # fmt: skip
-    assert [getattr(after, name) for name in unchanged] == [getattr(before, name) for name in unchanged]
+    was, is_now = before.flat(), after.flat()
+    assert [is_now[name] for name in unchanged] == [was[name] for name in unchanged]
     assert after.elapsed_s >= before.elapsed_s > 0
 
 
@@ -227,19 +228,19 @@ async def test_the_status_and_the_files_left_in_the_run_directory(tmp_path):
         await publish(replay, 1)
         status = await replay.status()
     assert status.run == tmp_path.name
-    assert (status.learner_step, status.policy_version, status.plays, status.environments) == (1, 2, 8, 1)
-    assert (status.rejected_candidates, status.failed_jobs, status.validity) == (2, 1, pytest.approx(1 / 3))
-    assert (status.win_rate_unhinted, status.win_rate_hinted, status.win_rate_error) == (0.5, 0.5, None)
-    assert (status.regret, status.learnable_share, status.reward_levels) == (0.0, 0.5, 2.0)
-    assert (status.response_tokens, status.lag_mean, status.wasted_share) == (1.0, 0.0, 0.0)
+    counts, recent = status.counts, status.recent
+    assert (status.learner_step, status.policy_version, counts.plays, counts.environments) == (1, 2, 8, 1)
+    assert (counts.rejected_candidates, counts.failed_jobs, recent.validity) == (2, 1, pytest.approx(1 / 3))
+    assert (recent.win_rate_unhinted, recent.win_rate_hinted, recent.win_rate_error) == (0.5, 0.5, None)
+    assert (recent.regret, recent.learnable_share, recent.reward_levels) == (0.0, 0.5, 2.0)
+    assert (recent.response_tokens, counts.lag_mean, counts.wasted_share) == (1.0, 0.0, 0.0)
     assert status.step_metrics == protocol.StepMetrics(loss=0.5, step_s=2.0)
     assert status.waiting_for == "waiting for an engine, an env-runner to connect"
     silent = msgspec.structs.replace(child, state="silent")  # its supervisor is gone
     assert status.processes == (msgspec.structs.replace(silent, gauges={"episodes": 3.0}),)
-    assert status.plays_per_s > 0
+    assert status.traffic.plays_per_s > 0
     left = msgspec.json.decode((tmp_path / "status.json").read_bytes(), type=protocol.Status)
-    passing = {"elapsed_s": 0.0, "plays_per_s": 0.0, "sampled_tokens_per_s": 0.0, "waiting_for": ""}
-    passing["waits"] = ()
+    passing = {"elapsed_s": 0.0, "traffic": protocol.Traffic(), "waiting_for": "", "waits": ()}
     passing["processes"] = (silent,)  # nobody is connected any more who could say something of itself
     assert msgspec.structs.replace(left, **passing) == msgspec.structs.replace(status, **passing)
     start, step, stop = rows(tmp_path)
@@ -287,7 +288,7 @@ async def test_a_stall_is_logged_once_and_shown_until_it_is_over(tmp_path, caplo
         while True:
             status = await agent.status()
             (wait,) = waits_of(status, "learner")
-            if min(status.stalled_s, wait.for_s) > 2.0 and status.elapsed_s - status.stalled_s > after:
+            if min(status.traffic.stalled_s, wait.for_s) > 2.0 and status.elapsed_s - status.traffic.stalled_s > after:
                 return wait
             await agent.client.wait_pulse()
 
@@ -308,7 +309,7 @@ async def test_a_stall_is_logged_once_and_shown_until_it_is_over(tmp_path, caplo
         assert sum("no learner step and no play" in line for line in told) == 1
         assert any("learner waits" in line and "TakeBatch: 0 of 4 sequences" in line for line in told)
         await play(agent, 1)
-        while (await agent.status()).stalled_s:
+        while (await agent.status()).traffic.stalled_s:
             await agent.client.wait_pulse()
         nursery.cancel_scope.cancel()
 
@@ -340,7 +341,7 @@ async def test_an_evaluation_is_a_row_and_stays(tmp_path):
         await replay.evaluated(told)
         await replay.evaluated(told)
     async with serving(tmp_path), joined(tmp_path) as replay:
-        assert (await replay.status()).evaluations == (told,)
+        assert (await replay.status()).histories.evaluations == (told,)
     (row,) = [row for row in rows(tmp_path) if row["kind"] == "evaluation"]
     assert row["elapsed_s"] >= 0
     assert {name: row[name] for name in protocol.Evaluation.__struct_fields__} == msgspec.structs.asdict(told)
@@ -434,7 +435,7 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
         recorded = [(batch.step, [group.id for group in batch.groups]) for batch in store.scan("batches", BatchRecord)]
     assert len(set(plays)) == len(plays) == 200
     assert set(plays) <= finished
-    assert status.plays == len(finished)
+    assert status.counts.plays == len(finished)
     assert versions == list(range(1, len(versions) + 1))
     assert recorded[: len(trained)] == trained
     groups = [group for _, groups in recorded for group in groups]
@@ -493,7 +494,7 @@ async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_i
             with open_reader(tmp_path / "store") as store:
                 assert not [play for play in store.scan("plays", Play) if play.state == "finished"]
         status = await replay.status()
-    assert (len(set(acknowledged)), status.plays, status.late_plays) == (100, 100, 0)
+    assert (len(set(acknowledged)), status.counts.plays, status.counts.late_plays) == (100, 100, 0)
 
 
 async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowledged(tmp_path):
@@ -518,7 +519,7 @@ async def test_a_full_disk_stops_the_run_with_one_line_and_loses_nothing_acknowl
     assert len(acknowledged) > 10
     assert "Traceback" not in (tmp_path / "logs" / "replay.log").read_text()
     async with serving(tmp_path), joined(tmp_path) as replay:  # there is space again
-        assert (await replay.status()).rejected_candidates == len(acknowledged)
+        assert (await replay.status()).counts.rejected_candidates == len(acknowledged)
     assert [reject.attempt for reject in environments.read_rejected(tmp_path / "store")] == acknowledged
 
 
@@ -623,8 +624,13 @@ async def test_only_plays_that_count_are_in_their_rate(tmp_path, mock_clock):
         ):
             await by_hand.ask(protocol.SubmitPlays(plays))
         status = await by_hand.ask(protocol.GetStatus())
-    assert (status.plays, status.late_plays, status.quarantined, status.elapsed_s) == (2, 1, 1, 0.0)
-    assert status.plays_per_s == 2.0  # of the first second
+    assert (status.counts.plays, status.counts.late_plays, status.counts.quarantined, status.elapsed_s) == (
+        2,
+        1,
+        1,
+        0.0,
+    )
+    assert status.traffic.plays_per_s == 2.0  # of the first second
 
 
 async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(tmp_path):

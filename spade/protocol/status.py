@@ -1,0 +1,107 @@
+"""The run at a glance: observers and the replay service."""
+
+from typing import Any
+
+from msgspec import field
+from msgspec.structs import asdict
+
+from spade.protocol.base import Request, Role, Wire
+from spade.protocol.session import Wait
+from spade.protocol.supervision import Process
+from spade.protocol.training import Evaluation, StepMetrics
+
+
+class Counts(Wire, frozen=True):
+    """What a run counts, over all restarts of its replay service, and the newest of it."""
+
+    plays: int = 0
+    voids: int = 0
+    late_plays: int = 0
+    environments: int = 0
+    rejected_candidates: int = 0
+    failed_jobs: int = 0
+    designer_groups: int = 0
+    expired_leases: int = 0
+    released_leases: int = 0
+    quarantined: int = 0
+    audits: int = 0
+    audit_findings: int = 0
+    audits_left_out: int = 0
+    audit_steps: int = 0
+    audit_s: float = 0.0
+    lag_mean: float | None = None
+    wasted_share: float = 0.0
+    wasted_share_agent: float = 0.0
+    wasted_share_designer: float = 0.0
+    newest_environment: str = ""
+    newest_skill: str = ""
+    newest_quarantined: str = ""
+    newest_finding: str = ""
+
+
+class Recent(Wire, frozen=True):
+    """Figures of the last plays, slots, chunks and candidates; None: not measured yet."""
+
+    validity: float | None = None
+    win_rate_unhinted: float | None = None
+    win_rate_hinted: float | None = None
+    win_rate_error: float | None = None
+    regret: float | None = None
+    regret_error: float | None = None
+    learnable_share: float | None = None
+    zero_variance_share: float | None = None
+    reward_levels: float | None = None
+    response_tokens: float | None = None
+    designer_reward: float | None = None
+    examples_shown: float | None = None
+
+
+class Traffic(Wire, frozen=True):
+    """What the replay service sees go by since its restart; rates are per second."""
+
+    plays_per_s: float = 0.0
+    sampled_tokens_per_s: float = 0.0
+    dropped_messages: int = 0
+    strangers: int = 0
+    stalled_s: float = 0.0
+    broadcast_s: float | None = None
+
+
+class Histories(Wire, frozen=True):
+    """A point a learner step, the newest last: regret and its error, win rates unhinted and hinted; evaluations."""
+
+    regret_history: tuple[tuple[float, float], ...] = ()
+    win_rate_history: tuple[tuple[float, float], ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+
+
+class Status(Wire, frozen=True):
+    """The run at a glance, for `spade status` and the live view; names and units as in `docs/metrics.md`."""
+
+    run: str = ""
+    elapsed_s: float = 0.0
+    learner_step: int = 0
+    policy_version: int = 0
+    active_environments: int = 0
+    memory: int = 0
+    backlog: int = 0
+    waiting_for: str = ""
+    counts: Counts = Counts()
+    recent: Recent = Recent()
+    traffic: Traffic = Traffic()
+    step_metrics: StepMetrics | None = None
+    processes: tuple[Process, ...] = ()
+    wanted: dict[str, dict[Role, int]] = field(default_factory=dict)
+    waits: tuple[Wait, ...] = ()
+    histories: Histories = Histories()
+
+    def flat(self) -> dict[str, Any]:
+        """All figures by name, as people and their tools read them."""
+        figures = asdict(self)
+        for part in ("counts", "recent", "traffic", "histories"):
+            figures |= asdict(figures.pop(part))
+        return figures
+
+
+class GetStatus(Request[Status], frozen=True):
+    """Ask for the run at a glance."""
