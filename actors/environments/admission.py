@@ -15,21 +15,21 @@
 
 Every play is what an agent's is: a fresh process, load, one reset, steps, the end. So a program cannot tell admission
 from a play by the order of calls; `solution()` is asked in processes that are not played. Stages of few plays come
-first: the tests of luck (`actors/sequential.py`), with instances of their own for each play, need the most.
+first: the tests of luck (`sequential.py`), with instances of their own for each play, need the most.
 """
 
 import time
 
 import trio
 
-from actors.actions import sent
-from actors.forms import Probing, consuming
-from actors.offers import offered
-from actors.probes import NONSENSE, NUMBERS, Transcript, difference, indifferent
+from actors.environments.forms import Probing, consuming
+from actors.environments.offers import offered
+from actors.environments.probes import NONSENSE, NUMBERS, Transcript, difference, indifferent
+from actors.environments.sequential import decide
+from actors.environments.trials import Policy, RejectedError
 from actors.sandbox import Sandbox
 from actors.sandbox.host import REPEATS
-from actors.sequential import decide
-from actors.trials import Policy, RejectedError
+from actors.text.actions import sent
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.protocol import Observed, Stage, Verdict

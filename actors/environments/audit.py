@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import trio
 
-from actors.actions import sent
-from actors.conversation import Conversation, Player, converse
-from actors.offers import choose
+from actors.environments.offers import choose
 from actors.sandbox import Sandbox
+from actors.text.actions import sent
+from actors.text.conversation import Conversation, Player, converse
 from spade.codec import answer_digest
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
 from spade.returns import won

@@ -10,13 +10,13 @@ from functools import partial
 
 import trio
 
-from actors.actions import boxed, sent
-from actors.offers import choose
-from actors.probes import NOTHING, Transcript, heeded
+from actors.environments.offers import choose
+from actors.environments.probes import NOTHING, Transcript, heeded
+from actors.environments.trials import Policy, RejectedError, Trials
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved
-from actors.trials import Policy, RejectedError, Trials
+from actors.text.actions import boxed, sent
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.protocol import Form

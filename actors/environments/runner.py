@@ -12,10 +12,10 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from actors.audit import audit
-from actors.leasing import keep_busy
+from actors.environments.admission import validate
+from actors.environments.audit import audit
+from actors.roles.leasing import keep_busy
 from actors.sandbox import Sandbox, open_sandbox
-from actors.validation import validate
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import BusError, RefusedError, RunError

@@ -4,12 +4,12 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from actors.conversation import converse
-from actors.probes import Transcript
+from actors.environments.probes import Transcript
 from actors.sandbox import Sandbox
 from actors.sandbox.host import checked
 from actors.sandbox.process import Answer, Process
 from actors.sandbox.wire import Load, Loaded, Request, Reset, Step
+from actors.text.conversation import converse
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed

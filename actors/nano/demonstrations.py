@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from actors.nano.families import FAMILIES
 from actors.nano.players import Guesser, instantiate, play
 from actors.nano.world import Environment, draw, vary
-from actors.prompts import Document, Message, Profile
+from actors.text.profile import Document, Message, Profile
 from spade.config import SKILLS
 from spade.protocol import MemorySeed
 from spade.seeds import derive

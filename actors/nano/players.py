@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.actions import action_said
-from actors.conversation import Conversation
 from actors.nano.families import Player, offered, say
-from actors.prompts import Message, Profile
+from actors.text.actions import action_said
+from actors.text.conversation import Conversation
+from actors.text.profile import Message, Profile
 from spade.protocol import Observed
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from actors.nano.themes import camel
-from actors.prompts import Document, Message
+from actors.text.profile import Document, Message
 from spade.protocol import MemorySeed
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from actors.nano.families import FAMILIES, Family, Knobs
 from actors.nano.program import render
 from actors.nano.themes import WORDS, camel
-from actors.prompts import Document
+from actors.text.profile import Document
 from spade.config import SKILLS
 from spade.seeds import derive
 

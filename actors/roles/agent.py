@@ -11,9 +11,9 @@ from functools import partial
 
 import trio
 
-from actors.episode import attempt
-from actors.leasing import keep_busy
-from actors.session import Session, attend
+from actors.roles.episode import attempt
+from actors.roles.leasing import keep_busy
+from actors.roles.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.process import Launch, main

@@ -12,11 +12,11 @@ from functools import partial
 import trio
 
 from actors import corpus
-from actors.design_prompt import fit_prompt
-from actors.leasing import keep_busy
-from actors.prompts import Document
-from actors.rollout import TrajectoryBuilder
-from actors.session import Session, attend
+from actors.roles.leasing import keep_busy
+from actors.roles.session import Session, attend
+from actors.text.design_prompt import fit_prompt
+from actors.text.profile import Document
+from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
 from spade.errors import BusError, SuspectError

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.actions import action_said, sent
-from actors.conversation import Conversation, converse
-from actors.pool import LostError, Service
-from actors.rollout import TrajectoryBuilder
-from actors.session import Session
+from actors.roles.pool import LostError, Service
+from actors.roles.session import Session
+from actors.text.actions import action_said, sent
+from actors.text.conversation import Conversation, converse
+from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import answer_digest, unpack_ids
 from spade.errors import BusError, SuspectError
 from spade.protocol import (

@@ -14,10 +14,10 @@ import msgspec
 import trio
 
 from actors.corpus import load
-from actors.episode import attempt
 from actors.nano.world import unseen
-from actors.pool import MOST_ENDS
-from actors.session import Session, attend
+from actors.roles.episode import attempt
+from actors.roles.pool import MOST_ENDS
+from actors.roles.session import Session, attend
 from spade.config import Config
 from spade.disk import read
 from spade.errors import BusError, ConfigError, reason

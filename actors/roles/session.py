@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.pool import Pool, open_pool
-from actors.prompts import Profile, load_profile
+from actors.nano.prompts import NanoProfile
+from actors.roles.pool import Pool, open_pool
+from actors.text.profile import Profile
+from actors.text.prompts import FullProfile
 from replay.client import ReplayClient
 from spade import checkpoints
 from spade.config import Config, digest
@@ -128,6 +130,11 @@ async def attend(
                         await work(session)
                     outbox.cancel_scope.deadline = trio.current_time() + session.parting_s
         nursery.cancel_scope.cancel()
+
+
+def load_profile(config: Config) -> Profile:
+    """The profile that model.profile names."""
+    return NanoProfile() if config.model.profile == "nano" else FullProfile(config.design, config.play)
 
 
 async def _post(deliver: Callable[[], Awaitable[None]], arrived: trio.Event) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from actors.prompts import Document, Profile
+from actors.text.profile import Document, Profile
 from spade.errors import ConfigError
 from spade.protocol import DesignJob, MemorySeed
 from spade.tokens import Tokenizer

@@ -5,7 +5,6 @@ from typing import Protocol
 
 import msgspec
 
-from spade.config import Config
 from spade.protocol import MemorySeed
 
 
@@ -56,14 +55,3 @@ class Profile(Protocol):
     def turn(self, observation: str) -> Message:
         """Go on with an episode."""
         ...
-
-
-def load_profile(config: Config) -> Profile:
-    """The profile that model.profile names."""
-    if config.model.profile == "nano":
-        from actors.prompts.nano import NanoProfile
-
-        return NanoProfile()
-    from actors.prompts.full import FullProfile
-
-    return FullProfile(config.design, config.play)

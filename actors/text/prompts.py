@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.actions import answer
-from actors.prompts import Document, Message, rules, worlds
+from actors.text import rules, worlds
+from actors.text.actions import answer
+from actors.text.profile import Document, Message
 from spade.config import Design, Play
 from spade.protocol import MemorySeed
 from spade.seeds import SEED_BITS, derive

@@ -23,7 +23,7 @@ from statistics import fmean, median
 
 import trio
 
-from actors.leasing import keep_busy
+from actors.roles.leasing import keep_busy
 from replay.client import ReplayClient
 from spade.app.supervisor.launches import MODULES
 from spade.checkpoints import NANO

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from actors import env_runner
 from actors.engines import server as engine_server
+from actors.environments import runner as env_runner
 from spade.config import Config, digest
 from spade.errors import BusError, RefusedError
 from spade.process import Launch

@@ -1,7 +1,8 @@
 """The nano model's prompts."""
 
-from actors.prompts import Document, Message, load_profile
-from actors.prompts.nano import NanoProfile, class_name
+from actors.nano.prompts import NanoProfile, class_name
+from actors.roles.session import load_profile
+from actors.text.profile import Document, Message
 from spade.config import load
 from spade.protocol import MemorySeed
 

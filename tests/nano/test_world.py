@@ -11,7 +11,7 @@ from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.players import instantiate
 from actors.nano.themes import camel
 from actors.nano.world import Environment, distance, draw, draw_knobs, held_out, make, vary
-from actors.prompts import Document
+from actors.text.profile import Document
 from spade.config import SKILLS
 
 TIDES = Document("s1", "science", "Tides", "")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from actors.offers.items import LONGEST, actions
-from actors.offers.labels import labelled, told
-from actors.offers.words import Words, unique
+from actors.environments.offers.items import LONGEST, actions
+from actors.environments.offers.labels import labelled, told
+from actors.environments.offers.words import Words, unique
 
 __all__ = ["LONGEST", "MOST", "Offer", "choose", "offered"]
 

@@ -7,9 +7,9 @@ or have placeholders.
 import re
 from collections.abc import Iterator
 
-from actors.offers.placeholders import filled
-from actors.offers.ranges import RANGE, numbers
-from actors.offers.words import Words, vocabulary
+from actors.environments.offers.placeholders import filled
+from actors.environments.offers.ranges import RANGE, numbers
+from actors.environments.offers.words import Words, vocabulary
 
 LONGEST = 80
 """Characters of an action."""

@@ -6,9 +6,9 @@ Pure. A text is searched by lines, each once; a label has a bounded reach.
 import re
 from collections.abc import Iterator, Sequence
 
-from actors.offers.items import items, marked
-from actors.offers.ranges import RANGE
-from actors.offers.words import vocabulary
+from actors.environments.offers.items import items, marked
+from actors.environments.offers.ranges import RANGE
+from actors.environments.offers.words import vocabulary
 
 MOST_ITEMS = 300
 _LINES_BELOW = 100

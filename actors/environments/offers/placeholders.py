@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from math import prod
 
-from actors.offers.ranges import RANGE, numbers
-from actors.offers.words import Words, unique, vocabulary
+from actors.environments.offers.ranges import RANGE, numbers
+from actors.environments.offers.words import Words, unique, vocabulary
 
 FILLINGS = 64
 """Actions that are made of one with placeholders."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 
-from actors.offers.ranges import RANGE, numbers
+from actors.environments.offers.ranges import RANGE, numbers
 
 MOST_WORDS = 60
 MOST_NUMBERS = 60

@@ -8,8 +8,8 @@ from pathlib import Path
 from actors.engines.torch.engine import TorchEngine
 from actors.nano.demonstrations import choose, design
 from actors.nano.players import begin, go_on, instantiate
-from actors.prompts import Document, Message
-from actors.prompts.nano import NanoProfile
+from actors.nano.prompts import NanoProfile
+from actors.text.profile import Document, Message
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Engine
 from spade.protocol import Generate, Weights

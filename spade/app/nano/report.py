@@ -9,11 +9,11 @@ import torch
 import trio
 
 from actors.corpus import load
+from actors.environments.admission import validate
 from actors.nano.demonstrations import choose, generator
 from actors.nano.world import Environment, unseen
-from actors.prompts import Document
 from actors.sandbox import open_sandbox
-from actors.validation import validate
+from actors.text.profile import Document
 from spade import config
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.measure import Checkpoint, Play

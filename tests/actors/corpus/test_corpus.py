@@ -3,7 +3,7 @@ import re
 import pytest
 
 from actors import corpus
-from actors.prompts import Document
+from actors.text.profile import Document
 from spade.errors import ConfigError
 
 

@@ -5,8 +5,8 @@ import trio
 import trio.testing
 
 from actors.engines import server as engine_server
-from actors.pool import Pool, open_pool
-from actors.session import OverdueError, Session
+from actors.roles.pool import Pool, open_pool
+from actors.roles.session import OverdueError, Session
 from spade import config
 from spade.codec import pack_ids
 from spade.policy.model import parameters_digest

@@ -5,11 +5,11 @@ import re
 import msgspec
 import pytest
 
+from actors.environments.admission import validate
+from actors.environments.trials import Trials
 from actors.sandbox import open_sandbox
 from actors.sandbox.process import Process
 from actors.sandbox.wire import unpack
-from actors.trials import Trials
-from actors.validation import validate
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.decoding import UnreadableError

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import trio
 
-from actors import env_runner
-from actors.audit import TRIES, audit
+from actors.environments import runner as env_runner
+from actors.environments.audit import TRIES, audit
 from actors.sandbox import open_sandbox
 from spade.codec import answer_digest
 from spade.config import Sandbox as Limits

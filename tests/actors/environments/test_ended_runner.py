@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from actors.pool import open_pool
+from actors.roles.pool import open_pool
 from spade.app.supervisor.launches import MODULES
 from spade.config import digest, dump
 from spade.errors import SuspectError
@@ -15,9 +15,9 @@ from spade.process import Launch
 from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Hello, Observed, OpenEpisode, StepEpisode, Validate, Verdict
 from spade.supervise import supervise
 from spade.transport import connect
+from tests.actors.environments.test_runner import small
 from tests.actors.odd_programs import DOOR
 from tests.actors.small_services import SmallReplay, small_replay
-from tests.actors.test_env_runner import small
 
 CONFIG = small(tier="landlock")
 SLOW = "import time\ntime.sleep(30)\n" + DOOR

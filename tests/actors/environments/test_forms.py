@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.forms import form_of
+from actors.environments.admission import validate
+from actors.environments.forms import form_of
 from actors.sandbox import open_sandbox
-from actors.validation import validate
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from tests.actors.odd_programs import BOXED, SEARCH

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.actions import boxed
+from actors.environments.offers import LONGEST, MOST, choose, offered
 from actors.nano.families import offered as nano_offered
 from actors.nano.players import instantiate
 from actors.nano.world import unseen
-from actors.offers import LONGEST, MOST, choose, offered
-from actors.prompts import Document
+from actors.text.actions import boxed
+from actors.text.profile import Document
 
 DIGITS = list("0123456789")
 LISTED = [

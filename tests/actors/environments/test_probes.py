@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.probes import Transcript, difference, heeded, indifferent
+from actors.environments.probes import Transcript, difference, heeded, indifferent
 from spade.protocol import Observed
 
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 import trio
 
-from actors import env_runner
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
 from actors.engines.service.desk import Desk
+from actors.environments import runner as env_runner
 from actors.sandbox import Sandbox
 from spade import config
 from spade.codec import pack_floats, pack_ids
@@ -30,7 +30,7 @@ from spade.protocol import (
     Verdict,
 )
 from spade.transport import connect, serve
-from tests.actors.test_env_runner import COUNTER, agent, gauge, running, service, small
+from tests.actors.environments.test_runner import COUNTER, agent, gauge, running, service, small
 from tests.hostile import frames
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05",))

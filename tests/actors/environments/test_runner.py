@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from actors import env_runner
+from actors.environments import runner as env_runner
 from spade.config import Bus, Config, digest, load
 from spade.errors import RefusedError
 from spade.process import Launch

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.sequential import BOUND, ERROR, decide
+from actors.environments.sequential import BOUND, ERROR, decide
 
 SHARES = [0.0, 0.05, 0.1, 0.25, 0.5]
 

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
+from actors.environments.admission import validate
 from actors.sandbox import open_sandbox
-from actors.validation import validate
 from spade.config import Sandbox as Limits
 from spade.config import load
-from tests.actors.spellings import DESCRIBED, DISPUTE_LISTED, DISPUTE_PROSE, SOLVED, SPELLINGS, program
+from tests.actors.environments.spellings import DESCRIBED, DISPUTE_LISTED, DISPUTE_PROSE, SOLVED, SPELLINGS, program
 
 LIMITS = {
     "default": Limits(load_s=60.0, step_s=60.0),

@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from actors import agent, env_runner
+from actors.environments import runner as env_runner
+from actors.roles import agent
 from spade import config
 from spade.codec import pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.process import RETIRE, Launch
@@ -288,7 +289,7 @@ async def test_many_plays_share_a_program_and_all_come_in(settings, tokenizer):
 @pytest.fixture
 def given_back(caplog):
     """What the agent logs of the plays it gives back."""
-    caplog.set_level(logging.INFO, "actors.agent")
+    caplog.set_level(logging.INFO, "actors.roles.agent")
     return lambda: [record.message for record in caplog.records if "given back" in record.message]
 
 

@@ -3,10 +3,11 @@ import functools
 import msgspec
 import pytest
 
-from actors import corpus, designer
-from actors.design_prompt import fit_prompt
-from actors.prompts.full import FullProfile
-from actors.prompts.nano import NanoProfile
+from actors import corpus
+from actors.nano.prompts import NanoProfile
+from actors.roles import designer
+from actors.text.design_prompt import fit_prompt
+from actors.text.prompts import FullProfile
 from spade import config
 from spade.codec import unpack_ids, unpack_mask
 from spade.errors import ConfigError

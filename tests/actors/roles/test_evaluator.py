@@ -5,8 +5,9 @@ import msgspec
 import pytest
 import trio
 
-from actors import env_runner, evaluator
-from actors.evaluator import draw_plays, read_programs, summary
+from actors.environments import runner as env_runner
+from actors.roles import evaluator
+from actors.roles.evaluator import draw_plays, read_programs, summary
 from spade import config
 from spade.codec import pack_floats, pack_ids
 from spade.errors import ConfigError

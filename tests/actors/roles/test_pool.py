@@ -4,7 +4,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 import pytest
 import trio
 
-from actors.pool import LostError, open_pool, rank
+from actors.roles.pool import LostError, open_pool, rank
 from spade import config
 from spade.errors import SuspectError
 from spade.protocol import PROTOCOL_VERSION, Done, Generate, Hello, Peer, Refused, Status

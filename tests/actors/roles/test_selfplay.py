@@ -4,8 +4,10 @@ import itertools
 
 import numpy as np
 
-from actors import agent, corpus, designer, env_runner
+from actors import corpus
 from actors.engines import server as engine_server
+from actors.environments import runner as env_runner
+from actors.roles import agent, designer
 from spade import config
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.policy.model import parameters_digest

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.actions import action_said, action_typed, answer, boxed, sent
+from actors.text.actions import action_said, action_typed, answer, boxed, sent
 
 plain = st.text(alphabet=st.characters(exclude_characters="{}\\", codec="utf-8"), max_size=8)
 nested = st.recursive(plain, lambda inner: st.tuples(plain, inner, plain).map(lambda t: f"{t[0]}{{{t[1]}}}{t[2]}"))

@@ -2,7 +2,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.conversation import Conversation, converse
+from actors.text.conversation import Conversation, converse
 from spade.protocol import Faulted, Observed
 
 FAULT = Faulted("timeout", "slow")

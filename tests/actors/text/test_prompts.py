@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors import corpus
-from actors.prompts import load_profile, worlds
-from actors.prompts.full import FullProfile, draw_challenge
-from actors.prompts.rules import SKILLS
+from actors.environments.admission import validate
+from actors.roles.session import load_profile
 from actors.sandbox import open_sandbox
-from actors.validation import validate
+from actors.text import worlds
+from actors.text.prompts import FullProfile, draw_challenge
+from actors.text.rules import SKILLS
 from spade import config
 from spade.config import Design, Play, Sandbox
 from spade.protocol import MemorySeed

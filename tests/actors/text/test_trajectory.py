@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rollout import TrajectoryBuilder, merge_runs
+from actors.text.trajectory import TrajectoryBuilder, merge_runs
 from spade.codec import pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import Generated
 from spade.sequences import sequences
