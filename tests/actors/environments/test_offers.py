@@ -17,6 +17,7 @@ DIGITS = list("0123456789")
 LISTED = [
     # labels
     ("Which door? Actions: red blue", ["red", "blue"]),
+    ("Actions: a b c d e f g h", ["a", "b", "c", "d", "e", "f", "g", "h"]),
     ("Actions: old\nnow Actions: go north, go south.", ["go north", "go south"]),
     ("**Valid Actions:**\n- `north` - go north\n- `south`: go south\n* **wait** (nothing)", ["north", "south", "wait"]),
     ("Your options are: left, right, or stay put.", ["left", "right", "stay put"]),
