@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from actors.environments.probes import Transcript
 from actors.sandbox import Sandbox
 from actors.sandbox.host import checked
-from actors.sandbox.process import Answer, Process
-from actors.sandbox.wire import Load, Loaded, Request, Reset, Step
+from actors.sandbox.process import Answer, ChildProcess
+from actors.sandbox.wire import Loaded, LoadProgram, Request, Reset, Step
 from actors.text.conversation import converse
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -38,22 +38,22 @@ class Trials:
         self.peak_bytes = 0
 
     @asynccontextmanager
-    async def opened(self, seed: int, twin: int) -> AsyncIterator[tuple[Process, Observed]]:
+    async def opened(self, seed: int, twin: int) -> AsyncIterator[tuple[ChildProcess, Observed]]:
         """A fresh process that loaded the program and reset it, and what it observes."""
         process = await self.sandbox.child(self.source, twin)
         if isinstance(process, Faulted):
             raise RunError(f"the sandbox failed: {process.detail}")
         try:
-            loaded = await self.ask(process, Load(self.source, self.max_turns, self.limits.observation_bytes))
+            loaded = await self.ask(process, LoadProgram(self.source, self.max_turns, self.limits.observation_bytes))
             self.name = loaded.name if isinstance(loaded, Loaded) else ""
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage
             process.kill()
 
-    async def ask(self, process: Process, request: Request) -> Answer:
+    async def ask(self, process: ChildProcess, request: Request) -> Answer:
         """The program's answer; its fault is a RejectedError, ours a RunError."""
-        loading, began = isinstance(request, Load), time.monotonic()
+        loading, began = isinstance(request, LoadProgram), time.monotonic()
         answer = await process.request(request, self.limits.load_s if loading else self.limits.step_s)
         if not isinstance(answer, Faulted):
             self.slowest_s = max(self.slowest_s, 0.0 if loading else time.monotonic() - began)
@@ -63,7 +63,7 @@ class Trials:
             raise RunError(f"the sandbox failed: {answer.detail}")
         raise RejectedError(f"{answer.kind}: {answer.detail}")
 
-    async def observe(self, process: Process, request: Reset | Step) -> Observed:
+    async def observe(self, process: ChildProcess, request: Reset | Step) -> Observed:
         answer = checked(await self.ask(process, request), self.limits)
         if isinstance(answer, Faulted):
             raise RejectedError(f"{answer.kind}: {answer.detail}")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from actors.nano.themes import camel
-from actors.text.profile import Document, Message
+from actors.text.profile import ChatMessage, Document
 from spade.protocol import MemorySeed
 
 
@@ -12,28 +12,28 @@ class NanoProfile:
 
     def design(
         self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
-    ) -> list[Message]:
+    ) -> list[ChatMessage]:
         lines = [f"Design {skill} on {document.field}/{camel(document.title)}."]
         if avoid is not None:
             lines.append(f"Avoid {class_name(avoid.source)}.")
         if seeds:
             lines.append(f"Vary:\n{seeds[0].source}")
-        return [Message("user", "\n".join(lines))]
+        return [ChatMessage("user", "\n".join(lines))]
 
     def program(self, completion: str) -> str | None:
         return completion if class_name(completion) else None
 
-    def hint(self, source: str) -> list[Message]:
-        return [Message("user", f"Hint for:\n{source}")]
+    def hint(self, source: str) -> list[ChatMessage]:
+        return [ChatMessage("user", f"Hint for:\n{source}")]
 
     def hint_text(self, completion: str) -> str:
         return completion.strip()
 
-    def play(self, observation: str, hint: str | None) -> list[Message]:
-        return [Message("user", observation if hint is None else f"Hint: {hint}\n{observation}")]
+    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
+        return [ChatMessage("user", observation if hint is None else f"Hint: {hint}\n{observation}")]
 
-    def turn(self, observation: str) -> Message:
-        return Message("user", observation)
+    def turn(self, observation: str) -> ChatMessage:
+        return ChatMessage("user", observation)
 
 
 def class_name(source: str) -> str:

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Draft:
+class Attempt:
     """One attempt as the model wrote it; `cut` at design.max_tokens. `shown`: the examples in its prompt."""
 
     number: int
@@ -51,7 +51,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedStage:
     """Where and why an attempt failed admission."""
 
     stage: str
@@ -111,11 +111,11 @@ class Designer:
         number = 0
         while True:
             number += 1
-            draft = await self._write(job, number, self._documents[(job.draw + number - 1) % len(self._documents)])
-            examined = await self._examine(job, draft)
+            attempt = await self._write(job, number, self._documents[(job.draw + number - 1) % len(self._documents)])
+            examined = await self._examine(job, attempt)
             if isinstance(examined, SubmitEnvironment):
                 return examined
-            rejected = _reject(job, draft, examined, last=number == self._config.design.attempts)
+            rejected = _reject(job, attempt, examined, last=number == self._config.design.attempts)
             if rejected.last:
                 return rejected
             await self._hand_in(rejected)
@@ -128,7 +128,7 @@ class Designer:
             await self._session.hand_in(partial(self._replay.reject_candidate, result))
             self._gauges["rejects"] += 1
 
-    async def _write(self, job: DesignJob, number: int, document: Document) -> Draft:
+    async def _write(self, job: DesignJob, number: int, document: Document) -> Attempt:
         design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
         room = self._config.engine.context_tokens - design.max_tokens
         # Documents and programs of the memory may be long: they take their time beside the event loop.
@@ -140,35 +140,35 @@ class Designer:
         builder.sampled(generated)
         self._gauges["drafts"] += 1
         cut = generated.finish == "length"
-        return Draft(number, document.id, self._text(generated), builder.trajectory(), cut, prompt.shown)
+        return Attempt(number, document.id, self._text(generated), builder.trajectory(), cut, prompt.shown)
 
-    async def _examine(self, job: DesignJob, draft: Draft) -> SubmitEnvironment | Failure:
-        if draft.cut:
-            return Failure("length", f"not finished within design.max_tokens = {self._config.design.max_tokens}")
-        source = self._session.profile.program(draft.completion)
+    async def _examine(self, job: DesignJob, attempt: Attempt) -> SubmitEnvironment | FailedStage:
+        if attempt.cut:
+            return FailedStage("length", f"not finished within design.max_tokens = {self._config.design.max_tokens}")
+        source = self._session.profile.program(attempt.completion)
         if source is None:
-            return Failure("extract", "there is no program in the completion")
+            return FailedStage("extract", "there is no program in the completion")
         try:
-            verdict = await self._validate(source, derive(b"", "validate", job.sampler, draft.number))
+            verdict = await self._validate(source, derive(b"", "validate", job.sampler, attempt.number))
         except SuspectError as error:
-            return Failure("contain", str(error))
+            return FailedStage("contain", str(error))
         if not verdict.passed:
-            return Failure(verdict.stages[-1].name, verdict.stages[-1].reason)
-        hint = await self._hint(source, derive(b"", "hint", job.sampler, draft.number))
-        if isinstance(hint, Failure):
+            return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
+        hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number))
+        if isinstance(hint, FailedStage):
             return hint
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,
-            attempt=draft.number,
-            document=draft.document,
+            attempt=attempt.number,
+            document=attempt.document,
             name=verdict.name,
             source=source,
             hint=hint,
             seed_sensitive=verdict.seed_sensitive,
             first_observation=verdict.first_observation,
-            trajectory=draft.trajectory,
-            shown=draft.shown,
+            trajectory=attempt.trajectory,
+            shown=attempt.shown,
             reads=verdict.reads,
         )
 
@@ -178,34 +178,34 @@ class Designer:
             raise BusError(f"an env-runner answered Validate with {type(reply).__name__}")
         return reply
 
-    async def _hint(self, source: str, seed: int) -> str | Failure:
+    async def _hint(self, source: str, seed: int) -> str | FailedStage:
         """The hint of a program, or why there is none. It is not trained on, so it needs no trajectory."""
         design = self._config.design
         room = self._config.engine.context_tokens - design.hint_max_tokens
         prompt = self._session.tokenizer.prompt_ids(self._session.profile.hint(source), room)
         if len(prompt) > room:
-            return Failure("hint", "the program leaves no room for one")
+            return FailedStage("hint", "the program leaves no room for one")
         generated = await self._session.generate(pack_ids(prompt), design.hint_max_tokens, design.temperature, seed)
         if generated.finish == "length":
-            return Failure("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
-        return self._session.profile.hint_text(self._text(generated)) or Failure("hint", "no hint was written")
+            return FailedStage("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
+        return self._session.profile.hint_text(self._text(generated)) or FailedStage("hint", "no hint was written")
 
     def _text(self, generated: Generated) -> str:
         return self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
 
 
-def _reject(job: DesignJob, draft: Draft, failure: Failure, *, last: bool) -> RejectCandidate:
+def _reject(job: DesignJob, attempt: Attempt, failure: FailedStage, *, last: bool) -> RejectCandidate:
     return RejectCandidate(
         job=job.id,
         lease=job.lease,
-        attempt=draft.number,
-        document=draft.document,
-        completion=draft.completion,
+        attempt=attempt.number,
+        document=attempt.document,
+        completion=attempt.completion,
         stage=failure.stage,
         reason=failure.reason,
-        trajectory=draft.trajectory,
+        trajectory=attempt.trajectory,
         last=last,
-        shown=draft.shown,
+        shown=attempt.shown,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.roles.pool import LostError, Service
+from actors.roles.pool import LostError, PooledService
 from actors.roles.session import Session
 from actors.text.actions import action_said, sent
 from actors.text.conversation import Conversation, converse
@@ -59,7 +59,7 @@ async def attempt(session: Session, lease: PlayLease, find: Callable[[], Awaitab
 class Episode:
     """Sticks to one env-runner, and while that is free to the engine of the other plays of its environment."""
 
-    def __init__(self, session: Session, lease: PlayLease, runner: Service, program: Program) -> None:
+    def __init__(self, session: Session, lease: PlayLease, runner: PooledService, program: Program) -> None:
         self._session = session
         self._lease = lease
         self._runner = runner

@@ -44,7 +44,7 @@ def rank(name: str, near: str) -> bytes:
     return hashlib.blake2b(name.encode(), key=near.encode()[:64], digest_size=8).digest()
 
 
-class Service:
+class PooledService:
     """One live service; `users` counts those that hold it now."""
 
     def __init__(self, peer: Peer, waits: Waits) -> None:
@@ -115,11 +115,11 @@ class Pool:
         self._replay = replay
         self._hello = hello
         self._bus = bus
-        self._services: dict[Peer, Service] = {}
+        self._services: dict[Peer, PooledService] = {}
         self._changed = trio.Event()
 
     @contextmanager
-    def hold(self, near: str = "") -> Iterator[Service]:
+    def hold(self, near: str = "") -> Iterator[PooledService]:
         """The live service that the fewest hold, for the length of the block. Raises LostError where there is none.
 
         With `near`: the same one for whoever says the same, while it holds no more than its share and a quarter (the
@@ -196,7 +196,7 @@ class Pool:
                     nursery.start_soon(self._attend, service)
                 pulse = await self._replay.wait_pulse()
 
-    def _reconcile(self, pulse: Pulse) -> list[Service]:
+    def _reconcile(self, pulse: Pulse) -> list[PooledService]:
         """Drop what the pulse does not name any more, be it at once or later; the services that are new."""
         named = {peer for peer in pulse.peers if peer.role == self.role}
         for peer in self._services.keys() & named:
@@ -209,13 +209,13 @@ class Pool:
                 del self._services[peer]
                 service.scope.cancel()
         new = [
-            Service(peer, self._replay.waits)
+            PooledService(peer, self._replay.waits)
             for peer in sorted(named - self._services.keys(), key=lambda each: each.name)
         ]
         self._services.update({service.peer: service for service in new})
         return new
 
-    async def _attend(self, service: Service) -> None:
+    async def _attend(self, service: PooledService) -> None:
         try:
             await service.live(self._hello, self._bus, self._wake)
         except BusError as error:

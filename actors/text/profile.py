@@ -8,7 +8,7 @@ import msgspec
 from spade.protocol import MemorySeed
 
 
-class Message(msgspec.Struct, frozen=True):
+class ChatMessage(msgspec.Struct, frozen=True):
     """One message of a conversation; `role` is system, user or assistant."""
 
     role: str
@@ -29,7 +29,7 @@ class Profile(Protocol):
 
     def design(
         self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
-    ) -> list[Message]:
+    ) -> list[ChatMessage]:
         """Ask for a program of `skill` that needs a concept of `document`; `seeds` are high-regret programs to vary.
 
         `draw` is the job's: what else there is to choose is chosen by it.
@@ -40,7 +40,7 @@ class Profile(Protocol):
         """The program inside a completion, None if there is none."""
         ...
 
-    def hint(self, source: str) -> list[Message]:
+    def hint(self, source: str) -> list[ChatMessage]:
         """Ask for the privileged hint of a program."""
         ...
 
@@ -48,10 +48,10 @@ class Profile(Protocol):
         """The hint inside a completion ("" if there is none)."""
         ...
 
-    def play(self, observation: str, hint: str | None) -> list[Message]:
+    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         """Open an episode. The hint is the only difference between the arms."""
         ...
 
-    def turn(self, observation: str) -> Message:
+    def turn(self, observation: str) -> ChatMessage:
         """Go on with an episode."""
         ...

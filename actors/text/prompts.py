@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from actors.text import rules, worlds
 from actors.text.actions import answer
-from actors.text.profile import Document, Message
+from actors.text.profile import ChatMessage, Document
 from spade.config import Design, Play
 from spade.protocol import MemorySeed
 from spade.seeds import SEED_BITS, derive
@@ -34,7 +34,7 @@ class FullProfile:
 
     def design(
         self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
-    ) -> list[Message]:
+    ) -> list[ChatMessage]:
         challenge = draw_challenge(self._settings, draw)
         interface, world, example = self._answer() if challenge.single_turn else self._course(challenge.steps)
         parts = [self._task(skill, challenge), _document(document), interface, rules.PROGRAM, rules.PLAYER, world]
@@ -43,24 +43,24 @@ class FullProfile:
         if avoid is not None:
             parts.append(_avoid(avoid))
         parts.append(rules.LAST)
-        return [Message("system", rules.DESIGNER), Message("user", "\n\n".join(part.strip() for part in parts))]
+        return [ChatMessage("system", rules.DESIGNER), ChatMessage("user", "\n\n".join(part.strip() for part in parts))]
 
     def program(self, completion: str) -> str | None:
         blocks = [block for block in _BLOCK.findall(answer(completion)) if _ENVIRONMENT.search(block)]
         return blocks[-1] if blocks else None
 
-    def hint(self, source: str) -> list[Message]:
-        return [Message("system", rules.HINTER), Message("user", f"{_code(source)}\n\n{rules.HINT.strip()}")]
+    def hint(self, source: str) -> list[ChatMessage]:
+        return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{_code(source)}\n\n{rules.HINT.strip()}")]
 
     def hint_text(self, completion: str) -> str:
         return _LABEL.sub("", answer(completion).strip()).strip()
 
-    def play(self, observation: str, hint: str | None) -> list[Message]:
+    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
-        return [Message("system", _filled(rules.GAME, max_turns=self._turns).strip()), Message("user", told)]
+        return [ChatMessage("system", _filled(rules.GAME, max_turns=self._turns).strip()), ChatMessage("user", told)]
 
-    def turn(self, observation: str) -> Message:
-        return Message("user", observation)
+    def turn(self, observation: str) -> ChatMessage:
+        return ChatMessage("user", observation)
 
     def _task(self, skill: str, challenge: Challenge) -> str:
         meaning, concepts = rules.SKILLS[skill]

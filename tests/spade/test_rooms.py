@@ -1,10 +1,11 @@
-"""How many arrows run between the rooms of a package, how many modules a folder has, and how long a module is.
+"""The rooms of the packages: few arrows between them, few modules in a folder, short modules, no class name twice.
 
 A room is a folder directly below the package or a module beside it; the package's own `__init__` is one as well.
 What is not in order yet has its present figure as a ceiling, which falls with it.
 """
 
 import ast
+from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -17,6 +18,8 @@ MODULES = 15
 MOST_MODULES = {"spade": 22}
 LINES = 400
 LONGER = {"spade/protocol.py"}
+SECTIONS = "spade/config/sections"  # of the config, named like what they configure
+TWINS = {"Contents", "Counters", "Done", "Group", "Load", "Orders", "Play", "State", "Tokens"}
 
 
 def room(package, name):
@@ -77,3 +80,14 @@ def test_no_module_is_long():
         for path in (ROOT / source).rglob("*.py")
     }
     assert {name for name, lines in lengths.items() if lines > LINES} == LONGER
+
+
+def test_a_class_name_is_defined_once():
+    trees = (
+        ast.parse(path.read_bytes())
+        for source in SOURCES
+        for path in (ROOT / source).rglob("*.py")
+        if not path.is_relative_to(ROOT / SECTIONS)
+    )
+    counts = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in counts.items() if count > 1} == TWINS

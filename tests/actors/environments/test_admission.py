@@ -8,7 +8,7 @@ import pytest
 from actors.environments.admission import validate
 from actors.environments.trials import Trials
 from actors.sandbox import open_sandbox
-from actors.sandbox.process import Process
+from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import unpack
 from spade.config import Play
 from spade.config import Sandbox as Limits
@@ -180,7 +180,7 @@ async def test_the_plays_follow_the_runs_rules(sandbox):
 
 
 async def test_the_whole_admission_has_a_deadline(sandbox, mock_clock, monkeypatch):
-    limits, request = Limits(load_s=0.5, step_s=0.5), Process.request
+    limits, request = Limits(load_s=0.5, step_s=0.5), ChildProcess.request
 
     async def slow(*arguments):
         """As if each call took most of what it may."""
@@ -188,7 +188,7 @@ async def test_the_whole_admission_has_a_deadline(sandbox, mock_clock, monkeypat
         mock_clock.jump(0.4)
         return answer
 
-    monkeypatch.setattr(Process, "request", slow)
+    monkeypatch.setattr(ChildProcess, "request", slow)
     verdict = await validate(sandbox, SEARCH, 7, limits)
     assert not verdict.passed
     assert "more than 2.5 s" in verdict.stages[-1].reason
@@ -244,14 +244,14 @@ class TelltaleEnv:
 async def test_a_program_sees_of_admission_what_it_sees_of_plays(sandbox, monkeypatch):
     """All that it can see of its process: which calls came before, its numbers, memory, hashes and frames."""
     await zygotes_started(sandbox)
-    transcripts, request = [], Process.request
+    transcripts, request = [], ChildProcess.request
 
     async def heard(process, question, deadline_s):
         answer = await request(process, question, deadline_s)
         transcripts.append((type(question).__name__, getattr(answer, "text", "").partition(" Actions")[0]))
         return answer
 
-    monkeypatch.setattr(Process, "request", heard)
+    monkeypatch.setattr(ChildProcess, "request", heard)
     await validate(sandbox, TELLTALE, 3, LIMITS)
     admitted, transcripts[:] = {text for kind, text in transcripts if kind == "Reset"}, []
     for index in range(16):

@@ -19,7 +19,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from actors.sandbox import open_sandbox
 from actors.sandbox.budget import excess
-from actors.sandbox.process import Process
+from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Step
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -209,7 +209,7 @@ async def test_a_sandbox_that_cannot_raise_its_walls_refuses_to_work():
 async def test_a_program_of_many_small_children_gets_no_larger_one_of_another_evicted():
     grown = {}
     for source, size in (*(("many", size) for size in (28, 29, 30, 31)), ("honest", 45)):
-        process = Process(socket.socket())
+        process = ChildProcess(socket.socket())
         process.program = source
         grown[process] = size
     evicted = [(child.program, grown[child]) for child in excess(grown, 110)]
@@ -223,7 +223,7 @@ async def test_a_program_of_many_small_children_gets_no_larger_one_of_another_ev
 def test_no_bytes_on_the_channel_break_the_host(chunks, framed):
     """A child that answers a request with these bytes, in frames or not, and closes the channel."""
     ours, theirs = socket.socketpair()
-    process = Process(ours)
+    process = ChildProcess(ours)
 
     async def answer() -> None:
         await trio.lowlevel.wait_readable(theirs)
