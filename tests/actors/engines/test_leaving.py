@@ -3,7 +3,6 @@
 import pytest
 import trio
 import trio.testing
-from tests.actors.test_pool import engines_connected, pooled
 
 from actors.engines import server as engine_server
 from actors.roles.pool import Pool
@@ -13,6 +12,7 @@ from spade.codec import pack_ids
 from spade.policy.model import parameters_digest
 from spade.protocol import Generate, Generated, Overdue, Weights
 from tests.actors.engines.gate import gated
+from tests.actors.roles.test_pool import engines_connected, pooled
 from tests.actors.small_services import SmallReplay, process, service
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.1", "engine.rows=4"))
