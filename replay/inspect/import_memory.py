@@ -16,7 +16,7 @@ from spade.seeds import derive
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """Counts of an import: records taken over, records there before, and records of skills the new run does not have."""
+    """Numbers of records: taken over, there before, and of skills the new run does not have."""
 
     taken: int
     known: int

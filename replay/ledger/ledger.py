@@ -189,7 +189,7 @@ class Ledger:
             work, name = self.state.plays.get(request.id), request.id
         else:
             work, name = self.state.jobs.get(request.job), attempt_id(request.job, request.attempt)
-        known = work is not None and 1 <= request.lease <= work.lease  # otherwise the work is not this run's: not kept either
+        known = work is not None and 1 <= request.lease <= work.lease  # else not this run's: not kept
         key = quarantine_key(name, request.lease) if known else None
         return provenance.quarantine(self.state, key, request.trajectory, holder, now)
 

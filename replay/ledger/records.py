@@ -46,6 +46,7 @@ class Job(Record):
     `seeds` are the environments of the memory its newest lease may show to vary, `earlier` those of the leases before.
     `holder` and `request` are the process that leased it, and the number of its request.
     """
+
     id: str
     number: int
     round: int
@@ -278,7 +279,7 @@ class Publication(Record):
 
 
 class Quarantined(Record):
-    """A trajectory sampled by weights that were never published. Its key names the play or attempt it was handed in for."""
+    """A trajectory sampled by weights that were never published. Its key names its play or attempt."""
 
     holder: str
     why: str

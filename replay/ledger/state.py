@@ -125,7 +125,7 @@ class State:
         return self.version + max((step - 1) // every - self.published_step // every, 0)
 
     def lag(self, trained: int, step: int) -> int:
-        """Policy lag in learner step `trained` of tokens sampled by weights published after `step`: publications between.
+        """Policy lag in learner step `trained` of tokens by weights published after `step`: publications between.
 
         Counted by steps, not versions: a learner that resumes with other results gives the same steps new versions.
         """

@@ -79,7 +79,7 @@ def _environments(found: Contents) -> Iterator[str]:
 
 
 def _audits(found: Contents) -> Iterator[str]:
-    """Check that audits are open in active environments alone, closed in closed ones, and that recordings wait for them."""
+    """Check that audits are open in active environments, closed in closed ones, and that recordings wait for them."""
     outcomes: Counter[str] = Counter()
     for key, environment in found.environments.items():
         audit = environment.audit
