@@ -1,4 +1,4 @@
-"""What designers, agents and the learner ask of the replay service, typed. Needs no store."""
+"""A typed client of the replay service, for designers, agents, env-runners and the learner. Needs no store."""
 
 import trio
 
@@ -51,7 +51,7 @@ class ReplayClient:
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
-        self._unserved: dict[str, float] = {}  # since when what we ask for again and again is not there, by request
+        self._unserved: dict[str, float] = {}  # the start of a wait that later requests of the name go on with
 
     async def lease_designs(self, count: int, wait_s: float) -> tuple[DesignJob, ...]:
         """Up to `count` design jobs; none where there is none within `wait_s`."""
@@ -94,7 +94,7 @@ class ReplayClient:
         await self._call(outcome)
 
     async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
-        """The batch of learner step `step`; what is waited for where there is none within `wait_s`."""
+        """The batch of learner step `step`; the reason where there is none within `wait_s`."""
         return await self._call(TakeBatch(step, wait_s), wait_s)
 
     async def publish(self, step: int, digest: str, path: str, metrics: StepMetrics) -> Weights:
@@ -102,7 +102,7 @@ class ReplayClient:
         return (await self._call(Publish(step, digest, path, metrics))).weights
 
     async def checkpointed(self, step: int) -> None:
-        """A checkpoint of `step` is durable."""
+        """Report a durable checkpoint of `step`."""
         await self._call(Checkpointed(step))
 
     async def evaluated(self, evaluation: Evaluation) -> None:
@@ -112,19 +112,19 @@ class ReplayClient:
     async def report_processes(
         self, supervisor: str, processes: tuple[Process, ...], wanted: dict[Role, int] | None = None
     ) -> Orders:
-        """Tell how a supervisor's children are and how many actors it keeps up; what it is to change."""
+        """Report a supervisor's children and the number of actors it keeps up; returns the changes it is to make."""
         return await self._call(ReportProcesses(supervisor, processes, wanted))
 
     async def order(self, orders: Orders) -> None:
-        """Have a supervisor change what it keeps up."""
+        """Change the number of actors that a supervisor keeps up, or drain some."""
         await self._call(orders)
 
     async def status(self) -> Status:
-        """The run at a glance."""
+        """The status of the run."""
         return await self._call(GetStatus())
 
     async def _call(self, request: Request[Reply], wait_s: float = 0.0) -> Reply:
-        # Asked again after no answer but "none yet", it is the same wait that goes on.
+        # A request after the answer "none yet" continues the same wait.
         name = type(request).__name__
         since = self._unserved.pop(name, trio.current_time())
         with self.client.waits.on("replay", name, since):

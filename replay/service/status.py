@@ -1,4 +1,4 @@
-"""A run at a glance: from the state and what the service itself sees to `Status`, and to a row of `metrics.jsonl`."""
+"""The status of a run, from the state and the service's own view: as `Status`, and as a row of `metrics.jsonl`."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__stru
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What the service sees and the state does not hold; `roles` are those connected now."""
+    """The service's view beside the state; `roles` are those connected now."""
 
     run: str
     now: float
@@ -24,7 +24,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def build_status(ledger: Ledger, seen: Seen) -> Status:
-    """Every field of Status; names, units and windows as in `docs/metrics.md`."""
+    """The Status of a run; names, units and windows as in `docs/metrics.md`."""
     state = ledger.state
     history = state.history
     return Status(
@@ -67,7 +67,7 @@ def _recent(statistics: Statistics) -> Recent:
 
 
 def waiting_for(state: State, roles: frozenset[Role]) -> str:
-    """What holds the loop up now, in words."""
+    """The reason why the loop waits now, in words."""
     needed: tuple[tuple[Role, str], ...] = (
         ("learner", "a learner"),
         ("engine", "an engine"),
