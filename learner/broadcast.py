@@ -13,7 +13,7 @@ import trio
 from spade.config import Config, digest
 from spade.disk import hold, out_of_descriptors
 from spade.errors import reason
-from spade.manifest import MANIFEST, PARAMETERS
+from spade.policy.manifest import MANIFEST, PARAMETERS
 from spade.protocol import GetWeights, Hello, Refused, Response, WeightsPart
 from spade.transport import Server, serve
 from spade.transport.pump import background

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from learner import lora
-from spade.checkpoints import resolve
 from spade.config import Config
 from spade.policy.model import load
+from spade.policy.model_folder import resolve
 
 CPU = torch.device("cpu")
 

@@ -22,11 +22,11 @@ from learner.backends.torch import TorchBackend
 from learner.broadcast import broadcast
 from learner.models import policy, reference
 from replay.client import ReplayClient
-from spade.checkpoints import resolve
 from spade.config import Config, digest
 from spade.errors import RefusedError, RunError
 from spade.policy.model import pick_device, require_gpus
-from spade.process import Launch, main
+from spade.policy.model_folder import resolve
+from spade.processes.entry import Launch, main
 from spade.protocol import PROTOCOL_VERSION, Batch, Hello, StepMetrics
 from spade.transport import connect
 

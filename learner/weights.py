@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from spade.disk import discard, discard_unless_held
-from spade.manifest import PARAMETERS
+from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
 # An engine has the time of so many more publications to load a version.

@@ -11,9 +11,9 @@ import msgspec
 from replay.client import ReplayClient
 from spade.app.supervisor.launches import MODULES
 from spade.config import Config, digest, dump
-from spade.process import Launch
+from spade.processes.entry import Launch
+from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
-from spade.supervise import Supervisor, supervise
 from spade.transport import Client, connect
 
 

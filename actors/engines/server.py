@@ -17,10 +17,10 @@ from spade.config import Config, EngineKind
 from spade.config import Engine as Settings
 from spade.disk import hold
 from spade.errors import BusError, WeightsError
-from spade.manifest import PARAMETERS
 from spade.policy import canary
+from spade.policy.manifest import PARAMETERS
 from spade.policy.model import require_gpus
-from spade.process import Launch, main, serving
+from spade.processes.entry import Launch, main, serving
 from spade.protocol import Weights
 from spade.transport import Client
 

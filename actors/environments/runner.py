@@ -19,7 +19,7 @@ from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import BusError, RefusedError, RunError
 from spade.faults import RequestFaults
-from spade.process import Launch, main, serving
+from spade.processes.entry import Launch, main, serving
 from spade.protocol import (
     AuditJob,
     CloseEpisode,

@@ -16,7 +16,7 @@ from actors.roles.leasing import keep_busy
 from actors.roles.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
-from spade.process import Launch, main
+from spade.processes.entry import Launch, main
 from spade.protocol import EndedPlay, PlayLease, Program
 
 LEASE_BATCH = 8

@@ -20,7 +20,7 @@ from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
 from spade.errors import BusError, SuspectError
-from spade.process import Launch, main
+from spade.processes.entry import Launch, main
 from spade.protocol import (
     DesignJob,
     Generated,

@@ -22,7 +22,7 @@ from spade.config import Config
 from spade.disk import read
 from spade.errors import ConfigError, reason
 from spade.estimates import mean_and_error
-from spade.process import Launch, main
+from spade.processes.entry import Launch, main
 from spade.protocol import EndedPlay, Evaluation, PlayLease, Program, Validate, Weights
 from spade.returns import won
 from spade.seeds import INSTANCE_MASK, derive

@@ -16,10 +16,10 @@ from actors.roles.pool import Pool, open_pool
 from actors.text.profile import Profile
 from actors.text.prompts import FullProfile
 from replay.client import ReplayClient
-from spade import checkpoints
 from spade.config import Config, digest
 from spade.errors import BusError, RefusedError
-from spade.process import RETIRE, Launch
+from spade.policy import model_folder
+from spade.processes.entry import RETIRE, Launch
 from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Role
 from spade.tokens import Dialogue, Tokenizer, dialogues
 from spade.transport import connect
@@ -103,7 +103,7 @@ async def attend(
     work: Callable[[Session], Awaitable[None]],
 ) -> None:
     """Connect, be ready, and work until told to leave. `lease_s` is how long the replay service may be away."""
-    tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path), thinking=config.model.thinking)
+    tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
     profile = load_profile(config)
     hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid())

@@ -12,8 +12,8 @@ from learner.backends.deepspeed_settings import dtype, prepare
 from learner.backends.rank_control import CommandReader, Done, Failed, Gather, Halt, Here, Load, Orders, Train
 from learner.backends.zero import Shard
 from learner.models import CPU, policy, reference
-from spade import logs
 from spade.errors import SpadeError
+from spade.processes import logs
 
 log = logging.getLogger(__name__)
 

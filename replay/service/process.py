@@ -7,7 +7,7 @@ from replay.service.service import Service
 from replay.store import open_store
 from replay.store.load import open_run
 from spade.config import Config, digest
-from spade.process import Launch, main
+from spade.processes.entry import Launch, main
 from spade.transport import serve
 
 

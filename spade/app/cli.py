@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from spade import logs
 from spade.app.commands import actors, config, doctor, env, keys, model, nano, status, stop, top, up, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
+from spade.processes import logs
 
 Commands = dict[str, Callable[..., None]]
 

@@ -1,1 +1,1 @@
-"""The policy itself, in torch: loading and publishing checkpoints, and what it samples from."""
+"""The policy: its folder and manifest, without torch; in torch, its model and the probabilities it samples from."""

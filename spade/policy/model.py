@@ -14,11 +14,10 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from spade import manifest
 from spade.disk import DRAFT, discard
 from spade.errors import ConfigError, RunError, WeightsError
-from spade.manifest import PARAMETERS
-from spade.policy import canary
+from spade.policy import canary, manifest
+from spade.policy.manifest import PARAMETERS
 
 # What a tokenizer needs, by the names that Hugging Face gives these files; a checkpoint has some of them.
 TOKENIZER_FILES = (
@@ -44,7 +43,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def require_gpus(setting: str, gpus: tuple[int, ...] | None) -> None:
-    """Raises ConfigError where `gpus`, this process's share (`spade.gpus`) of `setting`, are none or not all here."""
+    """Raises ConfigError where `gpus`, this process's share of `setting`, are none or not all here."""
     if gpus == ():
         raise ConfigError(f"{setting}: all that it names are taken; name more there, or start fewer")
     if gpus and (seen := torch.cuda.device_count()) < len(gpus):
@@ -70,7 +69,7 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
 
 
 def parameters_digest(folder: Path) -> str:
-    """Digest (`spade.manifest`) of the parameters in `folder`, every byte read. Raises RunError, WeightsError."""
+    """Digest (`manifest`) of the parameters in `folder`, every byte read. Raises RunError, WeightsError."""
     try:
         return manifest.digest_of(manifest.measure(folder))
     except OSError as error:

@@ -14,7 +14,7 @@ class Peer(Wire, frozen=True):
 
 
 class Weights(Wire, frozen=True):
-    """Published parameters: a folder on the learner's host, named by their digest (`spade.manifest`, hex)."""
+    """Published parameters: a folder on the learner's host, named by their digest (`spade.policy.manifest`, hex)."""
 
     version: int
     step: int

@@ -8,7 +8,7 @@ import tokenizers
 
 from spade.decoding import printable
 from spade.errors import RunError
-from spade.foreign import GenerationFile, TokenizerFile, read_json, read_text
+from spade.tokens.foreign import GenerationFile, TokenizerFile, read_json, read_text
 
 
 def read_settings(folder: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from spade.errors import RunError
-from spade.foreign import from_template
+from spade.tokens.foreign import from_template
 
 # A stand-in is one character of a private plane between two kinds of white space, which a template's trimming takes
 # off. JSON moves the character to the other private plane.

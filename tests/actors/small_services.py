@@ -13,7 +13,7 @@ import trio
 from actors.environments import runner as env_runner
 from spade import config, protocol
 from spade.codec import pack_floats, pack_ids, unpack_ids
-from spade.process import Launch
+from spade.processes.entry import Launch
 from spade.tokens import Tokenizer
 from spade.transport import Incoming, Server, connect, serve
 from tests.conftest import TEMPLATE

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from actors.engines.torch.engine import TorchEngine
-from spade.checkpoints import NANO
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Engine
+from spade.policy.model_folder import NANO
 from spade.protocol import Generate, Weights
 
 CONTEXT, VOCABULARY = 768, 1_536

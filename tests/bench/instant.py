@@ -5,7 +5,7 @@ from collections.abc import Callable
 from actors.engines.service.desk import Desk
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
-from spade.process import Launch, main, serving
+from spade.processes.entry import Launch, main, serving
 from spade.protocol import Generate, Generated
 
 ANSWER = Generated(pack_ids([3] * 4), pack_floats([-1.0] * 4), ((1, 4),), "length", bytes(16))

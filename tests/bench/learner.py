@@ -31,10 +31,10 @@ from learner.advantage import group_advantages
 from learner.backends.torch import TorchBackend
 from learner.batch import prepare
 from learner.logprobs import trained_logprobs
-from spade.checkpoints import resolve
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_ids, unpack_mask
 from spade.config import Config, load
 from spade.policy.model import load as load_model
+from spade.policy.model_folder import resolve
 from spade.protocol import Batch, Group, Trajectory
 from tests.bench.harness import command, conclude, in_turns
 

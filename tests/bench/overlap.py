@@ -21,9 +21,9 @@ import trio
 
 from actors.roles.leasing import keep_busy
 from replay.client import ReplayClient
-from spade.checkpoints import NANO
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config, digest, load
+from spade.policy.model_folder import NANO
 from spade.protocol import Batch, DesignJob, Generated, StepMetrics, SubmitEnvironment, Trajectory
 from spade.tokens import Tokenizer
 from spade.transport import Incoming, Server, serve

@@ -24,8 +24,8 @@ from actors.engines.torch.engine import TorchEngine
 from spade.codec import decode_request, encode, pack_ids
 from spade.config import Config, digest, load
 from spade.policy.model import parameters_digest
+from spade.processes.supervise import supervise
 from spade.protocol import Done, Generate, Generated, Pulse, Ready, Role, Weights
-from spade.supervise import supervise
 from spade.transport import Client, Server, serve
 from tests.bench.engine_peers import endless, torch_engine
 from tests.bench.harness import clocked, command, conclude

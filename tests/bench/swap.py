@@ -22,10 +22,10 @@ from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
 from actors.engines.weights.swap import compare
 from learner import weights as learner
-from spade.checkpoints import NANO
 from spade.codec import pack_ids
 from spade.config import Config, digest, load
 from spade.policy import canary
+from spade.policy.model_folder import NANO
 from spade.protocol import Done, Generate, Generated, Pulse, Ready, Serving, Weights
 from spade.transport import Client, Server, serve
 from tests.bench.engine_peers import torch_engine

@@ -20,10 +20,10 @@ from transformers import AutoModelForCausalLM
 
 from actors.engines.base import Engine
 from actors.engines.foreign.vllm import VllmEngine
-from spade.checkpoints import NANO
 from spade.codec import pack_ids
 from spade.config import Engine as Settings
 from spade.policy.model import parameters_digest, save
+from spade.policy.model_folder import NANO
 from spade.protocol import Generate, Weights
 from tests.bench.engine_peers import CONTEXT, VOCABULARY, torch_engine
 from tests.bench.harness import clocked, command, conclude, in_turns

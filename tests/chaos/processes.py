@@ -15,7 +15,7 @@ import trio
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.errors import SpadeError
-from spade.process import Launch
+from spade.processes.entry import Launch
 from spade.protocol import Status
 
 PR_SET_CHILD_SUBREAPER = 36

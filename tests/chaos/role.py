@@ -16,7 +16,7 @@ import replay.client
 from replay.client import ReplayClient
 from spade import protocol
 from spade.app.supervisor.launches import MODULES
-from spade.process import Launch
+from spade.processes.entry import Launch
 
 FOLDER = "acknowledged"
 

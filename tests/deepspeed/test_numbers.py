@@ -6,8 +6,8 @@ import msgspec
 import pytest
 import torch
 
-from spade.checkpoints import NANO
 from spade.policy.model import load
+from spade.policy.model_folder import NANO
 from spade.protocol import Batch
 from tests.deepspeed.backends import STEPS, alone, deepspeed, difference, life, opened, tensors, train
 from tests.learner.test_torch_backend import spoiled

@@ -32,14 +32,13 @@ from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Blamed, Reset, unpack
 from learner import checkpoint
-from spade import manifest
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.codec import decode_request, decode_response, encode
 from spade.config import Sandbox, dump, load
 from spade.decoding import UnreadableError
 from spade.errors import BusError, ConfigError, RunError, SpadeError, WeightsError
-from spade.policy import canary
+from spade.policy import canary, manifest
 from spade.protocol import Faulted, Status
 from spade.protocol import Process as Told
 from spade.tokens import Tokenizer

@@ -12,7 +12,7 @@ import msgspec
 from replay.ledger.records import Counters, Table
 from replay.store import open_reader
 from spade.config import Config
-from spade.supervise import Supervisor
+from spade.processes.supervise import Supervisor
 from tests.peers import supervised
 from tests.replay import feeding
 from tests.replay.everyone import Everyone, everyone

@@ -15,10 +15,11 @@ from transformers import AutoModelForCausalLM
 
 from learner import checkpoint
 from replay.service.journal import Journal
-from spade import disk, logs
+from spade import disk
 from spade.errors import RunError
 from spade.policy.model import publish
-from spade.process import FINAL, _verdict
+from spade.processes import logs
+from spade.processes.entry import FINAL, _verdict
 from spade.protocol import Status, StepMetrics
 
 

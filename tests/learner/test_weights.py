@@ -6,7 +6,7 @@ from transformers import AutoModelForCausalLM
 
 from learner import weights
 from spade.disk import hold
-from spade.manifest import PARAMETERS
+from spade.policy.manifest import PARAMETERS
 from spade.policy.model import parameters_digest
 
 

@@ -10,7 +10,7 @@ from actors.nano.world import held_out, unseen
 from spade.app.nano import report as reporting
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.report import ENVIRONMENTS, Rate, Report, compared, rate, report, training_programs
-from spade.checkpoints import resolve
+from spade.policy.model_folder import resolve
 
 
 def test_a_rate_has_its_standard_error() -> None:

@@ -12,8 +12,8 @@ import trio
 
 from spade.config import Config, dump, load
 from spade.errors import BusError, ConfigError
-from spade.gpus import VISIBLE
-from spade.process import RETIRE, Launch, main
+from spade.processes.entry import RETIRE, Launch, main
+from spade.processes.gpus import VISIBLE
 from spade.protocol import Role
 
 SOON_S = 240.0  # a busy machine takes long to start and to leave

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from actors.corpus import load
 from actors.nano.demonstrations import demonstrate
 from actors.nano.prompts import NanoProfile
-from spade import checkpoints
 from spade.errors import RunError
+from spade.policy import model_folder
 from spade.tokens import LONG_TEXT, Tokenizer
 from tests.spade import token_shapes
 from tests.spade.token_shapes import SHAPES, Shape
@@ -179,7 +179,7 @@ def test_a_turn_is_all_that_follows_the_end_of_an_answer(built):
 
 def test_nano_reads_its_episodes_as_it_was_trained_to():
     """The shipped checkpoint: whole texts by its tokenizer.json, as the warm start encoded them."""
-    folder = checkpoints.resolve("nano")
+    folder = model_folder.resolve("nano")
     ours, bpe = Tokenizer.load(folder), tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     documents = load("builtin")
     for index in range(40):

@@ -10,10 +10,10 @@ from spade.app.supervisor import launches
 from spade.app.supervisor.actors import Actors
 from spade.app.supervisor.launches import MODULES
 from spade.errors import ConfigError, RunError
-from spade.gpus import VISIBLE, environment, placement, share
 from spade.policy.model import require_gpus
-from spade.process import Launch
-from spade.supervise import supervise
+from spade.processes.entry import Launch
+from spade.processes.gpus import VISIBLE, environment, placement, share
+from spade.processes.supervise import supervise
 
 NONE_SUCH = 1_000
 ROLES = dict.fromkeys(("engine", "learner", "agent"), "tests.spade.roles")

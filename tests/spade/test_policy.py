@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from spade.checkpoints import resolve
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import load, parameters_digest, pick_device, publish
+from spade.policy.model_folder import resolve
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from spade.process import FINAL, READY
+from spade.processes.entry import FINAL, READY
 from tests.spade.roles import SOON_S, orders
 
 

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from spade.sparing import Sparing
+from spade.processes.sparing import Sparing
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import trio
 
 from spade import config
 from spade.errors import RunError
+from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import Role
-from spade.supervise import Supervisor, supervise
 from tests.spade.roles import SOON_S, orders, until
 
 ROLES: dict[Role, str] = dict.fromkeys(("replay", "agent"), "tests.spade.roles")
@@ -169,8 +169,8 @@ import sys
 from pathlib import Path
 import trio
 from spade import config
-from spade.process import Launch
-from spade.supervise import supervise
+from spade.processes.entry import Launch
+from spade.processes.supervise import supervise
 
 async def main(run):
     async with supervise(config.Supervise(), Path(run, "logs"), {"agent": "tests.spade.roles"}) as supervisor:

@@ -165,5 +165,7 @@ def test_a_folder_without_its_files(tmp_path, load):
 
 
 def test_light_roles_can_afford_it():
-    code = "import sys, spade.tokens, spade.checkpoints; assert not {'torch', 'transformers'} & sys.modules.keys()"
+    code = (
+        "import sys, spade.tokens, spade.policy.model_folder; assert not {'torch', 'transformers'} & sys.modules.keys()"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from spade import checkpoints
+from spade.policy import model_folder
 
 TEXTS = [
     "open the left door\nuser assistant system\n\n    Actions: left right 12",
@@ -182,7 +182,7 @@ def gemma(folder: Path) -> None:
 
 def nano(folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(checkpoints.resolve("nano") / name, folder)
+        shutil.copy(model_folder.resolve("nano") / name, folder)
 
 
 SHAPES = (

@@ -6,9 +6,9 @@ from contextlib import closing
 import pytest
 
 from actors.engines.foreign.vllm import VllmEngine
-from spade.checkpoints import NANO
 from spade.config import Engine
 from spade.errors import BusError
+from spade.policy.model_folder import NANO
 from spade.protocol import Refused
 from tests.actors.engines.engine_contract import (
     CONTEXT,

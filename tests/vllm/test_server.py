@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager
 import pytest
 
 from actors.engines.foreign.endpoint import EndpointEngine
-from spade.checkpoints import NANO
 from spade.config import Config, Endpoint, Engine
 from spade.errors import BusError
+from spade.policy.model_folder import NANO
 from spade.tokens import Tokenizer
 from tests.actors.engines.engine_contract import CONTEXT, ROWS, EngineContract
 

@@ -20,13 +20,13 @@ from actors.engines.base import unfit
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
 from actors.engines.foreign.completions import Completion, Exchange, Models, StatusError
 from actors.engines.service.desk import Desk
-from spade import checkpoints
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import BusError, ConfigError
-from spade.process import Launch, main, serving
+from spade.policy import model_folder
+from spade.processes.entry import Launch, main, serving
 from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import Tokenizer
 
@@ -158,7 +158,7 @@ def read_key(path: str) -> str:
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve Generate requests at `launch.bind` until cancelled, by asking the server at endpoint.url."""
-    tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path))
+    tokenizer = Tokenizer.load(model_folder.resolve(config.model.path))
     engine = await trio.to_thread.run_sync(EndpointEngine, config, tokenizer)
     with closing(engine):
         async with serving(launch, config) as (server, replay):

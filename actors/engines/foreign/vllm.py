@@ -17,11 +17,11 @@ from transformers import AutoConfig
 
 from actors.engines.base import Results, unfit
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
-from spade import manifest
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Engine as Settings
 from spade.errors import BusError, ConfigError
 from spade.extras import require
+from spade.policy import manifest
 from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import end_ids
 

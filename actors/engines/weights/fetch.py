@@ -19,14 +19,14 @@ from pathlib import Path
 import msgspec
 import trio
 
-from spade import manifest
-from spade.checkpoints import resolve
 from spade.config import Bus
 from spade.disk import DRAFT, discard, discard_unless_held
 from spade.errors import BusError, RefusedError, WeightsError
-from spade.manifest import MANIFEST, PARAMETERS, Manifest
+from spade.policy import manifest
 from spade.policy.canary import FILE as CANARY
+from spade.policy.manifest import MANIFEST, PARAMETERS, Manifest
 from spade.policy.model import copy_tokenizer
+from spade.policy.model_folder import resolve
 from spade.protocol import GetWeights, Weights, WeightsPart
 from spade.transport import Client, connect
 

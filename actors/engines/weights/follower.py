@@ -15,8 +15,8 @@ import trio
 
 from actors.engines.weights.fetch import Shelf
 from actors.engines.weights.swap import Swapped
-from spade import manifest
 from spade.errors import BusError, RefusedError
+from spade.policy import manifest
 from spade.protocol import Serving, Weights
 from spade.transport import Client
 from spade.transport.pump import put_newest

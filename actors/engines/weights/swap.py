@@ -9,9 +9,9 @@ from actors.engines.base import Engine
 from spade.config import Config
 from spade.disk import hold
 from spade.errors import WeightsError
-from spade.manifest import PARAMETERS
 from spade.policy import canary
 from spade.policy.canary import Canary
+from spade.policy.manifest import PARAMETERS
 from spade.protocol import Weights
 
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}

@@ -81,7 +81,7 @@ def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
     """The line of a config that is fine. Raises a group of SpadeErrors, one for each thing that would be refused."""
     from spade.config import digest, load
-    from spade.gpus import placement
+    from spade.processes.gpus import placement
 
     config = load(name, overrides)
     found = [f"meaning {digest(config)[:12]}"]
@@ -141,14 +141,14 @@ def _model(config: "Config") -> str:
     from actors import corpus
     from actors.roles.session import load_profile
     from actors.text.design_prompt import fit_prompt
-    from spade import checkpoints
+    from spade.policy import model_folder
     from spade.protocol import DesignJob
     from spade.tokens import Tokenizer, dialogues
 
     path = config.model.path
     if _HUB_NAME.fullmatch(path) and path != "nano" and not Path(path).is_dir():
         return f"model {path} of the hub"
-    tokenizer = Tokenizer.load(checkpoints.resolve(path), thinking=config.model.thinking)
+    tokenizer = Tokenizer.load(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)
     profile, document = load_profile(config), corpus.load("builtin")[0]
     room = config.engine.context_tokens - config.design.max_tokens

@@ -36,7 +36,7 @@ def measure(
     """
     from spade.app.nano.report import compared, report
     from spade.app.rundir import RunDir
-    from spade.checkpoints import resolve
+    from spade.policy.model_folder import resolve
 
     run = RunDir(Path(model))
     origin = resolve(run.config().model.path if run.exists else model)

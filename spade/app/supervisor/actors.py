@@ -12,9 +12,9 @@ import trio
 
 from spade.config import Config
 from spade.errors import RunError
-from spade.process import Launch
+from spade.processes.entry import Launch
+from spade.processes.supervise import Supervisor
 from spade.protocol import Orders, Role
-from spade.supervise import Supervisor
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config
-from spade.gpus import share
-from spade.process import Launch
+from spade.processes.entry import Launch
+from spade.processes.gpus import share
 from spade.protocol import Role
 from spade.transport.keys import client_name
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import trio
 
 from replay.client import ReplayClient
-from spade import logs
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import ANSWER_S
 from spade.app.supervisor.actors import Actors, longest_lease_s
@@ -18,9 +17,10 @@ from spade.app.supervisor.autoscale import autoscale
 from spade.app.supervisor.launches import MODULES, actor_counts, command_tag
 from spade.config import Config, digest
 from spade.errors import BusError
-from spade.process import Launch
+from spade.processes import logs
+from spade.processes.entry import Launch
+from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
-from spade.supervise import Supervisor, supervise
 from spade.transport import Client, connect
 
 REPORT_S = 0.5

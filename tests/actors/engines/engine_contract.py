@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
 from actors.engines.torch.sampling import truncated
-from spade.checkpoints import NANO
 from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.errors import WeightsError
-from spade.manifest import MANIFEST
 from spade.policy.canary import next_logprobs
 from spade.policy.logprobs import log_distribution
+from spade.policy.manifest import MANIFEST
 from spade.policy.model import parameters_digest, save
+from spade.policy.model_folder import NANO
 from spade.protocol import Generate, Generated, Weights
 from spade.tokens import Tokenizer, end_ids
 from tests.actors.engines.swapping import asked_over_swaps

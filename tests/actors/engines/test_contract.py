@@ -7,8 +7,8 @@ import pytest
 
 from actors.engines.foreign.endpoint import EndpointEngine
 from actors.engines.torch.engine import TorchEngine
-from spade.checkpoints import NANO
 from spade.config import Config, Endpoint, Engine
+from spade.policy.model_folder import NANO
 from spade.tokens import Tokenizer
 from tests.actors.engines.completions_server import completions
 from tests.actors.engines.engine_contract import CONTEXT, ROWS, EngineContract, FollowingContract, request

@@ -13,9 +13,10 @@ from actors.engines.weights import fetch
 from actors.engines.weights.fetch import Shelf
 from learner import weights as learner
 from learner.broadcast import broadcast, part
-from spade import disk, manifest
+from spade import disk
 from spade.config import Bus, Config
 from spade.errors import WeightsError
+from spade.policy import manifest
 from spade.policy.model import load
 from spade.protocol import GetWeights, Peer, Refused, Weights
 from spade.transport import Client

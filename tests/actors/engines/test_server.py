@@ -11,7 +11,7 @@ from actors.engines import server as engine_server
 from spade import config as configuration
 from spade.codec import pack_ids
 from spade.errors import BusError, RefusedError
-from spade.process import Launch
+from spade.processes.entry import Launch
 from spade.protocol import Generate, Generated, GetProgram, Overdue, Weights
 from tests.actors.engines.gate import gated
 from tests.actors.small_services import SmallReplay, process, small_replay

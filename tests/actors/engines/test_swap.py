@@ -9,10 +9,9 @@ from actors.engines import server as engine_server
 from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.swap import TOLERANCE, swap
 from learner import weights as learner
-from spade import manifest
 from spade.config import Engine
 from spade.errors import WeightsError
-from spade.policy import canary
+from spade.policy import canary, manifest
 from spade.policy import model as policy
 from spade.protocol import Weights
 from tests.actors.engines.test_server import request, running, settings

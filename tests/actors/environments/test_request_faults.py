@@ -16,8 +16,8 @@ from spade import config
 from spade.codec import pack_floats, pack_ids
 from spade.errors import BusError, RefusedError, SuspectError
 from spade.faults import RequestFaults
-from spade.logs import Lines
-from spade.process import Launch, serving
+from spade.processes.entry import Launch, serving
+from spade.processes.logs import Lines
 from spade.protocol import Generate, Generated, Observed, OpenEpisode, StepEpisode, Validate, Verdict
 from tests.actors.environments.test_runner import COUNTER, gauge, running, service, small
 from tests.actors.small_services import SmallReplay, small_replay

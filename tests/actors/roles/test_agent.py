@@ -11,7 +11,7 @@ from actors.environments import runner as env_runner
 from actors.roles import agent
 from spade import config, protocol
 from spade.codec import pack_ids, unpack_floats, unpack_ids, unpack_mask
-from spade.process import RETIRE, Launch
+from spade.processes.entry import RETIRE, Launch
 from spade.seeds import derive
 from spade.sequences import sequences
 from spade.tokens import Tokenizer

@@ -16,7 +16,7 @@ from learner import checkpoint
 from replay.inspect.environments import newest_weights
 from replay.ledger.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
-from spade import config, manifest
+from spade import config
 from spade.app.commands.model import newest_weights as own_weights
 from spade.app.commands.replay.batch import batch
 from spade.app.commands.replay.remake import remake
@@ -25,6 +25,7 @@ from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.disk import discard
 from spade.errors import RunError
+from spade.policy import manifest
 from tests.learner.fed_learner import SMALL, running
 from tests.peers import pid_of
 from tests.replay.kept_world import keep_world

@@ -10,9 +10,9 @@ import trio
 from spade import config
 from spade.app.supervisor.actors import Actors
 from spade.errors import RunError
-from spade.process import Launch
+from spade.processes.entry import Launch
+from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import Orders, Role
-from spade.supervise import Supervisor, supervise
 from tests.spade.roles import SOON_S, orders, until
 
 ROLES: dict[Role, str] = dict.fromkeys(("replay", "engine", "designer", "agent"), "tests.spade.roles")

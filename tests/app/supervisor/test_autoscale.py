@@ -9,8 +9,8 @@ from spade.app.supervisor import autoscale as autoscaling
 from spade.app.supervisor.actors import Actors
 from spade.app.supervisor.autoscale import LOOKS, Patience, Pressure, called_for, pressure
 from spade.config import digest, load
+from spade.processes.supervise import supervise
 from spade.protocol import Orders, Process, Status, StepMetrics
-from spade.supervise import supervise
 from spade.transport import serve
 from tests.peers import connected
 from tests.spade.roles import orders, until

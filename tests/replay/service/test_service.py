@@ -27,7 +27,7 @@ from replay.store.load import open_run
 from replay.store.past_batches import dropped
 from spade import protocol
 from spade.errors import RefusedError, RunError
-from spade.process import Launch
+from spade.processes.entry import Launch
 from spade.transport import Incoming
 from tests import peers
 from tests.peers import changed, pid_of, supervised

@@ -47,8 +47,8 @@ def verify(run: RunArgument) -> None:
 def _file_problems(run: "RunDir", found: "Contents") -> Iterator[str]:
     """Problems of the files beside the store: the config, published weights and checkpoints, against their digests."""
     from learner import checkpoint
-    from spade import manifest
     from spade.config import digest
+    from spade.policy import manifest
 
     if found.header is not None and digest(run.config()) != found.header.digest:
         yield f"{run.config_path}: means another run than the store"

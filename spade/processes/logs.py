@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spade.errors import reason
-from spade.sparing import Sparing
+from spade.processes.sparing import Sparing
 from spade.text import line, visible
 
 

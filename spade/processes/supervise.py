@@ -1,7 +1,7 @@
 """Children that never outlive their supervisor, come back when they die, and leave in order.
 
 Each child is a process group of its own (Ctrl-C in the terminal reaches the supervisor alone), holds one end of a
-socket pair (`spade.process` says what for) and appends its output to `LOGS/NAME.log`. One that dies is started again
+socket pair (`entry` says what for) and appends its output to `LOGS/NAME.log`. One that dies is started again
 within its budget; beyond it the whole supervisor stops with the reason, since a run that lacks a role only looks alive.
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 import trio
 
 from spade import config
-from spade.child import End, Life
 from spade.errors import RunError
-from spade.process import FINAL, RETIRE, Launch
+from spade.processes.child import End, Life
+from spade.processes.entry import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
 RETIRING: frozenset[Role] = frozenset({"designer", "agent"})  # these finish what they have in hand

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from spade import config, gpus
-from spade.process import READY, Launch
+from spade import config
+from spade.processes import gpus
+from spade.processes.entry import READY, Launch
 
 _TAIL_BYTES = 4_096
 _TAIL_LINES = 12

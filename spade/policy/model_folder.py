@@ -4,7 +4,7 @@ from pathlib import Path
 
 from spade.errors import ConfigError
 
-NANO = Path(__file__).parent / "data" / "nano"
+NANO = Path(__file__).parents[1] / "data" / "nano"
 
 
 def resolve(path: str) -> Path:

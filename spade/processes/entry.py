@@ -20,8 +20,9 @@ from typing import NoReturn
 import msgspec
 import trio
 
-from spade import config, logs
+from spade import config
 from spade.errors import ConfigError, RunError, SpadeError
+from spade.processes import logs
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, Server, connect, serve
 
@@ -41,7 +42,7 @@ class Launch(msgspec.Struct, frozen=True):
     replay   address of the replay service
     bind     the address to serve on, for servers
     index    0-based position among the processes of its role
-    gpus     the GPUs it is shown (`spade.gpus`); None: all that its supervisor sees
+    gpus     the GPUs it is shown (`spade.processes.gpus`); None: all that its supervisor sees
     """
 
     name: str
