@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from learner.backends.deepspeed_settings import COLLECTIVE, dtype, prepare
-from learner.backends.rank_control import Done, Gather, Go, Halt, Load, Ranks, Train
+from learner.backends.rank_control import Gather, Go, Halt, Load, Ranks, Train, Trained
 from learner.backends.zero import Shard
 from learner.models import CPU, Whole, policy, reference
 from spade.config import Config
@@ -70,7 +70,7 @@ class DeepSpeedBackend:
         with self._ranks.needed():
             totals, metrics = self._shard.train(batch, round)
             for answer in self._ranks.hear():
-                assert isinstance(answer, Done)
+                assert isinstance(answer, Trained)
                 totals.include(answer.totals)
         return metrics(totals)
 

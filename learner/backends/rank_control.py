@@ -33,7 +33,7 @@ _GRACE_S = 5.0  # until the end of a process is noticed, after a failure that it
 _STUCK_S = 30.0  # bound of a computation that waits for a lost process
 
 
-class Orders(msgspec.Struct, frozen=True, tag=True):
+class Place(msgspec.Struct, frozen=True, tag=True):
     """A rank's first message: its place. `meeting`: the file through which the backend's processes meet."""
 
     config: Config
@@ -42,7 +42,7 @@ class Orders(msgspec.Struct, frozen=True, tag=True):
 
 
 class Train(msgspec.Struct, frozen=True, tag=True):
-    """Take the step; Go or Halt comes before every micro-batch of its first pass. Answered by Done."""
+    """Take the step; Go or Halt comes before every micro-batch of its first pass. Answered by Trained."""
 
     batch: Batch
 
@@ -71,7 +71,7 @@ class Here(msgspec.Struct, frozen=True, tag=True):
     """The rank is about to join the others."""
 
 
-class Done(msgspec.Struct, frozen=True, tag=True):
+class Trained(msgspec.Struct, frozen=True, tag=True):
     """The rank's counts of its part of the step."""
 
     totals: Totals
@@ -83,8 +83,8 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     line: str
 
 
-Command = Orders | Train | Go | Halt | Gather | Load
-Answer = Here | Done | Failed
+Command = Place | Train | Go | Halt | Gather | Load
+Answer = Here | Trained | Failed
 
 
 class _Rank:
@@ -144,7 +144,7 @@ class Ranks:
         self.meeting = str(Path(self._folder.name) / "meeting")
         self._ranks = [_Rank(module, number) for number in range(1, count)]
         for number, rank in enumerate(self._ranks, 1):
-            _send(rank.pipe, Orders(config, number, self.meeting))
+            _send(rank.pipe, Place(config, number, self.meeting))
 
     def tell(self, command: Command) -> None:
         """Send a command to each rank. Raises SpadeError if one is lost."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from learner.backends.deepspeed_settings import dtype, prepare
-from learner.backends.rank_control import CommandReader, Done, Failed, Gather, Halt, Here, Load, Orders, Train
+from learner.backends.rank_control import CommandReader, Failed, Gather, Halt, Here, Load, Place, Train, Trained
 from learner.backends.zero import Shard
 from learner.models import CPU, policy, reference
 from spade.errors import SpadeError
@@ -31,7 +31,7 @@ def main() -> None:
     learner = CommandReader(pipe)
     try:
         orders = learner.next()
-        assert isinstance(orders, Orders)
+        assert isinstance(orders, Place)
         _obey(learner, orders)
     except SpadeError as error:
         learner.answer(Failed(str(error)))
@@ -42,7 +42,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _obey(learner: CommandReader, orders: Orders) -> None:
+def _obey(learner: CommandReader, orders: Place) -> None:
     config = orders.config
     logs.begin(f"learner rank {orders.rank}")
     if config.learner.threads:
@@ -63,7 +63,7 @@ def _obey(learner: CommandReader, orders: Orders) -> None:
                     totals, _ = shard.train(batch, go)
                 except HaltError:
                     continue
-                learner.answer(Done(totals))
+                learner.answer(Trained(totals))
             case Gather(optimizer):
                 shard.gather(optimizer)
             case Load(folder):

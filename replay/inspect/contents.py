@@ -11,16 +11,16 @@ from replay.ledger import provenance
 from replay.ledger.records import (
     BatchRecord,
     Clock,
-    Counters,
     DesignGroup,
     Environment,
-    Group,
+    GroupRecord,
     Job,
-    Play,
+    PlayRecord,
     Publication,
     Quarantined,
     Reject,
     Remembered,
+    RunCounters,
     Source,
 )
 from replay.ledger.statistics import History, Statistics
@@ -32,14 +32,14 @@ META: dict[str, type[msgspec.Struct]] = {
     "format": Format,
     "commit": Commit,
     "run": Header,
-    "counters": Counters,
+    "counters": RunCounters,
     "statistics": Statistics,
     "history": History,
     "clock": Clock,
 }
 
 
-class Tokens(NamedTuple):
+class StoredTokens(NamedTuple):
     """Of a trajectory: its sampled tokens, the versions that sampled them, the oldest of those (0 for none).
 
     `flaw` is the fault of its provenance, "" if there is none.
@@ -52,22 +52,22 @@ class Tokens(NamedTuple):
 
 
 @dataclass
-class Contents:
+class StoreContents:
     """Tables by key; of the quarantine, the fault of each trajectory's provenance.
 
     `damaged` names the records that differ from what was committed; no table has them.
     """
 
     header: Header | None = None
-    counters: Counters = field(default_factory=Counters)
+    counters: RunCounters = field(default_factory=RunCounters)
     jobs: dict[str, Job] = field(default_factory=dict)
     rejects: dict[str, Reject] = field(default_factory=dict)
     environments: dict[str, Environment] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
-    plays: dict[str, Play] = field(default_factory=dict)
-    trajectories: dict[str, Tokens] = field(default_factory=dict)
+    plays: dict[str, PlayRecord] = field(default_factory=dict)
+    trajectories: dict[str, StoredTokens] = field(default_factory=dict)
     design_groups: dict[str, DesignGroup] = field(default_factory=dict)
-    queue: dict[str, Group] = field(default_factory=dict)
+    queue: dict[str, GroupRecord] = field(default_factory=dict)
     batches: dict[str, BatchRecord] = field(default_factory=dict)
     memory: dict[str, Remembered] = field(default_factory=dict)
     publications: dict[str, Publication] = field(default_factory=dict)
@@ -81,32 +81,32 @@ class Contents:
         old = [batch for batch in self.batches.values() if batch.step <= self.counters.dropped_step]
         return frozenset(member.trajectory for batch in old for group in batch.groups for member in group.members)
 
-    def groups(self) -> Iterator[tuple[BatchRecord | None, Group]]:
+    def groups(self) -> Iterator[tuple[BatchRecord | None, GroupRecord]]:
         """Every trainable group there is, with the batch that took it (None: it waits in the queue)."""
         for batch in self.batches.values():
             yield from ((batch, group) for group in batch.groups)
         yield from ((None, group) for group in self.queue.values())
 
-    def chunks(self) -> dict[tuple[str, int], list[Play]]:
+    def chunks(self) -> dict[tuple[str, int], list[PlayRecord]]:
         """Plays by environment and chunk, in the order of their ids."""
-        found: dict[tuple[str, int], list[Play]] = {}
+        found: dict[tuple[str, int], list[PlayRecord]] = {}
         for play in self.plays.values():
             found.setdefault((play.environment, play.chunk), []).append(play)
         return found
 
 
-def read_contents(store: Store) -> Contents:
+def read_contents(store: Store) -> StoreContents:
     """The contents of one commit."""
-    found = Contents()
+    found = StoreContents()
     bad = found.damaged
     with store.pinned():
         for key, data in store.each("meta", bad):
             _read_meta(found, key, data)
         found.jobs = dict(store.decoded("jobs", Job, bad))
         found.environments = dict(store.decoded("environments", Environment, bad))
-        found.plays = dict(store.decoded("plays", Play, bad))
+        found.plays = dict(store.decoded("plays", PlayRecord, bad))
         found.design_groups = dict(store.decoded("design_groups", DesignGroup, bad))
-        found.queue = dict(store.decoded("queue", Group, bad))
+        found.queue = dict(store.decoded("queue", GroupRecord, bad))
         found.batches = dict(store.decoded("batches", BatchRecord, bad))
         found.memory = dict(store.decoded("memory", Remembered, bad))
         found.publications = dict(store.decoded("publications", Publication, bad))
@@ -120,14 +120,14 @@ def read_contents(store: Store) -> Contents:
             versions = frozenset(version for version, _ in trajectory.versions)
             flaw = provenance.flaw(published, trajectory)
             oldest = min(versions, default=0) if flaw else provenance.oldest(steps, trajectory)
-            found.trajectories[key] = Tokens(trajectory.sampled, versions, oldest, flaw)
+            found.trajectories[key] = StoredTokens(trajectory.sampled, versions, oldest, flaw)
         found.recordings = dict(store.decoded("recordings", Recording, bad))
         for key, kept in store.decoded("quarantine", Quarantined, bad):
             found.quarantine[key] = provenance.flaw(published, kept.trajectory)
     return found
 
 
-def _read_meta(found: Contents, key: str, data: bytes) -> None:
+def _read_meta(found: StoreContents, key: str, data: bytes) -> None:
     try:
         record = msgspec.msgpack.decode(data, type=META.get(key, msgspec.Struct))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -136,5 +136,5 @@ def _read_meta(found: Contents, key: str, data: bytes) -> None:
     match record:
         case Header():
             found.header = record
-        case Counters():
+        case RunCounters():
             found.counters = record

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay.ledger.records import Audit, Counters, Environment, Reject, Source
+from replay.ledger.records import Audit, Environment, Reject, RunCounters, Source
 from replay.store import open_reader
 from spade.protocol import Form, Weights
 
@@ -70,7 +70,7 @@ def read_rejected(path: Path) -> list[Reject]:
 def newest_weights(path: Path) -> Weights | None:
     """The newest published weights, None before the first. Raises RunError if there is no store."""
     with open_reader(path) as store:
-        counters = store.get("meta", "counters", Counters)
+        counters = store.get("meta", "counters", RunCounters)
     return None if counters is None or counters.newest is None else counters.newest.weights
 
 

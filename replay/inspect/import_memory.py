@@ -7,7 +7,7 @@ import msgspec
 
 from replay.ledger.keys import imported_id, memory_key
 from replay.ledger.records import Remembered, Source
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from replay.store import Store, open_reader
 from replay.store.load import Header
 from spade.config import Config
@@ -42,7 +42,7 @@ def _renamed(record: Remembered, origin: str) -> Remembered:
     return msgspec.structs.replace(record, environment=imported_id(origin, record.environment))
 
 
-def import_memory(store: Store, state: State, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
+def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
     """Append records as the youngest of the run's memory and commit; skip those that it ever held."""
     taken, known, foreign = 0, 0, 0
     for old, source in memory:

@@ -21,10 +21,10 @@ from replay.ledger.records import (
     BatchRecord,
     DesignGroup,
     Environment,
-    Group,
+    GroupRecord,
     Job,
     Member,
-    Play,
+    PlayRecord,
     Publication,
     Reject,
     Source,
@@ -101,18 +101,18 @@ class Tracer:
         self._groups: dict[str, GroupLine] = {}
         for batch in store.scan("batches", BatchRecord):
             self._groups |= {group.id: _line(group, batch.step) for group in batch.groups}
-        self._groups |= {group.id: _line(group, None) for group in store.scan("queue", Group)}
+        self._groups |= {group.id: _line(group, None) for group in store.scan("queue", GroupRecord)}
 
     def trace(self, id: str) -> Lineage | None:
         """The lineage of `id`; None if the run has no record of that id."""
         if is_step(id):
             return self._step(id)
         if is_play(id):
-            play = self._store.get("plays", id, Play)
+            play = self._store.get("plays", id, PlayRecord)
             return None if play is None else self._lineage("play", id, self._some(_chunk(play)), [play], [])
         if is_chunk(id):
             prefixes = [arm_prefix(id, hinted) for hinted in (False, True)]
-            plays = [play for prefix in prefixes for play in self._store.scan("plays", Play, prefix=prefix)]
+            plays = [play for prefix in prefixes for play in self._store.scan("plays", PlayRecord, prefix=prefix)]
             return self._lineage("group", id, self._some(id), plays, []) if plays else None
         if id in self._groups or self._store.get("design_groups", id, DesignGroup) is not None:
             return self._designer_group(id)
@@ -124,7 +124,7 @@ class Tracer:
         if environment is None:
             return self._lineage("design", id, groups, [], [job])
         chunks = [self._groups[key] for c in environment.chunks if (key := chunk_id(id, c.index)) in self._groups]
-        plays = self._store.scan("plays", Play, prefix=environment_prefix(id))
+        plays = self._store.scan("plays", PlayRecord, prefix=environment_prefix(id))
         return self._lineage("environment", id, [*chunks, *groups], plays, [job])
 
     def _step(self, id: str) -> Lineage | None:
@@ -133,7 +133,7 @@ class Tracer:
             return None
         groups = [_line(group, batch.step) for group in batch.groups]
         keys = [member.trajectory for group in groups if group.role == "agent" for member in group.members]
-        plays = self._store.get_many("plays", keys, Play)
+        plays = self._store.get_many("plays", keys, PlayRecord)
         jobs = self._jobs(member for group in groups if group.role == "designer" for member in group.members)
         return self._lineage("step", id, groups, plays, jobs, batch.version)
 
@@ -156,7 +156,7 @@ class Tracer:
         kind: str,
         id: str,
         groups: list[GroupLine],
-        plays: list[Play],
+        plays: list[PlayRecord],
         jobs: list[Job],
         version: int | None = None,
     ) -> Lineage:
@@ -174,7 +174,7 @@ class Tracer:
         weights = tuple(one.weights for one in self._store.get_many("publications", keys, Publication))
         return Lineage(kind, id, version, tuple(groups), played, designed, weights)
 
-    def _play(self, play: Play) -> PlayLine:
+    def _play(self, play: PlayRecord) -> PlayLine:
         return PlayLine(
             id=play.id,
             environment=play.environment,
@@ -233,9 +233,9 @@ class Tracer:
         return () if trajectory is None else trajectory.versions
 
 
-def _line(group: Group, step: int | None) -> GroupLine:
+def _line(group: GroupRecord, step: int | None) -> GroupLine:
     return GroupLine(group.id, group.role, step, group.baseline, group.members)
 
 
-def _chunk(play: Play) -> str:
+def _chunk(play: PlayRecord) -> str:
     return chunk_id(play.environment, play.chunk)

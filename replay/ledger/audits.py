@@ -7,8 +7,8 @@ its designer is paid if its answers depend on more than seed and actions, or if 
 from typing import Literal
 
 from replay.ledger.keys import group_id
-from replay.ledger.records import Audit, Environment, Play
-from replay.ledger.state import State
+from replay.ledger.records import Audit, Environment, PlayRecord
+from replay.ledger.state import RunState
 from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
 from spade.returns import won as is_won
 
@@ -17,7 +17,7 @@ LEASES = 3
 FINDING_CHARACTERS = 500
 
 
-def record(state: State, play: Play, recording: Recording) -> None:
+def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
     """Keep the recording of a finished play while it is among those that would be audited.
 
     These are the first audit.replays plays of each arm in an order drawn from the run's secret: no more are kept, and
@@ -34,7 +34,7 @@ def record(state: State, play: Play, recording: Recording) -> None:
         state.delete("recordings", dropped)
 
 
-def _largest(state: State) -> int:
+def _largest(state: RunState) -> int:
     """Most bytes of a recording: those of both arms together take half of a message at most."""
     return state.config.bus.max_message_bytes // (4 * state.config.audit.replays)
 
@@ -43,7 +43,7 @@ def _size(recording: Recording) -> int:
     return len(recording.answers) + sum(len(action.encode()) for action in recording.actions)
 
 
-def begin(state: State, environment: Environment, now: float) -> bool:
+def begin(state: RunState, environment: Environment, now: float) -> bool:
     """Open the audit of an environment whose plays have all ended. False if there is nothing to audit."""
     plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
     won = {play.index for play in plays if play.state == "finished" and is_won(play.episode_return, _win(state))}
@@ -59,7 +59,7 @@ def begin(state: State, environment: Environment, now: float) -> bool:
     return True
 
 
-def take_up(state: State, environment: Environment) -> None:
+def take_up(state: RunState, environment: Environment) -> None:
     """Keep an open audit in memory."""
     audit = environment.audit
     assert audit is not None
@@ -67,7 +67,7 @@ def take_up(state: State, environment: Environment) -> None:
     state.audit_leases.add(audit, audit.began_at, audit.id)
 
 
-def lease(state: State, holder: str, request: int, now: float) -> AuditJob | None:
+def lease(state: RunState, holder: str, request: int, now: float) -> AuditJob | None:
     """The open audit that began first."""
     if request and (held := state.audit_leases.held(holder, request)):
         return _job(state, held[0])
@@ -81,7 +81,7 @@ def lease(state: State, holder: str, request: int, now: float) -> AuditJob | Non
     return _job(state, audit)
 
 
-def _job(state: State, audit: Audit) -> AuditJob:
+def _job(state: RunState, audit: Audit) -> AuditJob:
     recordings, settings = state.recordings.get(audit.id, {}), state.config
 
     def instance(index: int) -> int:
@@ -104,18 +104,18 @@ def _job(state: State, audit: Audit) -> AuditJob:
     )
 
 
-def _release(state: State, audit: Audit) -> None:
+def _release(state: RunState, audit: Audit) -> None:
     state.audit_leases.drop(audit)
     audit.state, audit.holder = "open", ""
     _put_back(state, audit)
 
 
-def _put_back(state: State, audit: Audit) -> None:
+def _put_back(state: RunState, audit: Audit) -> None:
     state.audit_leases.add(audit, audit.began_at, audit.id)
     state.touch("environments", audit.id, state.environments[audit.id])
 
 
-def finish(state: State, audited: Audited) -> Environment | None:
+def finish(state: RunState, audited: Audited) -> Environment | None:
     """Take the outcome of an audit; returns the environment to close, None if the audit is over already."""
     audit = state.audits.get(audited.environment)
     if audit is None or not 1 <= audited.lease <= audit.lease:
@@ -131,7 +131,7 @@ def finish(state: State, audited: Audited) -> Environment | None:
     return _end(state, audit, "passed", "")
 
 
-def expire(state: State, now: float, live: frozenset[str] | None) -> list[Environment]:
+def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Environment]:
     """Open lost leases again; returns the environments of given-up audits. `live`: connected holders, None: unknown."""
     given_up = []
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
@@ -149,7 +149,7 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> list[Enviro
 
 
 def _end(
-    state: State, audit: Audit, outcome: Literal["passed", "failed", "left out", "late"], finding: str
+    state: RunState, audit: Audit, outcome: Literal["passed", "failed", "left out", "late"], finding: str
 ) -> Environment:
     state.audit_leases.drop(audit)
     audit.state, audit.finding = outcome, finding
@@ -166,5 +166,5 @@ def _end(
     return environment
 
 
-def _win(state: State) -> float:
+def _win(state: RunState) -> float:
     return state.config.play.win_return

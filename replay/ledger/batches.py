@@ -5,8 +5,8 @@ from typing import Literal
 from replay.ledger import provenance
 from replay.ledger.keys import batch_key, queue_key, version_key
 from replay.ledger.pacing import lag_bound
-from replay.ledger.records import BatchRecord, Group, Member, Publication
-from replay.ledger.state import State
+from replay.ledger.records import BatchRecord, GroupRecord, Member, Publication
+from replay.ledger.state import RunState
 from spade.protocol import Publish, Weights
 from spade.returns import differ
 
@@ -16,7 +16,7 @@ class RefusalError(Exception):
 
 
 def enqueue(
-    state: State,
+    state: RunState,
     id: str,
     role: Literal["agent", "designer"],
     members: tuple[Member, ...],
@@ -25,18 +25,18 @@ def enqueue(
 ) -> None:
     """Append a trainable group to the queue."""
     counters = state.counters
-    group = Group(counters.queued, id, role, members, now, before)
+    group = GroupRecord(counters.queued, id, role, members, now, before)
     counters.queued += 1
     state.queue[group.order] = group
     state.touch("queue", queue_key(group), group)
 
 
-def waiting(state: State) -> int:
+def waiting(state: RunState) -> int:
     """Sequences in the queue."""
     return sum(len(group.members) for group in state.queue.values())
 
 
-def drop_stale(state: State, now: float) -> None:
+def drop_stale(state: RunState, now: float) -> None:
     """Count as wasted the groups past their deadline and the members over the lag bound of the next batch.
 
     A group keeps its other members as long as they have a gradient.
@@ -60,11 +60,11 @@ def drop_stale(state: State, now: float) -> None:
             state.delete("queue", queue_key(group))
 
 
-def _teaches(group: Group, members: tuple[Member, ...]) -> bool:
+def _teaches(group: GroupRecord, members: tuple[Member, ...]) -> bool:
     return differ([member.reward for member in members]) if group.role == "agent" else bool(members)
 
 
-def take(state: State, step: int, now: float) -> BatchRecord | None:
+def take(state: RunState, step: int, now: float) -> BatchRecord | None:
     """The batch of `step`: the recorded one, or a new one; None if too little is trainable yet.
 
     The store alone has the batch of a retired step. Raises RefusalError for a step that is not the next.
@@ -86,9 +86,9 @@ def take(state: State, step: int, now: float) -> BatchRecord | None:
     return batch
 
 
-def _next_groups(state: State) -> list[Group]:
+def _next_groups(state: RunState) -> list[GroupRecord]:
     """Take whole groups off the queue, in the order they became trainable, until they are a batch."""
-    chosen: list[Group] = []
+    chosen: list[GroupRecord] = []
     size = 0
     for group in list(state.queue.values()):
         if size >= state.config.learner.batch_sequences:
@@ -100,7 +100,7 @@ def _next_groups(state: State) -> list[Group]:
     return chosen
 
 
-def _count(state: State, batch: BatchRecord) -> None:
+def _count(state: RunState, batch: BatchRecord) -> None:
     counters = state.counters
     members = [member for group in batch.groups for member in group.members]
     lags = [state.lag(batch.step, state.steps[member.version]) for member in members]
@@ -112,7 +112,7 @@ def _count(state: State, batch: BatchRecord) -> None:
     counters.designer_trained += sum(designer)
 
 
-def publish(state: State, request: Publish) -> Weights:
+def publish(state: RunState, request: Publish) -> Weights:
     """Give weights their version.
 
     The same weights after the same step keep the version they have (a repeated message, or a learner that replays the
@@ -136,7 +136,7 @@ def publish(state: State, request: Publish) -> Weights:
     return weights
 
 
-def checkpointed(state: State, step: int) -> None:
+def checkpointed(state: RunState, step: int) -> None:
     """Retire the batches up to `step`. Raises RefusalError for a step never taken."""
     counters = state.counters
     if step > counters.taken_step:

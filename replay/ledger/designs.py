@@ -5,18 +5,18 @@ from replay.ledger.batches import enqueue, waiting
 from replay.ledger.keys import environment_id, group_id, job_id, reject_key
 from replay.ledger.pacing import lag_bound
 from replay.ledger.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from replay.ledger.statistics import SlotFigures
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
 
-def open_jobs(state: State, count: int, now: float) -> None:
+def open_jobs(state: RunState, count: int, now: float) -> None:
     """Open `count` new design jobs, in the order of their rounds."""
     for _ in range(count):
         _open_job(state, now)
 
 
-def _open_job(state: State, now: float) -> None:
+def _open_job(state: RunState, now: float) -> None:
     """The next job: a round's jobs go skill by skill, so that a designer group's members are of nearly one age."""
     skills, counters = state.config.run.skills, state.counters
     size, active = _current_round(state)
@@ -35,7 +35,7 @@ def _open_job(state: State, now: float) -> None:
         state.touch("design_groups", key, group)
 
 
-def _current_round(state: State) -> tuple[int, int]:
+def _current_round(state: RunState) -> tuple[int, int]:
     """Numbers of jobs and skills of the next job's round; a new round begins when the last one is full.
 
     A round keeps both numbers, whatever a resume changes: its designer groups depend on them.
@@ -51,7 +51,7 @@ def _current_round(state: State) -> tuple[int, int]:
     return shape
 
 
-def lease(state: State, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
+def lease(state: RunState, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
     """Up to `count` open jobs, the oldest first."""
     if request and (held := state.job_leases.held(holder, request)):
         return tuple(_as_leased(state, job) for job in held)
@@ -61,7 +61,7 @@ def lease(state: State, count: int, holder: str, request: int, now: float) -> tu
     return tuple(leased)
 
 
-def _lease(state: State, job: Job, holder: str, request: int, now: float) -> DesignJob:
+def _lease(state: RunState, job: Job, holder: str, request: int, now: float) -> DesignJob:
     if job.lease:
         job.earlier = (*job.earlier, job.seeds)
     job.state, job.holder, job.request = "leased", holder, request
@@ -71,7 +71,7 @@ def _lease(state: State, job: Job, holder: str, request: int, now: float) -> Des
     return _as_leased(state, job)
 
 
-def _as_leased(state: State, job: Job) -> DesignJob:
+def _as_leased(state: RunState, job: Job) -> DesignJob:
     """The job as sent to its holder, with examples drawn from the present memory."""
     draw = state.seed("memory", job.id, job.lease)
     count = state.config.design.memory_seeds
@@ -91,7 +91,7 @@ def _as_leased(state: State, job: Job) -> DesignJob:
     )
 
 
-def release(state: State, job: Job) -> None:
+def release(state: RunState, job: Job) -> None:
     """Open a leased job again."""
     state.job_leases.drop(job)
     job.state, job.holder = "open", ""
@@ -99,7 +99,7 @@ def release(state: State, job: Job) -> None:
     state.touch("jobs", job.id, job)
 
 
-def reject(state: State, request: RejectCandidate, now: float) -> None:
+def reject(state: RunState, request: RejectCandidate, now: float) -> None:
     """Keep a rejected candidate; the last of the present lease fails its job. Idempotent by (job, lease, attempt)."""
     job = state.jobs.get(request.job)
     attempt = (request.lease, request.attempt)
@@ -128,7 +128,7 @@ def reject(state: State, request: RejectCandidate, now: float) -> None:
         _fail(state, job, request, key, now)
 
 
-def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
+def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
     state.close_job(job, "failed")
     state.counters.failed_jobs += 1
     state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
@@ -137,7 +137,7 @@ def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now
     close_member(state, job.round, job.skill, member, now)
 
 
-def admit(state: State, request: SubmitEnvironment, now: float) -> Environment | None:
+def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environment | None:
     """Make an admitted program an active environment. None if its job is closed already (a repeated message)."""
     job = state.jobs.get(request.job)
     if job is None:
@@ -171,7 +171,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
     return environment
 
 
-def close_member(state: State, round_: int, skill: str, member: Member | None, now: float) -> None:
+def close_member(state: RunState, round_: int, skill: str, member: Member | None, now: float) -> None:
     """Close a job: its member joins the group (None: nothing to train), or comes too late and is wasted."""
     group = state.design_groups[group_id(round_, skill)]
     group.closed += 1
@@ -193,7 +193,7 @@ def close_member(state: State, round_: int, skill: str, member: Member | None, n
         del state.design_groups[group.id]
 
 
-def form(state: State, group: DesignGroup, now: float) -> None:
+def form(state: RunState, group: DesignGroup, now: float) -> None:
     """Make the group trainable with the members it has."""
     group.formed = True
     state.touch("design_groups", group.id, group)
@@ -201,7 +201,7 @@ def form(state: State, group: DesignGroup, now: float) -> None:
         enqueue(state, group.id, "designer", group.members, now, group.before)
 
 
-def expire(state: State, now: float, live: frozenset[str] | None) -> None:
+def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     """Open lost leases again, form the groups that wait no longer. `live`: connected holders (None: unknown)."""
     for job in list(state.job_leases):
         if now >= job.deadline or (live is not None and job.holder not in live):
@@ -213,7 +213,7 @@ def expire(state: State, now: float, live: frozenset[str] | None) -> None:
             form(state, group, now)
 
 
-def _ages(state: State, group: DesignGroup) -> bool:
+def _ages(state: RunState, group: DesignGroup) -> bool:
     """True if the oldest member would be over the lag bound in any batch after the next one.
 
     The group is formed with the members it has: waiting for the slowest window would waste them all.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from replay.ledger.records import Audit, Chunk, Environment, Job, Play
+from replay.ledger.records import Audit, Chunk, Environment, Job, PlayRecord
 
 Key = TypeVar("Key")
-Work = TypeVar("Work", Job, Play, Audit)
+Work = TypeVar("Work", Job, PlayRecord, Audit)
 
 
 class Leases(Generic[Work]):
@@ -66,7 +66,7 @@ class Tally:
 
     def __init__(self, chunk: Chunk) -> None:
         self.chunk = chunk
-        self.plays: list[Play] = []
+        self.plays: list[PlayRecord] = []
         self.unhinted = 0
         self.pending = 0
         self.steps: dict[int, int] = {}
@@ -95,14 +95,14 @@ class Flight:
                a play of their chunk was leased at or sampled by; None: no play of it is leased or finished
     """
 
-    def __init__(self, steps: dict[int, int], place: Callable[[Play], int]) -> None:
+    def __init__(self, steps: dict[int, int], place: Callable[[PlayRecord], int]) -> None:
         """`steps`: the learner step that each version was published after; `place`: of a play within its chunk."""
         self._steps = steps
         self._place = place
         self.windows: dict[str, Window] = {}
         self.resting: dict[str, Environment] = {}
         self.unscored = 0
-        self.leases: Leases[Play] = Leases()
+        self.leases: Leases[PlayRecord] = Leases()
         self.sequences: dict[int | None, int] = {}
         self._chunks: dict[tuple[str, int], Tally] = {}
         self._fresh: list[tuple[float, str, int]] = []  # in the order in which they begin; closed ones are skipped
@@ -140,7 +140,7 @@ class Flight:
         """The counts of a chunk."""
         return self._chunks[environment.id, chunk.index]
 
-    def forget(self, environment: Environment) -> list[Play]:
+    def forget(self, environment: Environment) -> list[PlayRecord]:
         """Remove a closed environment; returns its plays, chunk by chunk."""
         self.windows.pop(environment.id, None)
         self.resting.pop(environment.id, None)
@@ -148,7 +148,7 @@ class Flight:
 
     # ------------------------------------------------------------ plays
 
-    def enter(self, play: Play) -> None:
+    def enter(self, play: PlayRecord) -> None:
         """Add a new play of an open chunk."""
         tally = self._chunks[play.environment, play.chunk]
         self._fly(tally, -1)
@@ -158,16 +158,16 @@ class Flight:
         self.windows[play.environment].plays += 1
         self.add(play)
 
-    def add(self, play: Play) -> None:
+    def add(self, play: PlayRecord) -> None:
         """Count a play in its present state."""
         self._offer(play, self._count(play, 1))
 
-    def drop(self, play: Play) -> None:
+    def drop(self, play: PlayRecord) -> None:
         """Remove a play from the counts before it changes."""
         self._count(play, -1)
         self.leases.drop(play)
 
-    def _count(self, play: Play, one: int) -> Tally:
+    def _count(self, play: PlayRecord, one: int) -> Tally:
         tally, window = self._chunks[play.environment, play.chunk], self.windows[play.environment]
         ended = play.state in ("finished", "void")
         window.ended += one * ended
@@ -194,7 +194,7 @@ class Flight:
 
     # ------------------------------------------------------------ leases
 
-    def _offer(self, play: Play, tally: Tally) -> None:
+    def _offer(self, play: PlayRecord, tally: Tally) -> None:
         """Make a play open for leasing; a play of a chunk that has not begun waits for it."""
         if tally.chunk.begun:
             order = tally.chunk.opened_at, play.environment, play.chunk

@@ -9,7 +9,7 @@ designer group   r00001-maze
 
 import re
 
-from replay.ledger.records import Group, Job, Remembered
+from replay.ledger.records import GroupRecord, Job, Remembered
 from spade.protocol import Hello
 
 _PLAY = re.compile(r"e\d+-\d+[uh]\d+")
@@ -85,7 +85,7 @@ def is_step(id: str) -> bool:
 # ---------------------------------------------------------------- keys that sort
 
 
-def queue_key(group: Group) -> str:
+def queue_key(group: GroupRecord) -> str:
     """The key of a group; sorts in the order of the queue."""
     return f"{group.order:09d}"
 

@@ -9,9 +9,9 @@ import math
 from replay.ledger import audits, batches, designs, nonsense, provenance, windows
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import attempt_id, quarantine_key
-from replay.ledger.pacing import Allowance, Load, allowance
-from replay.ledger.records import Audit, BatchRecord, Job, Play
-from replay.ledger.state import State
+from replay.ledger.pacing import Allowance, PacingFigures, allowance
+from replay.ledger.records import Audit, BatchRecord, Job, PlayRecord
+from replay.ledger.state import RunState
 from spade.config import LONGEST_WAIT_S
 from spade.protocol import (
     AnyRequest,
@@ -44,7 +44,7 @@ NAMED = 3  # plays that a refusal names
 class Ledger:
     """One run's state and its transitions."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RunState) -> None:
         self.state = state
 
     def apply(self, request: AnyRequest, holder: str, now: float, number: int = 0) -> Response | BatchRecord | None:
@@ -130,7 +130,7 @@ class Ledger:
         """The work that may start now."""
         return allowance(self.load(), self.state.config)
 
-    def load(self) -> Load:
+    def load(self) -> PacingFigures:
         """The input of pacing."""
         state = self.state
         newest, trained = state.published_step, state.counters.taken_step + 1
@@ -141,7 +141,7 @@ class Ledger:
             if lag <= state.config.learner.agent_lag:
                 sequences += count
                 oldest = max(oldest, lag)
-        return Load(
+        return PacingFigures(
             newest=state.lag(trained, newest) if state.version else None,
             outstanding=batches.waiting(state) + sequences,
             oldest=oldest,
@@ -184,7 +184,7 @@ class Ledger:
         """Quarantine a submission that was sampled by weights never published; True if it was."""
         if request.trajectory is None:
             return False
-        work: Play | Job | None
+        work: PlayRecord | Job | None
         if isinstance(request, EndedPlay):
             work, name = self.state.plays.get(request.id), request.id
         else:
@@ -218,7 +218,7 @@ class Ledger:
             designs.release(self.state, job)
 
 
-def _anothers(work: Play | Job | Audit | None, lease: int, holder: str) -> bool:
+def _anothers(work: PlayRecord | Job | Audit | None, lease: int, holder: str) -> bool:
     """True if another process holds the present lease; holders of earlier leases are not kept."""
     return work is not None and work.state == "leased" and work.lease == lease and work.holder != holder
 

@@ -24,7 +24,7 @@ from spade.config import Config
 MARGIN = 8  # versions
 
 
-class Load(msgspec.Struct, frozen=True):
+class PacingFigures(msgspec.Struct, frozen=True):
     """The ledger's figures that pacing depends on.
 
     newest       lag in the next batch of tokens sampled by the newest weights; None: none are published yet
@@ -66,7 +66,7 @@ def lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
     return 2 * math.ceil(play.window_chunks * max(chunk, 1.0)) + MARGIN
 
 
-def allowance(load: Load, config: Config) -> Allowance:
+def allowance(load: PacingFigures, config: Config) -> Allowance:
     """The one rule of pacing."""
     if load.newest is None:
         return Allowance(0, 0)

@@ -5,11 +5,11 @@ statistic. Its work is leased again.
 """
 
 from replay.ledger.records import Quarantined
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from spade.protocol import DIGEST_BYTES, Trajectory, Weights
 
 
-def note(state: State, weights: Weights) -> None:
+def note(state: RunState, weights: Weights) -> None:
     """Note that weights were published."""
     state.published[weights.version] = weights.digest
     state.steps[weights.version] = weights.step
@@ -39,7 +39,7 @@ def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
     return ""
 
 
-def quarantine(state: State, key: str | None, trajectory: Trajectory, holder: str, now: float) -> bool:
+def quarantine(state: RunState, key: str | None, trajectory: Trajectory, holder: str, now: float) -> bool:
     """Quarantine a trajectory of faulty provenance; False if it is sound.
 
     `key` is that of one submission: a message that is sent again has the same. None: it is judged, and not kept.

@@ -170,7 +170,7 @@ class Environment(Record):
     audit: Audit | None = None
 
 
-class Play(Record):
+class PlayRecord(Record):
     """One play. `version` is the newest policy when it was leased, then the oldest that sampled one of its tokens.
 
     `holder` and `request` are the process that leased it, and the number of its request; in the end `holder` played it.
@@ -222,7 +222,7 @@ class DesignGroup(Record):
     formed: bool = False
 
 
-class Group(Record):
+class GroupRecord(Record):
     """A trainable group. `order` is its place in the queue; `before` as in DesignGroup."""
 
     order: int
@@ -244,7 +244,7 @@ class BatchRecord(Record):
     step: int
     version: int
     at: float
-    groups: tuple[Group, ...]
+    groups: tuple[GroupRecord, ...]
 
 
 class Remembered(Record):
@@ -293,7 +293,7 @@ class Clock(Record):
     elapsed_s: float = 0.0
 
 
-class Counters(Record):
+class RunCounters(Record):
     """The counters of a run, and the few values that go with them.
 
     `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` the numbers of its jobs and

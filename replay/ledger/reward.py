@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from replay.ledger.records import Play, Score
+from replay.ledger.records import PlayRecord, Score
 from spade.config import Config, Reward
 from spade.estimates import mean_and_error
 from spade.returns import won
@@ -24,7 +24,7 @@ class Regret(msgspec.Struct, frozen=True):
     pairs: int
 
 
-def score_of(plays: Sequence[Play], quarantined: bool, config: Config) -> Score:
+def score_of(plays: Sequence[PlayRecord], quarantined: bool, config: Config) -> Score:
     """A window's figures: win rate over all unhinted plays, regret over the pairs of chunk 0 that both finished."""
     finished = [play for play in plays if play.state == "finished"]
     regret = paired_regret(paired_returns(finished))
@@ -48,13 +48,13 @@ def window_reward(regret: Regret | None, win_rate: float | None, quarantined: bo
     return None if win_rate is None else designer_reward(regret, win_rate, settings)
 
 
-def paired_returns(finished: Sequence[Play]) -> list[tuple[float, float]]:
+def paired_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
     """Returns without the hint and with it, of the plays that finished in both arms of an instance."""
     arms = {(play.index, play.hinted): play.episode_return for play in finished}
     return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
 
 
-def _win_rate(finished: Sequence[Play], hinted: bool, win_return: float) -> float | None:
+def _win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: float) -> float | None:
     wins = [won(play.episode_return, win_return) for play in finished if play.hinted == hinted]
     return sum(wins) / len(wins) if wins else None
 

@@ -16,12 +16,12 @@ from replay.ledger.records import (
     Audit,
     BatchRecord,
     Change,
-    Counters,
     DesignGroup,
     Environment,
-    Group,
+    GroupRecord,
     Job,
-    Play,
+    PlayRecord,
+    RunCounters,
     Source,
     Table,
 )
@@ -31,13 +31,13 @@ from spade.protocol import Recording
 from spade.seeds import INSTANCE_MASK, derive
 
 
-class State:
+class RunState:
     """The tables by id. Each change of a record needs a call of `touch`; `changes` returns what to commit."""
 
     def __init__(self, config: Config, secret: bytes) -> None:
         self.config = config
         self.secret = secret
-        self.counters = Counters()
+        self.counters = RunCounters()
         self.statistics = Statistics.of(config.replay)
         self.history = History()
         self.memory = EnvironmentMemory(config.design.memory_records)
@@ -45,9 +45,9 @@ class State:
         self.job_leases: Leases[Job] = Leases()
         self.environments: dict[str, Environment] = {}
         self.sources: dict[str, Source] = {}
-        self.plays: dict[str, Play] = {}
+        self.plays: dict[str, PlayRecord] = {}
         self.design_groups: dict[str, DesignGroup] = {}
-        self.queue: dict[int, Group] = {}
+        self.queue: dict[int, GroupRecord] = {}
         self.batches: dict[int, BatchRecord] = {}
         self.published: dict[int, str] = {}  # version: digest
         self.steps: dict[int, int] = {}  # version: learner step
@@ -91,7 +91,7 @@ class State:
         job.state = state
         del self.jobs[job.id]
 
-    def add_play(self, play: Play) -> None:
+    def add_play(self, play: PlayRecord) -> None:
         """Add a play of an open chunk."""
         self.plays[play.id] = play
         self.flight.enter(play)
@@ -132,7 +132,7 @@ class State:
         every = self.config.learner.publish_every
         return (trained - 1) // every - step // every
 
-    def _place(self, play: Play) -> int:
+    def _place(self, play: PlayRecord) -> int:
         """A play's place in the leasing order of its chunk: drawn, so that the order reveals neither arm nor index."""
         return self.seed("place", play.id)
 

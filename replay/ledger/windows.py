@@ -9,9 +9,9 @@ from replay.ledger import audits, provenance
 from replay.ledger.batches import enqueue
 from replay.ledger.designs import close_member
 from replay.ledger.keys import chunk_id, memory_key, play_id
-from replay.ledger.records import Chunk, Environment, Member, Play, Remembered, Score
+from replay.ledger.records import Chunk, Environment, Member, PlayRecord, Remembered, Score
 from replay.ledger.reward import score_of
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from replay.ledger.statistics import PlayFigures, SlotFigures
 from spade.protocol import Audited, EndedPlay, PlayLease
 from spade.returns import differ
@@ -21,7 +21,7 @@ LEVELS = 256
 SUSPECTED = 2  # leases under which a service ended over a play, until the program is blamed
 
 
-def open_chunk(state: State, environment: Environment, now: float) -> None:
+def open_chunk(state: RunState, environment: Environment, now: float) -> None:
     """Open the next chunk: G unhinted plays, and for chunk 0 their hinted twins."""
     index = len(environment.chunks)
     first = sum(state.flight.tally(environment, before).unhinted for before in environment.chunks)
@@ -31,13 +31,13 @@ def open_chunk(state: State, environment: Environment, now: float) -> None:
     chunk_name = chunk_id(environment.id, index)
     for hinted in (False, True) if index == 0 else (False,):
         for i in range(state.config.play.group_size):
-            play = Play(play_id(chunk_name, hinted, i), environment.id, index, first + i, hinted)
+            play = PlayRecord(play_id(chunk_name, hinted, i), environment.id, index, first + i, hinted)
             state.add_play(play)
             state.touch("plays", play.id, play)
     state.touch("environments", environment.id, environment)
 
 
-def open_chunks(state: State, now: float, starving: bool) -> None:
+def open_chunks(state: RunState, now: float, starving: bool) -> None:
     """Open every chunk that is due: the one before is scored, and weights newer than it began with were published.
 
     The wait for weights ends after play.chunk_wait_s, or when the loop is `starving`: none can come before more plays.
@@ -53,7 +53,7 @@ def open_chunks(state: State, now: float, starving: bool) -> None:
             open_chunk(state, environment, now)
 
 
-def lease(state: State, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
+def lease(state: RunState, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
     """Up to `count` plays: first of chunks begun, then of at most `chunks` new ones."""
     if request and (held := state.flight.leases.held(holder, request)):
         return tuple(_as_leased(state, play) for play in held)
@@ -69,13 +69,13 @@ def lease(state: State, count: int, chunks: int, holder: str, request: int, now:
     return tuple(leased)
 
 
-def _begin(state: State, environment: Environment, chunk: Chunk) -> None:
+def _begin(state: RunState, environment: Environment, chunk: Chunk) -> None:
     state.flight.begin(environment, chunk)
     chunk.version = state.version
     state.touch("environments", environment.id, environment)
 
 
-def _lease(state: State, play: Play, holder: str, request: int, now: float) -> PlayLease:
+def _lease(state: RunState, play: PlayRecord, holder: str, request: int, now: float) -> PlayLease:
     state.flight.drop(play)
     play.state, play.holder, play.request, play.version = "leased", holder, request, state.version
     play.lease += 1
@@ -85,7 +85,7 @@ def _lease(state: State, play: Play, holder: str, request: int, now: float) -> P
     return _as_leased(state, play)
 
 
-def _as_leased(state: State, play: Play) -> PlayLease:
+def _as_leased(state: RunState, play: PlayRecord) -> PlayLease:
     return PlayLease(
         id=play.id,
         lease=play.lease,
@@ -96,7 +96,7 @@ def _as_leased(state: State, play: Play) -> PlayLease:
     )
 
 
-def release(state: State, play: Play) -> None:
+def release(state: RunState, play: PlayRecord) -> None:
     """Open a leased play again; it keeps its seed."""
     state.flight.drop(play)
     play.state, play.holder = "open", ""
@@ -104,7 +104,7 @@ def release(state: State, play: Play) -> None:
     state.touch("plays", play.id, play)
 
 
-def suspect(state: State, play: Play, holder: str, now: float) -> None:
+def suspect(state: RunState, play: PlayRecord, holder: str, now: float) -> None:
     """Open a leased play again whose service ended while it served the play; a second time it is void."""
     play.suspected += 1
     if play.suspected < SUSPECTED:
@@ -114,7 +114,7 @@ def suspect(state: State, play: Play, holder: str, now: float) -> None:
         finish(state, EndedPlay(play.id, play.lease, "fault", 0.0, (), 0.0, fault=fault), holder, now)
 
 
-def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
+def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
     """Take the end of an episode that `holder` played, whatever the present lease. False if the play is closed."""
     play = state.plays.get(ended.id)
     if play is None or play.state not in ("open", "leased"):
@@ -145,7 +145,7 @@ def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
     return True
 
 
-def _note_levels(state: State, environment: Environment, rewards: tuple[float, ...]) -> None:
+def _note_levels(state: RunState, environment: Environment, rewards: tuple[float, ...]) -> None:
     levels = environment.levels
     # A set first: few of many rewards differ, and most were seen before.
     new = sorted({round(reward, 9) for reward in set(rewards)}.difference(levels))[: LEVELS - len(levels)]
@@ -154,7 +154,7 @@ def _note_levels(state: State, environment: Environment, rewards: tuple[float, .
         state.touch("environments", environment.id, environment)
 
 
-def _settle(state: State, environment: Environment, now: float) -> None:
+def _settle(state: RunState, environment: Environment, now: float) -> None:
     """Quarantine, score what is complete, and close the window when all its plays are terminal."""
     window = state.flight.windows[environment.id]
     if window.voids > state.config.play.void_share * window.plays:
@@ -167,13 +167,13 @@ def _settle(state: State, environment: Environment, now: float) -> None:
         end(state, environment, now)
 
 
-def _over(state: State, environment: Environment) -> bool:
+def _over(state: RunState, environment: Environment) -> bool:
     """True if all plays of the window have ended and no chunk is to come."""
     window = state.flight.windows[environment.id]
     return window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks
 
 
-def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: float) -> None:
+def _score_chunk(state: RunState, environment: Environment, chunk: Chunk, now: float) -> None:
     """Make the chunk's finished unhinted plays a group of the queue if their returns differ."""
     state.flight.score(environment, chunk, now)
     state.touch("environments", environment.id, environment)
@@ -190,21 +190,21 @@ def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: floa
         enqueue(state, chunk_id(environment.id, chunk.index), "agent", members, now)
 
 
-def end(state: State, environment: Environment, now: float) -> None:
+def end(state: RunState, environment: Environment, now: float) -> None:
     """End a window that has no play to come: it closes when it has been audited."""
     _cancel_rest(state, environment, now)
     if not audits.begin(state, environment, now):
         close(state, environment, now)
 
 
-def audited(state: State, outcome: Audited, now: float) -> None:
+def audited(state: RunState, outcome: Audited, now: float) -> None:
     """Take the outcome of an audit, and close the window by it."""
     environment = audits.finish(state, outcome)
     if environment is not None:
         close(state, environment, now, quarantined=bool(outcome.finding))
 
 
-def _cancel_rest(state: State, environment: Environment, now: float) -> None:
+def _cancel_rest(state: RunState, environment: Environment, now: float) -> None:
     """Cancel the plays that have not ended, and score their chunk."""
     for play in _plays(state, environment):
         if play.state in ("open", "leased"):
@@ -217,11 +217,11 @@ def _cancel_rest(state: State, environment: Environment, now: float) -> None:
         _score_chunk(state, environment, last, now)
 
 
-def _plays(state: State, environment: Environment) -> list[Play]:
+def _plays(state: RunState, environment: Environment) -> list[PlayRecord]:
     return [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
 
 
-def close(state: State, environment: Environment, now: float, quarantined: bool = False) -> None:
+def close(state: RunState, environment: Environment, now: float, quarantined: bool = False) -> None:
     """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot.
 
     A window whose audit was left out is neither paid nor remembered: its value is unknown.
@@ -245,7 +245,7 @@ def close(state: State, environment: Environment, now: float, quarantined: bool 
     state.forget_environment(environment)
 
 
-def _remember(state: State, environment: Environment, score: Score) -> None:
+def _remember(state: RunState, environment: Environment, score: Score) -> None:
     if score.win_rate is None:
         return
     counters = state.counters
@@ -264,7 +264,7 @@ def _remember(state: State, environment: Environment, score: Score) -> None:
         state.delete("memory", memory_key(forgotten))
 
 
-def expire(state: State, now: float, live: frozenset[str] | None) -> None:
+def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     """End the windows past their deadline, open lost leases again. `live`: connected holders (None: unknown)."""
     for environment in audits.expire(state, now, live):
         close(state, environment, now)

@@ -4,7 +4,7 @@ import msgspec
 
 from replay.ledger import batches
 from replay.ledger.ledger import Ledger
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from replay.ledger.statistics import Statistics
 from spade.protocol import Counts, Histories, Process, Recent, Role, Status, Traffic, Wait
 
@@ -66,7 +66,7 @@ def _recent(statistics: Statistics) -> Recent:
     )
 
 
-def waiting_for(state: State, roles: frozenset[Role]) -> str:
+def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
     """The reason why the loop waits now, in words."""
     needed: tuple[tuple[Role, str], ...] = (
         ("learner", "a learner"),

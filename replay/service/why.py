@@ -7,7 +7,7 @@ import msgspec
 from replay.ledger import batches
 from replay.ledger.keys import name_of
 from replay.ledger.ledger import Ledger
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from spade.protocol import Wait
 
 NAME = "replay"  # the name of the service in the waits that processes report
@@ -58,7 +58,7 @@ def why_no_job(ledger: Ledger) -> str:
     return f"{have}, {len(state.jobs)} a job that is leased"
 
 
-def own(state: State, now: float) -> tuple[Wait, ...]:
+def own(state: RunState, now: float) -> tuple[Wait, ...]:
     """The holders that the loop waits for: of plays, design jobs and audits, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
     plays = [(play.holder, now - play.deadline + play_s) for play in state.flight.leases]
@@ -78,7 +78,7 @@ def _held(what: str, leases: Sequence[tuple[str, float]]) -> tuple[Wait, ...]:
     return tuple(Wait(holder, what, len(each), max(each), NAME) for holder, each in ages.items())
 
 
-def _unpublished(state: State) -> str:
+def _unpublished(state: RunState) -> str:
     return "the learner has published no weights yet" if state.version == 0 else ""
 
 

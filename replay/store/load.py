@@ -12,17 +12,17 @@ from replay.ledger.keys import batch_key, environment_prefix
 from replay.ledger.records import (
     BatchRecord,
     Clock,
-    Counters,
     DesignGroup,
     Environment,
-    Group,
+    GroupRecord,
     Job,
-    Play,
+    PlayRecord,
     Publication,
     Remembered,
+    RunCounters,
     Source,
 )
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from replay.ledger.statistics import History, Statistics
 from replay.store.store import Store
 from spade.config import MEANING, Config, digest, dump
@@ -43,7 +43,7 @@ class Header(msgspec.Struct):
 class Opened(msgspec.Struct, frozen=True):
     """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now]."""
 
-    state: State
+    state: RunState
     elapsed_s: float
     resumed: bool
     changed: dict[str, tuple[str, str]]
@@ -62,7 +62,7 @@ def open_run(store: Store, config: Config) -> Opened:
         secret = new_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
         header = Header(secret, digest(config), settings, time.time())
         store.commit(store.encode([("meta", "run", header)]))
-        return Opened(State(config, secret), 0.0, False, {})
+        return Opened(RunState(config, secret), 0.0, False, {})
     changed = _changes(header.settings, settings)
     if header.digest != digest(config):
         named = [f"{key} ({old} -> {new})" for key, (old, new) in changed.items() if key.split(".")[0] in MEANING]
@@ -77,10 +77,10 @@ def open_run(store: Store, config: Config) -> Opened:
     return Opened(state, clock.elapsed_s, True, changed)
 
 
-def load(store: Store, config: Config, secret: bytes) -> State:
+def load(store: Store, config: Config, secret: bytes) -> RunState:
     """The live records of a run."""
-    state = State(config, secret)
-    state.counters = store.get("meta", "counters", Counters) or state.counters
+    state = RunState(config, secret)
+    state.counters = store.get("meta", "counters", RunCounters) or state.counters
     state.history = store.get("meta", "history", History) or state.history
     statistics = store.get("meta", "statistics", Statistics)
     if statistics is not None:
@@ -98,19 +98,19 @@ def load(store: Store, config: Config, secret: bytes) -> State:
             _load_environment(state, store, environment)
     groups = store.scan("design_groups", DesignGroup)
     state.design_groups = {group.id: group for group in groups if group.closed < group.jobs}
-    state.queue = {group.order: group for group in store.scan("queue", Group)}
+    state.queue = {group.order: group for group in store.scan("queue", GroupRecord)}
     state.quarantine = {key for key, _ in store.each("quarantine")}
     retired = batch_key(state.counters.retired_step + 1)
     state.batches = {batch.step: batch for batch in store.scan("batches", BatchRecord, start=retired)}
     return state
 
 
-def _load_environment(state: State, store: Store, environment: Environment) -> None:
+def _load_environment(state: RunState, store: Store, environment: Environment) -> None:
     state.environments[environment.id] = environment
     state.sources[environment.id] = store.get_many("sources", [environment.id], Source)[0]
     for chunk in environment.chunks:
         state.flight.open(environment, chunk)
-    plays = store.scan("plays", Play, prefix=environment_prefix(environment.id))
+    plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment.id))
     for play in sorted(plays, key=lambda play: (play.chunk, play.hinted, play.index)):
         state.add_play(play)
     for play in plays:

@@ -5,7 +5,7 @@ from typing import cast
 import msgspec
 
 from replay.ledger.keys import batch_key
-from replay.ledger.records import BatchRecord, Counters
+from replay.ledger.records import BatchRecord, RunCounters
 from replay.store.store import Store
 from spade.errors import RunError
 from spade.protocol import Batch, Group, Trajectory
@@ -18,7 +18,7 @@ def recorded(store: Store, step: int) -> BatchRecord | None:
 
 def batch(store: Store, record: BatchRecord) -> Batch:
     """The batch as the learner was given it, with its trajectories. Raises RunError if retention deleted them."""
-    counters = store.get("meta", "counters", Counters)
+    counters = store.get("meta", "counters", RunCounters)
     if counters is not None and record.step <= counters.dropped_step:
         raise RunError(dropped(record.step))
     packed = packed_batch(store, record)

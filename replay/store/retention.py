@@ -6,7 +6,7 @@ One slice is deleted with each commit, so that the service stays responsive.
 
 from replay.ledger.keys import batch_key
 from replay.ledger.records import BatchRecord
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from replay.store.store import Store
 from spade.config import Learner, Replay
 
@@ -27,7 +27,7 @@ def due(age_s: float, table_bytes: int, replay: Replay) -> bool:
 class Retention:
     """The next trajectories to delete. After a kill a partly deleted batch is gone through again."""
 
-    def __init__(self, state: State, store: Store) -> None:
+    def __init__(self, state: RunState, store: Store) -> None:
         self._state = state
         self._store = store
         self._oldest: BatchRecord | None = None

@@ -13,7 +13,7 @@ import pytest
 import trio
 import typer
 
-from replay.ledger.records import Counters, Environment, Play, Reject, Source
+from replay.ledger.records import Environment, PlayRecord, Reject, RunCounters, Source
 from replay.store import open_store
 from spade import config
 from spade.app.cli import app
@@ -97,7 +97,7 @@ def hostile(value, words):
 
 def spoil(run: RunDir) -> None:
     """Hostile texts wherever a model, a document or a process wrote one."""
-    tables = {"environments": Environment, "sources": Source, "rejects": Reject, "plays": Play}
+    tables = {"environments": Environment, "sources": Source, "rejects": Reject, "plays": PlayRecord}
     words = {"name", "document", "source", "hint", "first_observation", "reason", "stage", "completion", "fault"}
     with open_store(run.store, "nosync") as store:
         for table, kind in tables.items():
@@ -105,7 +105,7 @@ def spoil(run: RunDir) -> None:
             rows = [(key, hostile(decoder.decode(data), words)) for key, data in store.each(table)]
             store.commit(store.encode([(table, key, row) for key, row in rows]))
         first = store.get("environments", "e000000", Environment)
-        counters = store.get("meta", "counters", Counters)
+        counters = store.get("meta", "counters", RunCounters)
         counters.newest_environment = counters.newest_skill = counters.newest_quarantined = EVIL
         huge = msgspec.structs.replace(first, name=EVIL + "x" * (1 << 20))
         store.commit(store.encode([("environments", "e000000", huge), ("meta", "counters", counters)]))

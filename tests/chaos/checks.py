@@ -8,7 +8,7 @@ import msgspec
 from learner import checkpoint
 from replay.inspect.contents import read_contents
 from replay.inspect.verify import problems
-from replay.ledger.records import BatchRecord, Counters, Environment, Job, Play
+from replay.ledger.records import BatchRecord, Environment, Job, PlayRecord, RunCounters
 from replay.store import Store, open_reader
 from spade.config import Config
 from spade.protocol import Trajectory
@@ -44,9 +44,9 @@ def _acknowledged(store: Store, notes: list[dict]) -> Iterator[str]:
         if note["kind"] in ("play", "design", "reject"):
             key = note.get("id") or note.get("job") or note["key"]
             handed_in.setdefault(key, set()).add(note["trajectory"])
-    late, counters = 0, store.get("meta", "counters", Counters)
+    late, counters = 0, store.get("meta", "counters", RunCounters)
     for key, submitted in handed_in.items():
-        work = store.get("plays", key, Play) or store.get("jobs", key[:7], Job)
+        work = store.get("plays", key, PlayRecord) or store.get("jobs", key[:7], Job)
         if work is None:
             yield f"{key} was acknowledged and nobody ever had it to do"
             continue

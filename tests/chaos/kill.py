@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
-from replay.ledger.records import Counters, Play
+from replay.ledger.records import PlayRecord, RunCounters
 from replay.store import open_reader
 from spade.app.rundir import RunDir
 from tests.chaos.checks import check, steps_repeated
@@ -79,8 +79,8 @@ def unexpected_ends(up: Up) -> list[str]:
 def figures(run: Path) -> dict[str, int]:
     """The cost of the kills: work done twice, and work that never came to anything."""
     with open_reader(run / "store") as store:
-        counters = store.get("meta", "counters", Counters)
-        plays = store.scan("plays", Play)
+        counters = store.get("meta", "counters", RunCounters)
+        plays = store.scan("plays", PlayRecord)
     return {
         "learner_steps": counters.taken_step,
         "steps_repeated": steps_repeated(run),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from actors.engines.weights.fetch import KEPT
-from replay.ledger.records import Play
+from replay.ledger.records import PlayRecord
 from replay.store import open_reader
 from spade.config import load
 from tests.e2e.test_up import SOON_S, wait_until
@@ -143,12 +143,12 @@ class Run:
         wait_until(swapped, SOON_S)
         return gauges
 
-    def finished(self) -> dict[str, Play]:
+    def finished(self) -> dict[str, PlayRecord]:
         """The plays whose end was acknowledged, by id."""
         if not (self.path / "store" / "data.mdb").exists():
             return {}
         with open_reader(self.path / "store") as store:
-            return {play.id: play for play in store.scan("plays", Play) if play.state == "finished"}
+            return {play.id: play for play in store.scan("plays", PlayRecord) if play.state == "finished"}
 
     def players(self, known: Container[str] = ()) -> set[str]:
         """The agents (name and pid) that played the finished plays that are not `known`."""

@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from replay.ledger.records import Counters, Table
+from replay.ledger.records import RunCounters, Table
 from replay.store import open_reader
 from spade.config import Config
 from spade.processes.supervise import Supervisor
@@ -76,7 +76,7 @@ class Ground:
                         total.update(bytes(record))
             for key in ("run", "statistics", "history"):
                 total.update(bytes(store.get("meta", key, msgspec.Raw) or b""))
-            counters = store.get("meta", "counters", Counters)
+            counters = store.get("meta", "counters", RunCounters)
             counters.late_plays = 0
             total.update(msgspec.msgpack.encode(counters))
         return total.hexdigest()[:16]

@@ -1,10 +1,10 @@
 """The ledger's counts, computed anew from all of its records."""
 
 from replay.ledger.ledger import Ledger
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 
 
-def chunks(state: State):
+def chunks(state: RunState):
     """(environment, chunk, its plays with the unhinted first), in the order the chunks opened."""
     found = []
     for environment in state.environments.values():
@@ -43,7 +43,7 @@ def lease_order(ledger: Ledger) -> list[str]:
     return [play.id for plays in begun + fresh for play in sorted(plays, key=place) if play.state == "open"]
 
 
-def windows(state: State) -> dict[str, tuple[int, int, int]]:
+def windows(state: RunState) -> dict[str, tuple[int, int, int]]:
     """Of each active environment: plays, voids, and plays that have ended."""
     found = {}
     for environment in state.environments.values():

@@ -11,7 +11,7 @@ import msgspec
 
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import BatchRecord
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from spade import protocol
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config, load
@@ -24,9 +24,9 @@ def config(*overrides: str) -> Config:
     return load("nano", ("audit.replays=0", "audit.random_plays=0", *overrides))
 
 
-def started(settings: Config | State, digest: str | None = None) -> Ledger:
+def started(settings: Config | RunState, digest: str | None = None) -> Ledger:
     """A ledger with the first weights, at time 0."""
-    ledger = Ledger(settings if isinstance(settings, State) else State(settings, SECRET))
+    ledger = Ledger(settings if isinstance(settings, RunState) else RunState(settings, SECRET))
     ledger.apply(weights(0, digest), "learner", 0.0)
     ledger.advance(0.0)
     return ledger
@@ -147,7 +147,7 @@ class World:
     """
 
     def __init__(self, settings: Config, seed: int, pace: Pace) -> None:
-        self.ledger = Ledger(State(settings, SECRET))
+        self.ledger = Ledger(RunState(settings, SECRET))
         self.pace = pace
         self.batches: list[BatchRecord] = []
         self.leases: list[protocol.PlayLease] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from replay.inspect.contents import Contents
+from replay.inspect.contents import StoreContents
 from replay.inspect.verify.batches import training_problems
 from replay.inspect.verify.scores import score_problems
 from replay.inspect.verify.work import work_problems
@@ -18,7 +18,7 @@ from spade.config import Config, digest
 from spade.decoding import UnreadableError, decoded
 
 
-def problems(found: Contents) -> list[str]:
+def problems(found: StoreContents) -> list[str]:
     """One line for each violation; empty if all invariants hold."""
     if found.damaged:
         # Violations that follow from damaged records would fill the list.
@@ -42,7 +42,7 @@ def _settings(data: bytes) -> Config:
     return msgspec.convert(tomllib.loads(data.decode()), Config)
 
 
-def _keys(found: Contents) -> Iterator[str]:
+def _keys(found: StoreContents) -> Iterator[str]:
     """Check that every record is stored under its own key."""
     expected = {
         "jobs": {key: job.id for key, job in found.jobs.items()},

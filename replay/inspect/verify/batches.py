@@ -3,19 +3,19 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from replay.inspect.contents import Contents
+from replay.inspect.contents import StoreContents
 from replay.ledger.keys import arm_prefix, environment_id, group_id, job_of, reject_key
-from replay.ledger.records import BatchRecord, Group, Member
+from replay.ledger.records import BatchRecord, GroupRecord, Member
 from spade.returns import differ
 
 
-def training_problems(found: Contents) -> Iterator[str]:
+def training_problems(found: StoreContents) -> Iterator[str]:
     """One line for each violation."""
     for check in (_design_groups, _groups, _batches, _conservation, _publications):
         yield from check(found)
 
 
-def _design_groups(found: Contents) -> Iterator[str]:
+def _design_groups(found: StoreContents) -> Iterator[str]:
     closed: dict[str, int] = {}
     for job in found.jobs.values():
         environment = found.environments.get(environment_id(job))
@@ -29,7 +29,7 @@ def _design_groups(found: Contents) -> Iterator[str]:
             yield from (f"design_groups {key}: {line}" for line in _design_member(found, member))
 
 
-def _design_member(found: Contents, member: Member) -> Iterator[str]:
+def _design_member(found: StoreContents, member: Member) -> Iterator[str]:
     """True if a member of a designer group matches the result of its job."""
     job = found.jobs.get(job_of(member.trajectory))
     tokens = found.trajectories.get(member.trajectory)
@@ -45,7 +45,7 @@ def _design_member(found: Contents, member: Member) -> Iterator[str]:
         yield f"its member {member.trajectory} has the version {member.version}, its trajectory {tokens.oldest}"
 
 
-def _groups(found: Contents) -> Iterator[str]:
+def _groups(found: StoreContents) -> Iterator[str]:
     """Check that each group and trajectory is trained once and matches its plays or design."""
     orders = Counter(group.order for _, group in found.groups())
     trajectories = Counter(member.trajectory for _, group in found.groups() for member in group.members)
@@ -65,7 +65,7 @@ def _groups(found: Contents) -> Iterator[str]:
             yield f"{where}: a member is not an unhinted play of this chunk"
 
 
-def _agent_member(found: Contents, member: Member) -> Iterator[str]:
+def _agent_member(found: StoreContents, member: Member) -> Iterator[str]:
     play = found.plays.get(member.trajectory)
     if play is None or play.state != "finished":
         yield f"its member {member.trajectory} is not a finished play"
@@ -76,7 +76,7 @@ def _agent_member(found: Contents, member: Member) -> Iterator[str]:
         )
 
 
-def _batches(found: Contents) -> Iterator[str]:
+def _batches(found: StoreContents) -> Iterator[str]:
     """Check that every step is there once, in order, at a published version, and trains on nothing newer."""
     counters = found.counters
     steps = [batch.step for batch in found.batches.values()]
@@ -99,7 +99,7 @@ def _batch(batch: BatchRecord) -> Iterator[str]:
             yield f"batches {batch.step}: trained at version {batch.version}, {newer[0]} is newer"
 
 
-def _conservation(found: Contents) -> Iterator[str]:
+def _conservation(found: StoreContents) -> Iterator[str]:
     """Check that each trainable trajectory was trained, was wasted, or still waits; in all, and of the designers."""
     counters = found.counters
     taken = [group for batch, group in found.groups() if batch is not None]
@@ -133,11 +133,11 @@ def _balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int,
         )
 
 
-def _size(groups: Iterable[Group]) -> int:
+def _size(groups: Iterable[GroupRecord]) -> int:
     return sum(len(group.members) for group in groups)
 
 
-def _trainable_plays(found: Contents) -> int:
+def _trainable_plays(found: StoreContents) -> int:
     """Number of plays that must have become trainable: the plays of chunks whose returns differ."""
     count = 0
     for (owner, index), plays in found.chunks().items():
@@ -149,7 +149,7 @@ def _trainable_plays(found: Contents) -> int:
     return count
 
 
-def _trainable_designs(found: Contents) -> int:
+def _trainable_designs(found: StoreContents) -> int:
     """Number of designs that must have become trainable: the designs with a reward."""
     count = 0
     for environment in found.environments.values():
@@ -164,7 +164,7 @@ def _trainable_designs(found: Contents) -> int:
     return count
 
 
-def _publications(found: Contents) -> Iterator[str]:
+def _publications(found: StoreContents) -> Iterator[str]:
     """Check that versions count up by one, each used once; the newest is the last."""
     versions = [publication.weights.version for publication in found.publications.values()]
     if versions != list(range(1, len(versions) + 1)):

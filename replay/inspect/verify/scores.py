@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 
-from replay.inspect.contents import Contents
+from replay.inspect.contents import StoreContents
 from replay.ledger.records import Environment
 from replay.ledger.reward import Regret, paired_regret, paired_returns, window_reward
 from spade.config import Reward
 
 
-def score_problems(found: Contents, reward: Reward) -> Iterator[str]:
+def score_problems(found: StoreContents, reward: Reward) -> Iterator[str]:
     """One line for each violation."""
     yield from _scores(found, reward)
     yield from _memory(found)
 
 
-def _scores(found: Contents, reward: Reward) -> Iterator[str]:
+def _scores(found: StoreContents, reward: Reward) -> Iterator[str]:
     """Compute the figures of every closed window again from its plays."""
     chunks = found.chunks()
     for key, environment in found.environments.items():
@@ -40,7 +40,7 @@ def _earned(environment: Environment, regret: Regret | None, reward: Reward) -> 
     return window_reward(regret, environment.score.win_rate, environment.state == "quarantined", reward)
 
 
-def _memory(found: Contents) -> Iterator[str]:
+def _memory(found: StoreContents) -> Iterator[str]:
     numbers = [record.number for record in found.memory.values()]
     if numbers != list(range(found.counters.remembered - len(numbers), found.counters.remembered)):
         yield f"memory: its {len(numbers)} records are not the last of {found.counters.remembered}"

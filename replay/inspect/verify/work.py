@@ -4,20 +4,20 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from replay.inspect.contents import Contents
+from replay.inspect.contents import StoreContents
 from replay.ledger.keys import chunk_id, environment_id, group_id, is_imported, reject_key
-from replay.ledger.records import Play
+from replay.ledger.records import PlayRecord
 
 OPEN = ("open", "leased")
 
 
-def work_problems(found: Contents) -> Iterator[str]:
+def work_problems(found: StoreContents) -> Iterator[str]:
     """One line for each violation."""
     for check in (_jobs, _rejects, _environments, _audits, _plays, _trajectories):
         yield from check(found)
 
 
-def _jobs(found: Contents) -> Iterator[str]:
+def _jobs(found: StoreContents) -> Iterator[str]:
     counters = found.counters
     if sorted(job.number for job in found.jobs.values()) != list(range(counters.jobs)):
         yield f"jobs: {len(found.jobs)} are here, not every one of the {counters.jobs} that were opened"
@@ -36,7 +36,7 @@ def _jobs(found: Contents) -> Iterator[str]:
                 yield f"jobs {key}: its rejected attempt {lease}/{attempt} is missing"
 
 
-def _rejects(found: Contents) -> Iterator[str]:
+def _rejects(found: StoreContents) -> Iterator[str]:
     if len(found.rejects) != found.counters.rejected_candidates:
         yield f"rejects: {len(found.rejects)} are here, {found.counters.rejected_candidates} were counted"
     for key, reject in found.rejects.items():
@@ -47,7 +47,7 @@ def _rejects(found: Contents) -> Iterator[str]:
             yield f"rejects {key}: its trajectory is missing"
 
 
-def _environments(found: Contents) -> Iterator[str]:
+def _environments(found: StoreContents) -> Iterator[str]:
     if len(found.environments) != found.counters.environments:
         yield f"environments: {len(found.environments)} are here, {found.counters.environments} were admitted"
     for key, environment in found.environments.items():
@@ -78,7 +78,7 @@ def _environments(found: Contents) -> Iterator[str]:
             yield f"sources {key}: belongs to no environment"
 
 
-def _audits(found: Contents) -> Iterator[str]:
+def _audits(found: StoreContents) -> Iterator[str]:
     """Check that audits are open in active environments, closed in closed ones, and that recordings wait for them."""
     outcomes: Counter[str] = Counter()
     for key, environment in found.environments.items():
@@ -106,7 +106,7 @@ def _audits(found: Contents) -> Iterator[str]:
             yield f"recordings {key}: belongs to no finished play of an active environment"
 
 
-def _plays(found: Contents) -> Iterator[str]:
+def _plays(found: StoreContents) -> Iterator[str]:
     counts = Counter(play.state for play in found.plays.values())
     if (counts["finished"], counts["void"]) != (found.counters.plays, found.counters.voids):
         yield (
@@ -126,7 +126,7 @@ def _plays(found: Contents) -> Iterator[str]:
             yield f"plays {chunk_id(owner, chunk)}: its two arms are not on the same instances, once each"
 
 
-def _play(key: str, play: Play, found: Contents) -> Iterator[str]:
+def _play(key: str, play: PlayRecord, found: StoreContents) -> Iterator[str]:
     tokens = found.trajectories.get(key)
     if (play.state == "finished") != (tokens is not None) and key not in found.dropped:
         yield f"plays {key}: is {play.state} and {'has no' if tokens is None else 'has a'} trajectory"
@@ -139,7 +139,7 @@ def _play(key: str, play: Play, found: Contents) -> Iterator[str]:
         yield f"plays {key}: its return is {play.episode_return}"
 
 
-def _trajectories(found: Contents) -> Iterator[str]:
+def _trajectories(found: StoreContents) -> Iterator[str]:
     for key, tokens in found.trajectories.items():
         job = found.jobs.get(key)
         if key not in found.plays and key not in found.rejects and (job is None or job.state != "admitted"):

@@ -4,7 +4,7 @@ import pytest
 
 from replay.inspect.lineage import Tracer
 from replay.ledger.keys import reject_key
-from replay.ledger.records import Environment, Job, Play, Reject
+from replay.ledger.records import Environment, Job, PlayRecord, Reject
 from replay.store import open_reader, open_store
 from tests.replay.kept_world import keep_world
 
@@ -38,7 +38,7 @@ def test_a_step_leads_to_all_that_its_batch_is_made_of(kept):
 
 def test_a_play_leads_to_its_group_hint_document_and_parents(kept):
     _, store, tracer = kept
-    plays = store.scan("plays", Play)
+    plays = store.scan("plays", PlayRecord)
     environments = {environment.id: environment for environment in store.scan("environments", Environment)}
     assert any(environment.parents for environment in environments.values())
     for play in plays:
@@ -61,7 +61,7 @@ def test_an_environment_has_its_plays_its_design_and_every_group_it_was_trained_
     for environment in store.scan("environments", Environment):
         line = tracer.trace(environment.id)
         assert [play.id for play in line.plays] == [
-            p.id for p in store.scan("plays", Play, prefix=f"{environment.id}-")
+            p.id for p in store.scan("plays", PlayRecord, prefix=f"{environment.id}-")
         ]
         assert [design.job for design in line.designs] == [environment.job]
         own = {key: step for key, step in trained.items() if key.startswith(f"{environment.id}-")}

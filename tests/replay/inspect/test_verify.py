@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from replay.inspect.contents import read_contents
 from replay.inspect.verify import problems
-from replay.ledger.records import BatchRecord, Counters, Environment, Group, Job, Play, Publication, Remembered
+from replay.ledger.records import (
+    BatchRecord,
+    Environment,
+    GroupRecord,
+    Job,
+    PlayRecord,
+    Publication,
+    Remembered,
+    RunCounters,
+)
 from replay.store import open_reader, open_store
 from spade.codec import pack_floats
 from tests.replay.kept_world import ACCIDENTS, SETTINGS, keep_world
@@ -79,7 +88,7 @@ def rot(folder):
     """One bit of a log-probability of a play turns over on the disk; the play's id."""
     unlike_others = pack_floats([-0.25, -0.125])
     with open_store(folder, "nosync") as store:
-        play = next(play for play in store.scan("plays", Play) if finished(play))
+        play = next(play for play in store.scan("plays", PlayRecord) if finished(play))
         said = msgspec.structs.replace(trajectory(play.version), logprobs=unlike_others)
         put(("trajectories", play.id, said))(store)
     path = folder / "data.mdb"
@@ -92,7 +101,7 @@ def put(*changes):
 
 
 def lose_a_trajectory(store):
-    play = next(play for play in store.scan("plays", Play) if finished(play))
+    play = next(play for play in store.scan("plays", PlayRecord) if finished(play))
     put(("trajectories", play.id, None))(store)
 
 
@@ -110,13 +119,13 @@ def newest_but_one(store):
 
 
 def miscount(store):
-    counters = store.get("meta", "counters", Counters)
+    counters = store.get("meta", "counters", RunCounters)
     counters.wasted = 10_000
     put(("meta", "counters", counters))(store)
 
 
 def miscount_designs(store):
-    counters = store.get("meta", "counters", Counters)
+    counters = store.get("meta", "counters", RunCounters)
     counters.designer_wasted += 1
     put(("meta", "counters", counters))(store)
 
@@ -126,15 +135,18 @@ DAMAGE = {
     "a trajectory of nobody": (put(("trajectories", "e999999-0u000", trajectory(1))), "belongs to nothing"),
     "a version that never was": (put(("trajectories", "j000000", trajectory(999))), "never published"),
     "bytes cut out": (cut, "cannot be decoded"),
-    "a play is gone": (lambda s: drop(s, "plays", Play, finished), "were counted"),
-    "another return": (lambda s: edit(s, "plays", Play, finished, episode_return=0.123), "its plays say"),
-    "a return out of range": (lambda s: edit(s, "plays", Play, finished, episode_return=7.0), "its return is 7.0"),
+    "a play is gone": (lambda s: drop(s, "plays", PlayRecord, finished), "were counted"),
+    "another return": (lambda s: edit(s, "plays", PlayRecord, finished, episode_return=0.123), "its plays say"),
+    "a return out of range": (
+        lambda s: edit(s, "plays", PlayRecord, finished, episode_return=7.0),
+        "its return is 7.0",
+    ),
     "another score": (rescore, "its regret is 0.987"),
     "an environment is gone": (lambda s: drop(s, "environments", Environment), "environments: "),
     "a job is gone": (lambda s: drop(s, "jobs", Job), "jobs: "),
     "a batch is gone": (lambda s: drop(s, "batches", BatchRecord), "not every one"),
     "a trajectory trained twice": (train_twice, "is in 2 trainable groups"),
-    "a group of the queue is gone": (lambda s: drop(s, "queue", Group), "became trainable"),
+    "a group of the queue is gone": (lambda s: drop(s, "queue", GroupRecord), "became trainable"),
     "a version is gone": (lambda s: drop(s, "publications", Publication), "publications: "),
     "a gap in the memory": (lambda s: drop(s, "memory", Remembered, newest_but_one(s)), "memory: "),
     "a program is gone": (lose_a_program, "program is missing"),

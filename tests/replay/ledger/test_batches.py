@@ -8,7 +8,7 @@ from replay.ledger.batches import RefusalError, enqueue, waiting
 from replay.ledger.ledger import Ledger
 from replay.ledger.pacing import lag_bound
 from replay.ledger.records import Member
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from spade.config import load
 from spade.protocol import Checkpointed, Published, TakeBatch
 from tests.replay.replay_world import SECRET, config, started, trajectory, weights
@@ -72,7 +72,7 @@ def test_a_step_taken_again_gets_the_recorded_batch(ledger):
 
 
 def test_no_batch_before_the_first_weights():
-    fresh = Ledger(State(config(*BASE), SECRET))
+    fresh = Ledger(RunState(config(*BASE), SECRET))
     group(fresh, "a", [1] * 8)
     assert take(fresh, 1) is None
 

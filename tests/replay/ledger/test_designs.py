@@ -8,7 +8,7 @@ from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.ledger import Ledger
 from replay.ledger.pacing import lag_bound
 from replay.ledger.records import Member, Remembered
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from spade.config import SKILLS
 from spade.protocol import LeaseDesigns, LeasePlays, ReleaseDesign, TakeBatch
 from tests.replay.replay_world import SECRET, config, environment, played, rejected, started, trajectory, weights
@@ -40,7 +40,7 @@ def play_out(ledger, unhinted, hinted=(1.0, 1.0), now=1.0):
 
 
 def test_nothing_is_designed_before_the_first_weights():
-    fresh = Ledger(State(config(*SMALL), SECRET))
+    fresh = Ledger(RunState(config(*SMALL), SECRET))
     fresh.advance(0.0)
     assert lease(fresh, 4) == ()
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.ledger.pacing import Allowance, Load, allowance
+from replay.ledger.pacing import Allowance, PacingFigures, allowance
 from tests.replay.replay_world import config
 
 # 12 slots of groups of 8, batches of 96, lag bound 4
 NANO = config("learner.batch_sequences=96", "learner.agent_lag=4")
-IDLE = Load(newest=0, outstanding=0, oldest=0, active=12, designing=0)
+IDLE = PacingFigures(newest=0, outstanding=0, oldest=0, active=12, designing=0)
 
 
 def load(**fields):
@@ -46,7 +46,7 @@ def test_nothing_starts_before_the_first_weights():
     (7, 0, 3, 0, 12, 0, 0),  # a learner that replays the steps since its checkpoint: newer weights come first
 ])  # fmt: skip
 def test_the_table(newest, outstanding, oldest, active, designing, chunks, designs):
-    asked = Load(newest, outstanding, oldest, active, designing)
+    asked = PacingFigures(newest, outstanding, oldest, active, designing)
     assert allowance(asked, NANO) == Allowance(chunks, designs)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import BatchRecord
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from spade.errors import ConfigError
 from spade.protocol import LeaseDesigns, LeasePlays, TakeBatch
 from tests.replay.replay_world import SECRET, Pace, World, config, environment, played, trajectory, void, weights
@@ -46,7 +46,7 @@ class Paced:
     """A loop whose every request comes when chance likes: any play may last for ever, or be over at once."""
 
     def __init__(self, run, random: Random) -> None:
-        self.ledger = Ledger(State(run, SECRET))
+        self.ledger = Ledger(RunState(run, SECRET))
         self.random = random
         self.plays: list = []
         self.lags: list[int] = []

@@ -7,7 +7,7 @@ import pytest
 
 from replay.ledger.batches import RefusalError
 from replay.ledger.records import Member
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from spade.protocol import EndedPlay, LeaseDesigns, LeasePlays, ReleasePlay, SubmitPlays, TakeBatch
 from spade.seeds import derive
 from tests.replay.replay_world import (
@@ -34,7 +34,7 @@ ONE = (
 
 def begin(*overrides):
     """A ledger with one environment, e000000, at time 0."""
-    return begun(State(config(*ONE, *overrides), SECRET))
+    return begun(RunState(config(*ONE, *overrides), SECRET))
 
 
 def begun(state):
@@ -344,7 +344,7 @@ def test_the_order_of_leases_tells_neither_the_arm_nor_the_index():
     """A program that counts its siblings would else know what it is played for."""
     orders = set()
     for secret in (b"a", b"b", b"c"):
-        state = State(config(*ONE, "play.group_size=16", "learner.batch_sequences=16"), secret)
+        state = RunState(config(*ONE, "play.group_size=16", "learner.batch_sequences=16"), secret)
         ledger = begun(state)
         order = [play.id for play in ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays]
         assert order == sorted(order, key=lambda id: derive(secret, "place", id))

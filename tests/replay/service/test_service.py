@@ -18,7 +18,7 @@ import trio
 from replay.inspect import environments
 from replay.inspect.contents import read_contents
 from replay.inspect.verify import problems
-from replay.ledger.records import BatchRecord, Play
+from replay.ledger.records import BatchRecord, PlayRecord
 from replay.service import process
 from replay.service.peers import SUPERVISORS, Peers
 from replay.service.service import Service
@@ -430,7 +430,7 @@ async def test_kill_9_loses_nothing_acknowledged(tmp_path):
         async with joined(tmp_path, settings=settings) as replay:
             status = await replay.status()
     with open_reader(tmp_path / "store") as store:
-        finished = {play.id for play in store.scan("plays", Play) if play.state == "finished"}
+        finished = {play.id for play in store.scan("plays", PlayRecord) if play.state == "finished"}
         recorded = [(batch.step, [group.id for group in batch.groups]) for batch in store.scan("batches", BatchRecord)]
     assert len(set(plays)) == len(plays) == 200
     assert set(plays) <= finished
@@ -491,7 +491,7 @@ async def test_killed_between_effect_and_commit_it_has_acknowledged_nothing_of_i
                 os.kill(pid_of(supervisor, "replay"), signal.SIGKILL)
             assert acknowledged == []
             with open_reader(tmp_path / "store") as store:
-                assert not [play for play in store.scan("plays", Play) if play.state == "finished"]
+                assert not [play for play in store.scan("plays", PlayRecord) if play.state == "finished"]
         status = await replay.status()
     assert (len(set(acknowledged)), status.counts.plays, status.counts.late_plays) == (100, 100, 0)
 
@@ -643,5 +643,5 @@ async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(
                 await replay.take_batch(step, 5.0)
         assert isinstance(await replay.take_batch(3, 5.0), protocol.Batch)
     with open_reader(tmp_path / "store") as store:
-        assert len(store.scan("trajectories", protocol.Trajectory)) < len(store.scan("plays", Play))
+        assert len(store.scan("trajectories", protocol.Trajectory)) < len(store.scan("plays", PlayRecord))
         assert problems(read_contents(store)) == []

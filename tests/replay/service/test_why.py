@@ -3,7 +3,7 @@
 import pytest
 
 from replay.ledger.ledger import Ledger
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from replay.service.why import Progress, explained, own, why_no_batch, why_no_job, why_no_play
 from spade.protocol import LeaseDesigns, LeasePlays, TakeBatch, Wait
 from tests.replay.replay_world import SECRET, config, environment, played, weights
@@ -16,7 +16,7 @@ SETTINGS = config(
 
 
 def test_each_stage_of_the_loop_names_its_missing_input():
-    ledger = Ledger(State(SETTINGS, SECRET))
+    ledger = Ledger(RunState(SETTINGS, SECRET))
     unpublished = "the learner has published no weights yet"
     assert why_no_batch(ledger) == why_no_play(ledger) == why_no_job(ledger) == unpublished
 
@@ -46,7 +46,7 @@ def test_each_stage_of_the_loop_names_its_missing_input():
 
 
 def test_only_waits_for_the_service_are_explained():
-    ledger = Ledger(State(SETTINGS, SECRET))
+    ledger = Ledger(RunState(SETTINGS, SECRET))
     waits = (Wait("engine-0", "LeasePlays"), Wait("replay", "SubmitPlays"), Wait("replay", "TakeBatch"))
     assert [wait.why for wait in explained(waits, ledger)] == ["", "", "the learner has published no weights yet"]
 

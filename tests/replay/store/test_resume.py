@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from replay.ledger.batches import waiting
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import BatchRecord
-from replay.ledger.state import State
+from replay.ledger.state import RunState
 from replay.store import open_store
 from replay.store.load import load
 from spade import protocol
@@ -69,8 +69,8 @@ class Resume(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.opened = open_store(self.folder, "nosync")
         self.store = self.opened.__enter__()
-        self.calm = Ledger(State(SETTINGS, SECRET))
-        self.shaken = Ledger(State(SETTINGS, SECRET))
+        self.calm = Ledger(RunState(SETTINGS, SECRET))
+        self.shaken = Ledger(RunState(SETTINGS, SECRET))
         self.now = 0.0
         self.requests = 0
         self.plays: list[protocol.PlayLease] = []

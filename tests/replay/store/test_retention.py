@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.ledger.ledger import Ledger
-from replay.ledger.records import BatchRecord, Play
+from replay.ledger.records import BatchRecord, PlayRecord
 from replay.store import open_store
 from replay.store.load import load
 from replay.store.past_batches import batch, recorded
@@ -77,7 +77,7 @@ def test_old_batches_lose_their_trajectories_and_nothing_else_does(tmp_path, mon
                 assert not any(there)
             elif taken.step > counters.dropped_step:
                 assert all(there)
-        for play in store.scan("plays", Play):
+        for play in store.scan("plays", PlayRecord):
             if play.state == "finished" and play.id not in trained:
                 assert store.get("trajectories", play.id, Trajectory) is not None
         record = recorded(store, 1)

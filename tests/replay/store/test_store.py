@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from replay.ledger.ledger import Ledger
-from replay.ledger.records import Counters, Job, Reject, Source
+from replay.ledger.records import Job, Reject, RunCounters, Source
 from replay.store import FORMAT, Format, open_reader, open_store
 from replay.store.load import load, open_run
 from replay.store.past_batches import batch, recorded
@@ -257,7 +257,7 @@ def test_counters_of_an_older_service_still_load(tmp_path):
     """A record that lacks the newest fields: they take their defaults."""
     with open_store(tmp_path, "nosync") as store:
         store.commit([("meta", b"counters", msgspec.msgpack.encode([12, 3]))])
-        counters = store.get("meta", "counters", Counters)
+        counters = store.get("meta", "counters", RunCounters)
     assert (counters.jobs, counters.round, counters.trained) == (12, 3, 0)
 
 

@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 def stats(run: RunArgument, json: Json = False) -> None:
     """Print what a run's store holds, table by table."""
-    from replay.ledger.records import Clock, Counters
+    from replay.ledger.records import Clock, RunCounters
     from replay.store import FORMAT, open_reader
     from spade.app.rundir import RunDir
     from spade.codec import named
@@ -23,7 +23,7 @@ def stats(run: RunArgument, json: Json = False) -> None:
     found = RunDir(run).require()
     with open_reader(found.store) as store, store.pinned():
         tables = store.extents()
-        counters = store.get("meta", "counters", Counters) or Counters()
+        counters = store.get("meta", "counters", RunCounters) or RunCounters()
         clock = store.get("meta", "clock", Clock) or Clock()
     size = (found.store / "data.mdb").stat().st_size
     held = sum(extent.bytes for extent in tables.values())

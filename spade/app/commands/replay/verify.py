@@ -10,7 +10,7 @@ from spade.app.printing import say
 from spade.errors import WeightsError, reason
 
 if TYPE_CHECKING:
-    from replay.inspect.contents import Contents
+    from replay.inspect.contents import StoreContents
     from spade.app.rundir import RunDir
 
 SHOWN = 100  # problems that are printed
@@ -21,13 +21,13 @@ def verify(run: RunArgument) -> None:
 
     Names what is broken. Exit code 1 if anything is.
     """
-    from replay.inspect.contents import Contents, read_contents
+    from replay.inspect.contents import StoreContents, read_contents
     from replay.inspect.verify import problems
     from replay.store import DamagedError, open_reader
     from spade.app.rundir import RunDir
 
     opened = RunDir(run).require()
-    found = Contents()
+    found = StoreContents()
     try:
         with open_reader(opened.store) as store:
             found = read_contents(store)
@@ -44,7 +44,7 @@ def verify(run: RunArgument) -> None:
         raise typer.Exit(1)
 
 
-def _file_problems(run: "RunDir", found: "Contents") -> Iterator[str]:
+def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
     """Problems of the files beside the store: the config, published weights and checkpoints, against their digests."""
     from learner import checkpoint
     from spade.config import digest
