@@ -11,7 +11,7 @@ from functools import partial
 import trio
 
 from actors.actions import boxed, sent
-from actors.offers import choose
+from actors.offers import STRAY, choose, offered
 from actors.probes import NOTHING, Transcript, heeded
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
@@ -44,7 +44,8 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
 class Probing:
     """Plays of one program under secret seeds, and what they showed: `transcripts`, in the form that it `reads`.
 
-    `known` are the actions that its solution lists, out of their boxes.
+    `known` are the actions that its solution lists, out of their boxes; `unoffered` those of them that its observations
+    do not offer as they are read.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
@@ -54,6 +55,7 @@ class Probing:
         self.rng = random.Random(derive(self.key, "probe"))
         self.transcripts: list[Transcript] = []
         self.known: Sequence[str] = ()
+        self.unoffered: Sequence[str] = ()
         self.reads: Form = "inside"
 
     def seed(self, index: int) -> int:
@@ -61,6 +63,9 @@ class Probing:
         return derive(self.key, "instance", index) & INSTANCE_MASK
 
     def anything(self, observation: str) -> str:
+        """An action at random. Where the solution takes what is not offered, lists are misread: one of those, too."""
+        if self.unoffered and self.rng.random() < STRAY:
+            return self.rng.choice(self.unoffered)
         return choose(observation, self.rng, self.known)
 
     async def probe(self, seed: int, policy: Policy) -> Transcript:
@@ -80,11 +85,12 @@ class Probing:
             if actions is None:
                 await self.first_of(self.heeds, forms)
                 return False
-            self.known = self.known or actions
             found = await self.first_of(partial(self.wins, seed, actions), forms)
             if found is None:
                 listed = ", ".join(actions)[:200]
                 raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
+            if not self.known:
+                self.known, self.unoffered = actions, unoffered(self.transcripts[-1])
             forms = (found,)
         return True
 
@@ -122,6 +128,13 @@ class Probing:
             if any(heeded(play, other) for other in self.transcripts[:-1]):
                 return True
         return False
+
+
+def unoffered(play: Transcript) -> tuple[str, ...]:
+    """The actions of a play, out of their boxes, that the observations before them do not offer."""
+    turns = zip(play.actions, play.answers, strict=False)
+    said = ((boxed(action) or action, answer.observation) for action, answer in turns)
+    return tuple(action for action, observation in said if action.strip() not in offered(observation).actions)
 
 
 def consuming(actions: list[str]) -> Policy:
