@@ -5,6 +5,7 @@ and can never be won. So each is tried in both forms, by plays.
 """
 
 import random
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -24,6 +25,8 @@ from spade.seeds import INSTANCE_MASK, derive
 
 FORMS: tuple[Form, ...] = ("inside", "box")
 SOLVED_PLAYS = 2
+MOST_HEARD = 64 << 20
+"""Bytes of memory that the observations of all plays may take; a test of luck has hundreds of plays, all kept."""
 
 
 async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
@@ -57,6 +60,7 @@ class Probing:
         self.known: Sequence[str] = ()
         self.unoffered: Sequence[str] = ()
         self.reads: Form = "inside"
+        self.heard = 0
 
     def seed(self, index: int) -> int:
         """A secret instance seed."""
@@ -69,8 +73,14 @@ class Probing:
         return choose(observation, self.rng, self.known)
 
     async def probe(self, seed: int, policy: Policy) -> Transcript:
-        """A play in the form that the program reads, kept for the later stages with what was really sent."""
+        """A play in the form that the program reads, kept for the later stages with what was really sent.
+
+        Raises RejectedError where all that was kept is too much.
+        """
         transcript = await self.trials.play(seed, lambda seen: sent(policy(seen), self.reads), PLAYS)
+        self.heard += sum(sys.getsizeof(answer.observation) for answer in transcript.answers)
+        if self.heard > MOST_HEARD:
+            raise RejectedError(f"the observations of all plays take more than {MOST_HEARD >> 20} MiB")
         self.transcripts.append(transcript)
         return transcript
 
@@ -90,7 +100,7 @@ class Probing:
                 listed = ", ".join(actions)[:200]
                 raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
             if not self.known:
-                self.known, self.unoffered = actions, unoffered(self.transcripts[-1])
+                self.known, self.unoffered = actions, await unoffered(self.transcripts[-1])
             forms = (found,)
         return True
 
@@ -130,11 +140,15 @@ class Probing:
         return False
 
 
-def unoffered(play: Transcript) -> tuple[str, ...]:
+async def unoffered(play: Transcript) -> tuple[str, ...]:
     """The actions of a play, out of their boxes, that the observations before them do not offer."""
-    turns = zip(play.actions, play.answers, strict=False)
-    said = ((boxed(action) or action, answer.observation) for action, answer in turns)
-    return tuple(action for action, observation in said if action.strip() not in offered(observation).actions)
+    found = []
+    for action, answer in zip(play.actions, play.answers, strict=False):
+        await trio.lowlevel.checkpoint()  # others may go on between two texts, which take their time to read
+        said = boxed(action) or action
+        if said.strip() not in offered(answer.observation).actions:
+            found.append(said)
+    return tuple(found)
 
 
 def consuming(actions: list[str]) -> Policy:
