@@ -4,14 +4,14 @@ import threading
 
 import pytest
 
-from actors.engines import kinds
+from actors.engines import server
 from actors.engines.torch.engine import TorchEngine
 
 PATIENCE_S = 120
 
 
 def gated(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
-    """What engine processes that start from now on take from for each step of theirs; there is none at first."""
+    """Engine processes that start from now on take one of these for each step; there is none at first."""
     steps = threading.Semaphore(0)
 
     class Gated(TorchEngine):
@@ -19,5 +19,5 @@ def gated(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
             assert not self.busy or steps.acquire(timeout=PATIENCE_S), "the test gives out no steps"
             return super().step()
 
-    monkeypatch.setattr(kinds, "TorchEngine", Gated)
+    monkeypatch.setattr(server, "TorchEngine", Gated)
     return steps
