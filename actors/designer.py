@@ -97,7 +97,7 @@ class Designer:
             await self._hand_in(ended)
 
     async def _try(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate | str:
-        """What closes the job, or why it has to be done again."""
+        """The request that closes the job, or the reason why it must be done again."""
         within_s = self._config.design.lease_s
         with trio.move_on_after(within_s):
             try:

@@ -40,7 +40,7 @@ UNREADABLE = (
     "`Actions: look take open` or `Actions: 1..20`"
 )
 REFUSED_GAP = 0.15
-"""What random play wins with random_win_share and so much more is refused, but for one time in a hundred."""
+"""A program that random play wins with random_win_share and so much more is admitted at most one time in a hundred."""
 PLAYS_A_STEP = 5
 """Plays of a test of luck that may together take the time of a step."""
 
@@ -188,7 +188,7 @@ class Admission(Probing):
         return ""
 
     async def effect(self) -> str:
-        """What happens depends on the actions."""
+        """Check that the outcome depends on the actions."""
         reason = indifferent(self.transcripts, self.win_return)
         if reason:
             raise RejectedError(f"{reason}{self.guessed}")
@@ -196,7 +196,7 @@ class Admission(Probing):
 
     @property
     def guessed(self) -> str:
-        """What to add to the reason of a stage of random actions; "" where the first observation offers some."""
+        """The addition to the reason of a stage of random actions; "" if the first observation offers some."""
         if offered(self.transcripts[0].answers[0].observation).readable:
             return ""
         source = "its words and the solution" if self.known else "its words"

@@ -37,7 +37,7 @@ class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Trajectory(Wire, frozen=True):
-    """What the model read and wrote in one episode (or one design), token by token, in order.
+    """The tokens that the model read and wrote in one episode (or one design), in order.
 
     The tokens are one sequence, unless `rewinds` make several of them (`spade.sequences`).
 
@@ -272,7 +272,7 @@ class Wait(Wire, frozen=True):
 
 
 class StepMetrics(Wire, frozen=True):
-    """What the learner measured in one step; names as in `docs/metrics.md`."""
+    """The learner's measurements of one step; names as in `docs/metrics.md`."""
 
     loss: float = 0.0
     loss_agent: float = 0.0
@@ -298,7 +298,7 @@ class StepMetrics(Wire, frozen=True):
 
 
 class Evaluation(Wire, frozen=True):
-    """How the policy played the fixed set of `config.Evaluation`, without a hint.
+    """Results of the policy on the fixed set of `config.Evaluation`, without a hint.
 
     step      learner step of the policy it began with; oldest, newest: the policy versions that sampled its tokens
     plays     that ended, those that a fault of their program voided (`voids`) not among them
@@ -484,7 +484,7 @@ class CloseEpisode(Wire, frozen=True):
 
 
 class Observed(Wire, frozen=True):
-    """What the program answered, after all checks."""
+    """The program's answer, after all checks."""
 
     observation: str
     reward: float = 0.0
@@ -613,7 +613,7 @@ class GetProgram(Wire, frozen=True):
 
 
 class Program(Wire, frozen=True):
-    """What an agent actor needs of an environment; `reads` as in Verdict."""
+    """An environment as an agent actor needs it; `reads` as in Verdict."""
 
     environment: str
     source: str
@@ -622,7 +622,7 @@ class Program(Wire, frozen=True):
 
 
 class EndedPlay(Wire, frozen=True):
-    """How an episode ended.
+    """The end of an episode.
 
     `rewards` are those of every step; `episode_return` is the last one clipped to [-1, 1] if the episode terminated,
     else 0; `trajectory` is None where a fault of the environment voids the play, and `fault` says which.
@@ -764,7 +764,7 @@ class ReportProcesses(Wire, frozen=True):
 
 
 class Orders(Wire, frozen=True):
-    """What a supervisor is to change: how many actors of a role to keep up, and which to drain by name.
+    """Changes for a supervisor: the number of actors of a role to keep up, and the names of those to drain.
 
     Sent to the replay service (reply: Done, or Refused where no such supervisor keeps actors), which hands it to the
     supervisor with the answer to its next report. Kept in memory alone: who orders looks at the status for its effect,

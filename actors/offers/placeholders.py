@@ -55,7 +55,7 @@ def _is_place(place: re.Match[str], action: str) -> bool:
 
 
 def _values(name: str, words: Words, about: str) -> Sequence[str]:
-    """What a placeholder of this name may hold."""
+    """The values that a placeholder of this name may hold."""
     chain = RANGE.search(name)
     if chain:
         return numbers(chain) or words.numbers

@@ -1,4 +1,4 @@
-"""What is said to the model in either role. A profile turns jobs into messages and completions into programs."""
+"""Prompts for the model in either role. A profile turns jobs into messages and completions into programs."""
 
 from collections.abc import Sequence
 from typing import Protocol

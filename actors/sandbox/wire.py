@@ -49,7 +49,7 @@ class Loaded(Answer, frozen=True, tag="loaded"):
 
 
 class Answered(Answer, frozen=True, tag="observed"):
-    """What `reset` or `step` returned; the reward is not bounded yet."""
+    """The result of `reset` or `step`; the reward is not bounded yet."""
 
     text: str
     reward: float

@@ -24,7 +24,7 @@ Answer = dict[str, object]
 
 
 class ProgramError(Exception):
-    """What the program did wrong, and in which stage of its life."""
+    """A fault of the program, with the stage of its life."""
 
     def __init__(self, kind: Kind, stage: Stage, reason: str) -> None:
         self.kind = kind
@@ -197,7 +197,7 @@ def scalar(value: object) -> object:
 
 
 def shape(value: object) -> str:
-    """What a value is, for a person."""
+    """A value's type, for a person."""
     exact = type(value) is tuple or type(value) is list
     return f"a {name_of(type(value))} of {len(value)}" if exact else name_of(type(value))  # type: ignore[arg-type]
 
