@@ -26,7 +26,7 @@ LADDER: tuple[Tier, ...] = ("namespaces", "landlock", "seccomp")
 """The tiers that "auto" tries, strongest first."""
 
 LIMITED = "take memory without end"
-"""The attacks that are refused even without walls."""
+"""The attack that is refused even without walls."""
 
 ATTACKS = {
     "read a file": "open('/etc/passwd').read()",
