@@ -6,7 +6,7 @@ import msgspec
 
 from replay.records import Audit, Counters, Environment, Reject, Source
 from replay.store import open_reader
-from spade.protocol import Weights
+from spade.protocol import Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
@@ -30,11 +30,12 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
-    """The same with its program."""
+    """The same with its program, and the repairs without which it does not run or was not found."""
 
     source: str
     hint: str
     first_observation: str
+    repairs: Repairs
 
 
 def read_environments(path: Path) -> list[EnvironmentSummary]:
@@ -52,7 +53,11 @@ def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
         return None
     summary = msgspec.structs.asdict(_summary(environment))
     return EnvironmentDetail(
-        **summary, source=source.source, hint=source.hint, first_observation=source.first_observation
+        **summary,
+        source=source.source,
+        hint=source.hint,
+        first_observation=source.first_observation,
+        repairs=environment.repairs,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import StepMetrics, Trajectory, Weights
+from spade.protocol import Repairs, StepMetrics, Trajectory, Weights
 
 JobState = Literal["open", "leased", "admitted", "failed"]
 PlayState = Literal["open", "leased", "finished", "void", "cancelled"]
@@ -127,7 +127,8 @@ class Audit(Record):
 class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
-    `parents` are the environments of the memory its designer was shown to vary.
+    `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
+    designer told.
     """
 
     id: str
@@ -148,6 +149,7 @@ class Environment(Record):
     score: Score | None = None
     parents: tuple[str, ...] = ()
     audit: Audit | None = None
+    repairs: Repairs = ()
 
 
 class Play(Record):

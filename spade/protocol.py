@@ -16,6 +16,7 @@ Role = Literal[
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
+Repair = Literal["f-string braces", "fences"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
@@ -26,6 +27,7 @@ Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
 Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
 Name = Annotated[str, Meta(max_length=MOST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
+Repairs = Annotated[tuple[Repair, ...], Meta(max_length=2)]  # of a program, before anything else is done with it
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -491,13 +493,17 @@ class Validate(Wire, frozen=True):
 
 
 class Verdict(Wire, frozen=True):
-    """The stages in the order they ran, the last one failed where `passed` is False. `name` is the class's name."""
+    """The stages in the order they ran, the last one failed where `passed` is False. `name` is the class's name.
+
+    `repairs` are those of the program's text that its process told of; it was played so.
+    """
 
     passed: bool
     stages: tuple[Stage, ...]
     name: str = ""
     seed_sensitive: bool = False
     first_observation: str = ""
+    repairs: Repairs = ()
 
 
 # ---------------------------------------------------------------- replay: designers
@@ -535,7 +541,10 @@ class RejectCandidate(Wire, frozen=True):
 
 
 class SubmitEnvironment(Wire, frozen=True):
-    """An admitted program with its hint; `shown` as in RejectCandidate. Idempotent by job. Reply: Done."""
+    """An admitted program with its hint; `shown` as in RejectCandidate. Idempotent by job. Reply: Done.
+
+    `repairs` are those without which it would not have been admitted, or not found in the completion.
+    """
 
     job: str
     lease: int
@@ -548,6 +557,7 @@ class SubmitEnvironment(Wire, frozen=True):
     first_observation: str
     trajectory: Trajectory
     shown: tuple[str, ...] = ()
+    repairs: Repairs = ()
 
 
 class ReleaseDesign(Wire, frozen=True):

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from actors.actions import answer
 from actors.prompts import Document, Message, rules, worlds
+from actors.prompts.fences import Written, program_in
 from spade.config import Design, Play
 from spade.protocol import MemorySeed
 from spade.seeds import SEED_BITS, derive
 
-_BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE | re.IGNORECASE)
-_ENVIRONMENT = re.compile(r"^class\s+\w+", re.MULTILINE)
 _LABEL = re.compile(r"^\W*hint\W*:\W*", re.IGNORECASE)
 
 
@@ -44,9 +43,8 @@ class FullProfile:
         parts.append(rules.LAST)
         return [Message("system", rules.DESIGNER), Message("user", "\n\n".join(part.strip() for part in parts))]
 
-    def program(self, completion: str) -> str | None:
-        blocks = [block for block in _BLOCK.findall(answer(completion)) if _ENVIRONMENT.search(block)]
-        return blocks[-1] if blocks else None
+    def program(self, completion: str) -> Written | None:
+        return program_in(answer(completion))
 
     def hint(self, source: str) -> list[Message]:
         return [Message("system", rules.HINTER), Message("user", f"{_code(source)}\n\n{rules.HINT.strip()}")]

@@ -61,6 +61,8 @@ def show_environment(path: Path, environment: str) -> None:
         console.tell((f"{name:<18}", "dim"), f" {'not scored yet' if value is None else f'{value:.3f}'}")
     if env.audit:
         console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
+    if env.repairs:
+        console.tell((f"{'repaired':<18}", "dim"), f" {', '.join(env.repairs)}")
 
 
 def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides: tuple[str, ...]) -> bool:
@@ -77,6 +79,8 @@ def check_files(files: list[Path], as_json: bool, recipe: str | None, overrides:
         for stage in verdict.stages:
             mark = ("ok", "green") if stage.passed else ("no", "red")
             console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
+        if verdict.repairs:
+            console.tell(f"     {'repaired':<14} {', '.join(verdict.repairs)}")
     return all(verdict.passed for _, verdict in verdicts)
 
 
