@@ -8,6 +8,7 @@ import keyword
 import statistics
 import textwrap
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +19,10 @@ from actors.prompts import worlds
 from actors.sandbox import open_sandbox
 from actors.sandbox.inside import fstrings, repair
 from actors.sandbox.inside.given import GIVEN
+from actors.sandbox.wire import unpack
 from actors.validation import validate
 from spade.config import Sandbox as Limits
+from spade.decoding import UnreadableError
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import DOOR, SEARCH, program
 
@@ -271,6 +274,14 @@ async def test_admission_and_plays_run_the_repaired_text_and_admission_says_so(s
     assert verdict.first_observation == r"Find it, \boxed{guess}. Actions: 1..30"
     assert await sandbox.open("e", BOXED, 1, 3) == Observed(verdict.first_observation)
     assert (await validate(sandbox, SEARCH, 3, LIMITS)).repairs == ()
+
+
+@pytest.mark.parametrize("repairs", [["fences"], ["\x1b[2J"], [BRACES] * 2, [[BRACES]], BRACES, {}, [1], ["x"] * 9_999])
+def test_an_answer_that_is_forged_tells_of_no_other_repair(repairs):
+    body = {"is": "loaded", "nonce": "1", "name": "TideEnv"}
+    assert unpack(msgspec.json.encode(body | {"repairs": [BRACES]})).repairs == (BRACES,)
+    with pytest.raises(UnreadableError):
+        unpack(msgspec.json.encode(body | {"repairs": repairs}))
 
 
 async def test_errors_name_the_lines_of_the_written_program(sandbox):

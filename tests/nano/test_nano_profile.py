@@ -1,6 +1,7 @@
 """The nano model's prompts."""
 
 from actors.prompts import Document, Message, load_profile
+from actors.prompts.fences import Written
 from actors.prompts.nano import NanoProfile, class_name
 from spade.config import load
 from spade.protocol import MemorySeed
@@ -20,7 +21,7 @@ def test_a_design_request_names_skill_and_document_and_shows_what_to_vary_and_to
 
 
 def test_a_completion_without_a_class_holds_no_program() -> None:
-    assert PROFILE.program(SOURCE) == SOURCE
+    assert PROFILE.program(SOURCE) == Written(SOURCE)
     assert PROFILE.program("Tides are caused by the moon.") is None
 
 

@@ -415,7 +415,7 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
         await publish(replay)
         (first, second) = await replay.lease_designs(2, 5.0)
         await replay.reject_candidate(rejected(first, 1))
-        await replay.submit_environment(environment(second, 1))
+        await replay.submit_environment(msgspec.structs.replace(environment(second, 1), repairs=("fences",)))
         beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
         await play(replay, 8)
@@ -424,6 +424,7 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
     shown = reader.read_environment(store, "e000001")
     assert shown is not None
     assert (shown.source, shown.hint, shown.reward) == ("class LampEnv: ...", "pull the second lever", listed.reward)
+    assert shown.repairs == ("fences",)
     assert reader.read_environment(store, "e7") is None
     (reject,) = reader.read_rejected(store)
     assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
