@@ -27,7 +27,7 @@ from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import DOOR, SEARCH, program
 
 FILE = "environment.py"
-FOUND = {*GIVEN, *vars(builtins), *keyword.kwlist, "__name__", "__doc__"}
+FOUND = (GIVEN, vars(builtins), keyword.kwlist, ("__name__", "__doc__"))
 LIMITS = Limits(load_s=60.0, step_s=60.0)
 FRAME = """
 SIZE = 3

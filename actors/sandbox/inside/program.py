@@ -107,7 +107,7 @@ def execute(source: str) -> tuple[types.ModuleType, tuple[str, ...]]:
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
     with guarded("parse"):
-        code, text = compiled(source, FILE, {*vars(module), *vars(builtins), *keyword.kwlist})
+        code, text = compiled(source, FILE, (vars(module), vars(builtins), keyword.kwlist))
     sys.modules[MODULE] = module  # dataclasses look their module up
     reseed(0)
     with guarded("class"):

@@ -7,7 +7,7 @@ went wrong. Line numbers stay. It parses the program, and so works in a child al
 import ast
 import dis
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from types import CodeType
 
@@ -31,8 +31,8 @@ _WORD = re.compile(r"\w+")
 _COMMAND = re.compile(r"\\[A-Za-z]{3,}\Z")
 
 
-def compiled(source: str, file: str, known: Container[str]) -> tuple[CodeType, str]:
-    """The program's code, and its text with the braces doubled. `known` are the names that it finds.
+def compiled(source: str, file: str, known: Sequence[Container[str]]) -> tuple[CodeType, str]:
+    """The program's code, and its text with the braces doubled. `known` has the names that it finds.
 
     Raises what `compile` raises of the program as it was written.
     """
@@ -139,7 +139,7 @@ def _parsed(expression: str) -> ast.expr | None:
 # ---------------------------------------------------------------- programs that compile
 
 
-def evaluable(source: str, code: CodeType, known: Container[str]) -> str:
+def evaluable(source: str, code: CodeType, known: Sequence[Container[str]]) -> str:
     """The text with the braces doubled of those fields that raise whenever they are evaluated.
 
     These are names without a value, alone or in a list, and a text with the format of a mapping: `f'{"a": 1}'`.
@@ -167,14 +167,13 @@ def evaluable(source: str, code: CodeType, known: Container[str]) -> str:
     return doubled(source, offsets)
 
 
-def _suspect(source: str, code: CodeType, known: Container[str]) -> bool:
+def _suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bool:
     """False where no field can raise so; cheap, since every load asks it."""
-    names: set[str] = set()
-    for literal in literals(source):
-        if _MAPPING.search(source, literal.start, literal.end):
-            return True
-        for listed in _NAMED.findall(source, literal.start, literal.end):
-            names.update(word for word in _names_in(listed) if word not in known)
+    # A fresh process pays for every page that it writes: so the text is searched as a whole before its strings are.
+    if _MAPPING.search(source) and any(_MAPPING.search(source, each.start, each.end) for each in literals(source)):
+        return True
+    words = {word for listed in _NAMED.findall(source) for word in _names_in(listed)}
+    names = {word for word in words if not any(word in each for each in known)}
     read = _globals_read(code, names) if names else names
     return bool(read) and not read <= _bound_by(code)
 

@@ -1,7 +1,7 @@
 """Names that the parts of a program see. Where it is in doubt a name counts as seen."""
 
 import ast
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -80,6 +80,6 @@ class Names:
         return [value.partition(".")[0] for value in values if isinstance(value, str)]
 
 
-def unseen(words: set[str], scope: Scope, known: Container[str]) -> bool:
+def unseen(words: set[str], scope: Scope, known: Sequence[Container[str]]) -> bool:
     """True where none of the names can have a value here."""
-    return not any(word in known or scope.sees(word) for word in words)
+    return not any(scope.sees(word) or any(word in each for each in known) for word in words)
