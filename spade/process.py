@@ -40,7 +40,7 @@ class Launch(msgspec.Struct, frozen=True):
     run      the run directory
     replay   address of the replay service
     bind     the address to serve on, for servers
-    index    the how-manieth of its role
+    index    0-based position among the processes of its role
     gpus     the GPUs it is shown (`spade.gpus`); None: all that its supervisor sees
     """
 

@@ -9,13 +9,14 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 Role = Literal[
     "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "evaluator", "observer", "supervisor"
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
+Form = Literal["inside", "box"]  # of an action as it is sent to a program: what the model boxed, or with its box
 Repair = Literal["f-string braces", "fences"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
@@ -38,13 +39,16 @@ class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Trajectory(Wire, frozen=True):
-    """What the model read and wrote in one episode (or one design), token by token.
+    """What the model read and wrote in one episode (or one design), token by token, in order.
+
+    The tokens are one sequence, unless `rewinds` make several of them (`spade.sequences`).
 
     ids       little-endian int32, tokens
     spans     lengths of what it read and what it sampled, in turn, beginning with what it read
     logprobs  little-endian float32, *sampled* tokens; log-probability under the distribution really sampled from
     versions  runs (policy version, count) over the sampled tokens, in order
     digests   of the weights that sampled each run, 16 bytes a run; empty where the engine gave none
+    rewinds   (at, kept), by rising `at`: before token `at` was read, the context was cut back to its first `kept`
     """
 
     ids: bytes
@@ -53,6 +57,7 @@ class Trajectory(Wire, frozen=True):
     versions: Many[tuple[int, int]]
     temperature: float
     digests: bytes = b""
+    rewinds: Many[tuple[int, int]] = ()
 
     def __post_init__(self) -> None:
         tokens, sampled = sum(self.spans), sum(self.spans[1::2])
@@ -66,16 +71,34 @@ class Trajectory(Wire, frozen=True):
         _check_digests(self.digests, self.versions)
         if not self.temperature > 0:
             raise ValueError(f"trajectory: temperature must be positive, is {self.temperature}")
+        _contexts(self.tokens, self.rewinds)
 
     @property
     def tokens(self) -> int:
-        """All tokens, read and sampled."""
+        """All tokens, read and sampled, each counted once."""
         return len(self.ids) // 4
+
+    @property
+    def contexts(self) -> tuple[int, ...]:
+        """Tokens of each of its sequences."""
+        return _contexts(self.tokens, self.rewinds)
 
     @property
     def sampled(self) -> int:
         """Tokens the model sampled."""
         return len(self.logprobs) // 4
+
+
+def _contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+    """Lengths of the context before each rewind and at the end. Raises ValueError for a rewind that cuts nothing."""
+    lengths, begin, length = list[int](), 0, 0
+    for at, kept in rewinds:
+        length += at - begin
+        if not (begin < at < tokens and 0 <= kept < length):
+            raise ValueError(f"trajectory: no rewind of {length} tokens to {kept} can be at token {at} of {tokens}")
+        lengths.append(length)
+        begin, length = at, kept
+    return (*lengths, length + tokens - begin)
 
 
 def _covered(versions: tuple[tuple[int, int], ...]) -> int:
@@ -163,6 +186,7 @@ class AuditJob(Wire, frozen=True):
     max_turns   turns of a random play
     draw        seeds the order of the replays and the random actions
     within_s    what is not over by then is left out
+    reads       the form of a random action; the recorded ones are as they were sent
     """
 
     environment: str
@@ -175,6 +199,7 @@ class AuditJob(Wire, frozen=True):
     max_turns: int
     draw: int
     within_s: float
+    reads: Form = "inside"
 
 
 class Group(Wire, frozen=True):
@@ -493,9 +518,10 @@ class Validate(Wire, frozen=True):
 
 
 class Verdict(Wire, frozen=True):
-    """The stages in the order they ran, the last one failed where `passed` is False. `name` is the class's name.
+    """The stages in the order they ran, the last one failed where `passed` is False.
 
-    `repairs` are those of the program's text that its process told of; it was played so.
+    `name` is the class's name, `reads` the form in which plays send actions to the program, `repairs` those of its text
+    that its process told of; it was played so.
     """
 
     passed: bool
@@ -503,6 +529,7 @@ class Verdict(Wire, frozen=True):
     name: str = ""
     seed_sensitive: bool = False
     first_observation: str = ""
+    reads: Form = "inside"
     repairs: Repairs = ()
 
 
@@ -541,9 +568,10 @@ class RejectCandidate(Wire, frozen=True):
 
 
 class SubmitEnvironment(Wire, frozen=True):
-    """An admitted program with its hint; `shown` as in RejectCandidate. Idempotent by job. Reply: Done.
+    """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
-    `repairs` are those without which it would not have been admitted, or not found in the completion.
+    `repairs` are those without which it would not have been admitted, or not found in the completion. Idempotent by
+    job. Reply: Done.
     """
 
     job: str
@@ -557,6 +585,7 @@ class SubmitEnvironment(Wire, frozen=True):
     first_observation: str
     trajectory: Trajectory
     shown: tuple[str, ...] = ()
+    reads: Form = "inside"
     repairs: Repairs = ()
 
 
@@ -590,11 +619,12 @@ class GetProgram(Wire, frozen=True):
 
 
 class Program(Wire, frozen=True):
-    """What an agent actor needs of an environment."""
+    """What an agent actor needs of an environment; `reads` as in Verdict."""
 
     environment: str
     source: str
     hint: str
+    reads: Form = "inside"
 
 
 class EndedPlay(Wire, frozen=True):

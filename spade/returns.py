@@ -1,8 +1,13 @@
-"""Returns are sums of floats: what counts as a win, and which of them are the same. The one tolerance for both."""
+"""An episode's return, and the one tolerance for two questions about it: is it a win, does it differ from another."""
 
 from collections.abc import Sequence
 
 TOLERANCE = 1e-6
+
+
+def episode_return(rewards: Sequence[float], terminated: bool) -> float:
+    """The reward of the last step clipped to [-1, 1] if the episode terminated, else 0."""
+    return max(-1.0, min(1.0, rewards[-1])) if terminated and rewards else 0.0
 
 
 def won(episode_return: float, win_return: float) -> bool:

@@ -20,16 +20,6 @@ from spade.errors import RunError
 from spade.process import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
-MODULES: Mapping[Role, str] = {
-    "replay": "replay.server",
-    "engine": "actors.engines.server",
-    "endpoint": "actors.engines.endpoint",
-    "env-runner": "actors.env_runner",
-    "learner": "learner.train",
-    "designer": "actors.designer",
-    "agent": "actors.agent",
-    "evaluator": "actors.evaluator",
-}
 RETIRING: frozenset[Role] = frozenset({"designer", "agent"})  # these finish what they have in hand
 _FIRST_TRIES = 3  # what was never ready is not worth the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
@@ -153,7 +143,7 @@ class Supervisor:
             child.settled.set()
 
     def _after(self, child: _Child, end: End) -> float:
-        """What follows an end nobody asked for: a new start after the returned seconds, or the end of everything."""
+        """React to an end nobody asked for: a new start after the returned seconds, or the end of everything."""
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why
         child.ends.append(now)
@@ -188,10 +178,10 @@ class Supervisor:
 
 
 @asynccontextmanager
-async def supervise(
-    settings: config.Supervise, logs: Path, modules: Mapping[Role, str] = MODULES
-) -> AsyncIterator[Supervisor]:
+async def supervise(settings: config.Supervise, logs: Path, modules: Mapping[Role, str]) -> AsyncIterator[Supervisor]:
     """A supervisor for the length of the block; leaving it, by whatever way, drains all children in order.
+
+    `modules`: the module of each role, a service before those it serves.
 
     Raises RunError (and cancels the block) when a process dies more than supervise.restarts times within
     supervise.restart_window_s, ends by a ConfigError or RunError of its own, or cannot be made ready.

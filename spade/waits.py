@@ -1,4 +1,4 @@
-"""What a process waits for: every wait has a holder, who can end it, and a beginning."""
+"""The waits of a process: each has a holder, which can end it, and a beginning."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Waits:
         return tuple(Wait(holder, what, len(ages), max(ages)) for (holder, what), ages in found.items())
 
 
-def told(wait: Wait, processes: Sequence[Process] = ()) -> str:
+def describe(wait: Wait, processes: Sequence[Process] = ()) -> str:
     """A wait in one line; `processes` tell where its holder is not well."""
     times = f" ×{wait.count}" if wait.count > 1 else ""
     states = [process.state for process in processes if process.name == wait.holder and process.state != "ready"]
@@ -42,12 +42,12 @@ def told(wait: Wait, processes: Sequence[Process] = ()) -> str:
     return f"{wait.who} waits {wait.for_s:.1f} s for {wait.holder}{ill}, {wait.what}{times}{why}"
 
 
-def picture(waits: Sequence[Wait], processes: Sequence[Process] = ()) -> list[str]:
-    """Who waits for whom and for how long, a line a wait, the longest first."""
-    return [told(wait, processes) for wait in sorted(waits, key=lambda wait: (-wait.for_s, wait.who, wait.holder))]
+def describe_all(waits: Sequence[Wait], processes: Sequence[Process] = ()) -> list[str]:
+    """Waits in a line each, the longest first."""
+    return [describe(wait, processes) for wait in sorted(waits, key=lambda wait: (-wait.for_s, wait.who, wait.holder))]
 
 
-def ends(waits: Sequence[Wait]) -> list[Wait]:
+def root_causes(waits: Sequence[Wait]) -> list[Wait]:
     """Where the chains of waits end: the longest wait for each holder that waits for nobody, the longest first."""
     waiting = {wait.who for wait in waits}
     longest: dict[str, Wait] = {}
@@ -57,6 +57,6 @@ def ends(waits: Sequence[Wait]) -> list[Wait]:
     return list(longest.values())
 
 
-def signed(waits: Sequence[Wait], who: str) -> tuple[Wait, ...]:
+def with_owner(waits: Sequence[Wait], who: str) -> tuple[Wait, ...]:
     """The waits with the name of whose they are."""
     return tuple(msgspec.structs.replace(wait, who=who) for wait in waits)

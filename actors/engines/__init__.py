@@ -1,1 +1,1 @@
-"""Engines sample tokens: `base` is what all offer, `torch` the embedded one, `server` the process around one."""
+"""Engines sample tokens: `base` is what all offer, `torch` our own, `foreign` those of others, `server` the process."""

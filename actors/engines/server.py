@@ -8,13 +8,13 @@ from pathlib import Path
 import torch
 import trio
 
-from actors.engines import receipts
 from actors.engines.base import Engine
-from actors.engines.desk import Desk
-from actors.engines.fetch import Shelf
-from actors.engines.receipts import Swapped
-from actors.engines.torch import TorchEngine
-from spade.config import Config
+from actors.engines.service.desk import Desk
+from actors.engines.torch.engine import TorchEngine
+from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.swap import Swapped, compare, tolerance
+from spade.config import Config, EngineKind
+from spade.config import Engine as Settings
 from spade.disk import hold
 from spade.errors import BusError, WeightsError
 from spade.manifest import PARAMETERS
@@ -52,24 +52,26 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
         raise WeightsError(f"policy version {weights.version} was retired before it was loaded") from None
     with held:
         expected = canary.read(folder)
-        engine = _open(config, weights)
-    return engine, Swapped(weights, receipts.compare(engine, weights, expected, receipts.tolerance(config)))
+        engine = open_engine(weights, config.engine, config.model.dtype)
+    return engine, Swapped(weights, compare(engine, weights, expected, tolerance(config)))
 
 
-def _open(config: Config, weights: Weights) -> Engine:
-    settings = config.engine
-    if settings.kind == "vllm":
-        from actors.engines.vllm import VllmEngine
+def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
+    """An engine of `settings.kind` that serves `weights`, computing in `dtype`.
 
-        return VllmEngine(weights, settings, dtype=config.model.dtype)
-    return TorchEngine(
-        weights,
-        rows=settings.rows,
-        context_tokens=settings.context_tokens,
-        kv_bytes=settings.kv_bytes,
-        dtype=config.model.dtype,
-        device=settings.device,
-    )
+    An empty digest is not checked. Raises WeightsError; ConfigError or RunError where the model cannot run here.
+    """
+    return _implementation(settings.kind)(weights, settings, dtype)
+
+
+def _implementation(kind: EngineKind) -> Callable[[Weights, Settings, str], Engine]:
+    match kind:
+        case "torch":
+            return TorchEngine
+        case "vllm":
+            from actors.engines.foreign.vllm import VllmEngine  # it need not be installed
+
+            return VllmEngine
 
 
 async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:

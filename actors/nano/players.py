@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.actions import boxed
 from actors.nano.families import Player, offered, say
-from actors.prompts import Message, Profile
+from actors.text.actions import action_said
+from actors.text.conversation import Conversation
+from actors.text.profile import ChatMessage, Profile
+from spade.protocol import Observed
 
 
 class Guesser:
@@ -21,10 +23,10 @@ class Guesser:
 
 
 @dataclass(frozen=True)
-class Episode:
+class Playthrough:
     """The messages of one play, the agent's last among them, and its return."""
 
-    messages: Sequence[Message]
+    messages: Sequence[ChatMessage]
     episode_return: float
 
 
@@ -35,14 +37,24 @@ def instantiate(source: str) -> Any:
     return next(value for name, value in scope.items() if name.endswith("Env"))()
 
 
-def play(environment: Any, player: Player, seed: int, hint: str | None, profile: Profile) -> Episode:
-    """One episode from reset to its end."""
+def begin(environment: Any, seed: int) -> Conversation:
+    """A play of an instance, at its first observation."""
     observation, _ = environment.reset(seed)
-    messages = profile.play(observation, hint)
-    while True:
-        answer = player.act(observation)
-        messages.append(Message("assistant", answer))
-        observation, reward, over, _, _ = environment.step(boxed(answer))
-        if over:
-            return Episode(messages, reward)
-        messages.append(profile.turn(observation))
+    return Conversation(Observed(observation), environment.max_turns)
+
+
+def go_on(environment: Any, conversation: Conversation, message: str) -> None:
+    """Take the action in a player's message."""
+    conversation.actions.append(action_said(message))
+    observation, reward, terminated, truncated, _ = environment.step(conversation.actions[-1])
+    conversation.answers.append(Observed(observation, reward, terminated, truncated))
+
+
+def play(environment: Any, player: Player, seed: int, hint: str | None, profile: Profile) -> Playthrough:
+    """One episode from reset to its end."""
+    conversation, messages = begin(environment, seed), list[ChatMessage]()
+    while (seen := conversation.pending) is not None:
+        messages += [profile.turn(seen.observation)] if messages else profile.play(seen.observation, hint)
+        messages.append(ChatMessage("assistant", player.act(seen.observation)))
+        go_on(environment, conversation, messages[-1].content)
+    return Playthrough(messages, conversation.episode_return)

@@ -12,7 +12,7 @@ from actors.sandbox.inside.messages import LENGTH, NAME_CHARACTERS
 from spade.decoding import decoded
 
 
-class Load(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
+class LoadProgram(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
     """Compile and run the program and choose its class. Answer: Loaded."""
 
     source: str
@@ -36,13 +36,13 @@ class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):
     """The reference solution of the instance. Answer: Solved."""
 
 
-class Answer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
+class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
     """Base of what a child may say."""
 
     nonce: str
 
 
-class Loaded(Answer, frozen=True, tag="loaded"):
+class Loaded(ChildAnswer, frozen=True, tag="loaded"):
     """`name` of the environment's class: what `inside.program` lets through, and a forged answer may not.
 
     `repairs` of the program's text, which a child makes itself.
@@ -52,7 +52,7 @@ class Loaded(Answer, frozen=True, tag="loaded"):
     repairs: Annotated[tuple[Literal["f-string braces"], ...], msgspec.Meta(max_length=1)] = ()
 
 
-class Answered(Answer, frozen=True, tag="observed"):
+class Answered(ChildAnswer, frozen=True, tag="observed"):
     """What `reset` or `step` returned; the reward is not bounded yet."""
 
     text: str
@@ -61,13 +61,13 @@ class Answered(Answer, frozen=True, tag="observed"):
     truncated: bool
 
 
-class Solved(Answer, frozen=True, tag="solved"):
+class Solved(ChildAnswer, frozen=True, tag="solved"):
     """The actions that win; None where the solution is a description."""
 
     actions: tuple[str, ...] | None
 
 
-class Blamed(Answer, frozen=True, tag="fault"):
+class Blamed(ChildAnswer, frozen=True, tag="fault"):
     """The program failed in `stage`."""
 
     kind: Literal["exception", "protocol", "reward"]
@@ -75,7 +75,7 @@ class Blamed(Answer, frozen=True, tag="fault"):
     detail: str
 
 
-Request = Load | Reset | Step | Solve
+Request = LoadProgram | Reset | Step | Solve
 Response = Loaded | Answered | Solved | Blamed
 
 _responses: msgspec.json.Decoder[Response] = msgspec.json.Decoder(Response)

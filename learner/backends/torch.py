@@ -12,10 +12,10 @@ from learner.backends import state
 from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import trained_logprobs
-from learner.measure import Totals
-from learner.model import prepare_model
+from learner.models import Whole
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
-from learner.policy import Whole
+from learner.prepare import prepare_model
+from learner.step_metrics import Totals
 from spade.config import Config
 from spade.protocol import Batch, StepMetrics
 
@@ -27,7 +27,7 @@ class TorchBackend:
     """
 
     def __init__(self, model: Any, config: Config, reference: Any = None) -> None:
-        """`model`: what of it requires a gradient is trained. `reference`: whom `loss.kl` holds it to; None: nobody."""
+        """Trains the parameters of `model` that require gradients. `reference`: the KL reference model, or None."""
         prepare_model(model, config.learner.activation_checkpointing)
         if reference is not None:
             prepare_model(reference, activation_checkpointing=False)
@@ -80,7 +80,7 @@ class TorchBackend:
             return trained_logprobs(model, micro)
 
     def _apply(self, norm: float) -> bool:
-        """One optimiser step, left out where the gradient is not finite. Raises RunError after too many in a row."""
+        """One optimiser step, left out if the gradient is not finite. Raises RunError after too many in a row."""
         passes = self._guard.passes(norm)
         if passes:
             self._optimizer.step()

@@ -1,1 +1,1 @@
-"""The composition root: the command line, the live view and the `up` commands. Nothing imports it."""
+"""The composition root: commands, supervisor, live view, nano model. Nothing below imports it."""

@@ -1,98 +1,76 @@
-"""The command line. Nothing heavy is imported before a command needs it, so `spade --help` is instant."""
+"""The command line: the tree of commands. Nothing heavy is imported before a command needs it."""
 
 import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated
+from collections.abc import Callable, Iterator
 
 import typer
 
 from spade import logs
-from spade.app.groups.actors import actors, learner
-from spade.app.groups.replay import keys, replay
-from spade.app.groups.things import config, env, model, nano
-from spade.app.options import Agents, Config, For, Headless, Json, Run, RunArgument, Set, seconds
+from spade.app.commands import actors, config, doctor, env, keys, model, nano, status, stop, top, up, why
+from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
 
-app = typer.Typer(
-    help="Self-play for language models: one policy designs executable environments and learns to play them.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+Commands = dict[str, Callable[..., None]]
+
+COMMANDS: Commands = {
+    "up": up.up,
+    "status": status.status,
+    "why": why.why,
+    "stop": stop.stop,
+    "top": top.top,
+    "doctor": doctor.doctor,
+}
+GROUPS: dict[str, tuple[str, Commands]] = {
+    "actors": (
+        "Add actors to a run, scale, list and drain them.",
+        {"up": up.actors_up, "scale": actors.scale, "ls": actors.ls, "drain": actors.drain},
+    ),
+    "learner": ("Start the learner of a run.", {"up": up.learner_up}),
+    "replay": (
+        "Start the replay service; look into a run's store.",
+        {
+            "up": up.replay_up,
+            "stats": store.stats,
+            "verify": verify.verify,
+            "lineage": lineage.lineage,
+            "batch": batch.batch,
+            "export": store.export,
+            "compact": store.compact,
+            "import": store.import_run,
+        },
+    ),
+    "config": ("List, show and check configs.", {"ls": config.ls, "show": config.show_config, "check": config.check}),
+    "env": (
+        "List, show, check and play environments.",
+        {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},
+    ),
+    "model": ("Export the model of a run.", {"export": model.export}),
+    "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),
+    "keys": ("Make and list keys of hosts that join over a network.", {"new": keys.new, "ls": keys.ls}),
+}
+
+
+def _typer(help_text: str, commands: Commands) -> typer.Typer:
+    """A group of commands."""
+    group = typer.Typer(
+        help=help_text,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for name, command in commands.items():
+        group.command(name)(command)
+    return group
+
+
+app = _typer(
+    "Self-play for language models: one policy designs executable environments and learns to play them.", COMMANDS
 )
-for name, group in {
-    "actors": actors, "learner": learner, "replay": replay, "config": config, "env": env, "model": model, "nano": nano,
-    "keys": keys,
-}.items():  # fmt: skip
-    app.add_typer(group, name=name)
-
-
-@app.command()
-def up(
-    config: Config = None,
-    run: Run = None,
-    duration: For = None,
-    headless: Headless = False,
-    agents: Agents = None,
-    set_: Set = None,
-) -> None:
-    """Start or resume a run: all roles, supervised, in a live view.
-
-    Starts as many actors as [actors] in the config says; what `spade actors scale` changed ends with this command.
-    """
-    from spade.app.up import run_everything
-
-    overrides = [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])]
-    run_everything(config, run, tuple(overrides), seconds(duration), headless)
-
-
-@app.command()
-def status(run: RunArgument, json: Json = False) -> None:
-    """Print a run's status."""
-    from spade.app.commands import print_status
-
-    print_status(run, json)
-
-
-@app.command()
-def why(run: RunArgument) -> None:
-    """Print who waits for whom and for how long, the longest first."""
-    from spade.app.why import print_waits
-
-    print_waits(run)
-
-
-@app.command()
-def stop(run: RunArgument) -> None:
-    """Drain a run and stop it."""
-    from spade.app.commands import stop_run
-
-    stop_run(run)
-
-
-@app.command()
-def top(
-    run: RunArgument,
-    svg: Annotated[Path | None, typer.Option(help="Draw the view once into this SVG file instead.")] = None,
-) -> None:
-    """Attach the live view to a run; Ctrl-C detaches."""
-    from spade.app.commands import draw_top, show_top
-
-    if svg is None:
-        show_top(run)
-    else:
-        draw_top(run, svg)
-
-
-@app.command()
-def doctor(run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A run directory.")] = None) -> None:
-    """Say what this machine can do, and what would make it better; of a run, which errors its services met."""
-    from spade.app.doctor import examine
-
-    examine(run)
+for name, (help_text, commands) in GROUPS.items():
+    app.add_typer(_typer(help_text, commands), name=name)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""All that commands print: every line, value and message to a person goes through here (or `spade.app.screen`)."""
+"""All that commands print: every line, value and message to a person goes through here (or `app.screen.console`)."""
 
 import io
 import os
@@ -7,15 +7,13 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from spade.text import line, visible
 
 _NOT_ASCII = re.compile(r"[^\n -~]")
 
 
 class _Errors(io.TextIOWrapper):
-    """Standard error: whoever writes there, what is said of an option or a warning too, steers no terminal."""
+    """Standard error, where no text steers the terminal: not that of an option or a warning either."""
 
     def write(self, text: str) -> int:
         """As ever, but visible."""
@@ -38,7 +36,7 @@ def open_streams() -> None:
 
 
 def say(text: str = "") -> None:
-    """Print one line, whatever `text` holds; whoever reads our output through a pipe sees it now."""
+    """Print one line, whatever `text` holds; a reader at the other end of a pipe sees it now."""
     print(line(text), flush=True)
 
 
@@ -55,6 +53,8 @@ def complain(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON in ASCII, structs by field name: exact, and nothing in it steers the terminal."""
+    import msgspec
+
     from spade.codec import named
 
     text = msgspec.json.format(msgspec.json.encode(named(value)), indent=2).decode()

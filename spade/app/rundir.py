@@ -30,7 +30,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", 
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """What a run was started with, saved as `run.json`: versions, digest and the address of its replay service."""
+    """The beginning of a run, saved as `run.json`: versions, digest and the address of its replay service."""
 
     started: float
     spade: str
@@ -140,7 +140,7 @@ class RunDir:
             os.close(descriptor)
 
     def holders(self) -> list[int]:
-        """The processes that hold a part of this run now; who locks a file of it for other ends is none."""
+        """The processes that hold a part of this run now; a process with some other lock on a file of it is none."""
         found = (_holder(file) for file in sorted(self.path.glob("*.lock")))
         return sorted({pid for pid in found if pid is not None})
 

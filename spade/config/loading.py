@@ -9,14 +9,17 @@ from typing import Any
 import msgspec
 import tomli_w
 
+from spade.config.allowed import allowed, fields
 from spade.config.checks import check
 from spade.config.sections import Config
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError, RunError, reason
+from spade.text import line
 
 # Changing these changes what a run means, so a resume or a peer with others is refused.
 MEANING = ("run", "model", "reward")
+LONGEST_SHOWN = 200  # characters of a value that is refused
 _NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits, or of brackets
 
 
@@ -48,7 +51,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     try:
         config = msgspec.convert(tree, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{name}: {_told(str(error))}") from None
+        raise ConfigError(f"{name}: {_refused(str(error), tree)}") from None
     if config.bus.keys:  # a run's processes and its observers stand in different folders
         keys = str(Path(config.bus.keys).expanduser().absolute())
         config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
@@ -60,14 +63,24 @@ def _toml(data: bytes) -> dict[str, Any]:
     return tomllib.loads(data.decode())
 
 
-def _told(error: str) -> str:
-    """msgspec's words about a setting, with its path as it is written here."""
+def _refused(error: str, tree: dict[str, Any]) -> str:
+    """A line on msgspec's `error` about `tree`: the setting's path, the values that it may have, and the one it has."""
     text, _, path = error.partition(" - at `$.")
     path = path.removesuffix("`")
-    unknown = re.fullmatch("Object contains unknown field `(.+)`", text)
-    if unknown is None:
-        return f"{path}: {text}" if path else text
-    return f"unknown setting {path}{path and '.'}{unknown[1]}; `spade config show` lists all"
+    if unknown := re.fullmatch("Object contains unknown field `(.+)`", text):
+        return f"unknown setting {path}{path and '.'}{unknown[1]}; `spade config show` lists all"
+    if setting := re.match(r"(\w+)\.(\w+)", path):
+        section, field = setting.groups()
+        values = allowed(fields(type(getattr(Config(), section)))[field].type)
+        return f"{section}.{field}: must be {values}, is {_shown(tree[section][field])}"
+    return f"{path}: {text}" if path else text
+
+
+def _shown(value: object) -> str:
+    try:
+        return line(repr(value), LONGEST_SHOWN)
+    except ValueError:  # of a hexadecimal number whose decimal digits would be too many
+        return "a number of too many digits"
 
 
 def _override(tree: dict[str, Any], override: str) -> None:

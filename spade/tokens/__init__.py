@@ -4,8 +4,9 @@ Control tokens (a turn's begin and end, marks of thoughts and tools) come from t
 documents, hints and sources say never enters the template, and is encoded by a vocabulary without control tokens.
 """
 
+from spade.tokens.dialogue import Dialogue, Reading, dialogues
 from spade.tokens.files import end_ids
 from spade.tokens.plain import LONG_TEXT
-from spade.tokens.tokenizer import Tokenizer
+from spade.tokens.tokenizer import THINK, THOUGHT, Tokenizer
 
-__all__ = ["LONG_TEXT", "Tokenizer", "end_ids"]
+__all__ = ["LONG_TEXT", "THINK", "THOUGHT", "Dialogue", "Reading", "Tokenizer", "dialogues", "end_ids"]

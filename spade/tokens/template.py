@@ -3,7 +3,8 @@ r"""A chat template, read for its layout: what it puts around the messages of a 
 The template never sees what is said: it renders a stand-in for each message, and the content is put in its place
 afterwards. So a content can neither forge what the template writes nor steer what it does, and a layout depends on
 the roles alone. Two edits are told by what they do to a stand-in, and done to the content: `trim` (or `strip()`), also
-of a text around it, and `tojson`. Others (`split('</think>')`, `lstrip('\n')`) leave a content as it is.
+of a text around it, and `tojson`. Others (`split('</think>')`, `lstrip('\n')`) leave a content as it is; `forgets`
+tells whether there are some that leave thoughts out.
 
 The environment is the sandboxed one of transformers, so that both render alike.
 """
@@ -65,20 +66,32 @@ class Template:
         Raises RunError where the template refuses the conversation or does not show each message once and in order.
         """
         chat = [{"role": role, "content": _stand_in(number)} for number, role in enumerate(roles)]
-
-        def render() -> str:
-            text = self._template.render(messages=chat, add_generation_prompt=prompt, **self._variables)
-            text.encode()  # no tokenizer takes half of a surrogate pair
-            return text
-
-        rendered = from_template("refuses the conversation", render)
-        layout = tuple(_pieces(rendered))
+        layout = tuple(_pieces(self._rendered(chat, prompt)))
         if [piece.message for piece in layout if isinstance(piece, Slot)] != list(range(len(roles))):
             raise RunError(
                 f"the model's chat template drops, repeats or rearranges the messages of {' '.join(roles)}; "
                 "it cannot hold a conversation"
             )
         return layout
+
+    def forgets(self, begin: str, end: str) -> bool:
+        """True where what stands between `begin` and `end` in an answer is not shown once the user has gone on.
+
+        Raises RunError where the template refuses the conversation.
+        """
+        asked, thought, said, seen = (_stand_in(number) for number in range(4))
+        answer = f"{begin}\n{thought}\n{end}\n\n{said}"
+        chat = [("user", asked), ("assistant", answer), ("user", seen)]
+        shown = self._rendered([{"role": role, "content": content} for role, content in chat], prompt=True)
+        return thought.strip() not in shown and said.strip() in shown
+
+    def _rendered(self, chat: Sequence[Mapping[str, str]], prompt: bool) -> str:
+        def render() -> str:
+            text = self._template.render(messages=chat, add_generation_prompt=prompt, **self._variables)
+            text.encode()  # no tokenizer takes half of a surrogate pair
+            return text
+
+        return from_template("refuses the conversation", render)
 
 
 def _stand_in(number: int) -> str:

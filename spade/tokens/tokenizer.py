@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import tokenizers
 
@@ -25,8 +26,31 @@ class Message(Protocol):
     def content(self) -> str: ...
 
 
-Segments = tuple[int | tuple[str | Slot, ...], ...]
-"""A layout as control tokens and the runs of text between them."""
+class Answer(NamedTuple):
+    """Where the tokens of an answer go."""
+
+    message: int
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the messages of a conversation say.
+
+    texts    one a message; "" where tokens say it
+    answers  these tokens, by the number of the message
+    known    ids of the texts that were encoded before; grows
+    """
+
+    texts: list[str] = field(default_factory=list)
+    answers: dict[int, Sequence[int]] = field(default_factory=dict)
+    known: dict[str, list[int]] = field(default_factory=dict)
+
+
+Segments = tuple[int | Answer | tuple[str | Slot, ...], ...]
+"""A layout as control tokens, places of answers, and the runs of text between them."""
+
+THINK, THOUGHT = "<think>", "</think>"
+_LAYOUTS = 256  # of histories that are kept: a play has as many as turns
 
 
 class Tokenizer:
@@ -44,6 +68,7 @@ class Tokenizer:
         self._plain = PlainText(bpe)
         self._opening = cache(self._read_opening)
         self._turn = cache(self._read_turn)
+        self._history = lru_cache(_LAYOUTS)(self._read_history)
         self.end_ids = end_ids
         self.size: int = bpe.get_vocab_size()
 
@@ -75,7 +100,7 @@ class Tokenizer:
         refuses the conversation.
         """
         opening = self._opening(tuple(message.role for message in messages))
-        return self._ids(opening, [message.content for message in messages], room)
+        return self._ids(opening, Contents([message.content for message in messages]), room)
 
     def turn_ids(self, sampled: Sequence[int], observation: Message, room: int = sys.maxsize) -> list[int]:
         """Ids between an assistant's sampled tokens and its next turn, so that these are never tokenised again.
@@ -86,7 +111,32 @@ class Tokenizer:
         turn = self._turn(observation.role)
         if sampled and sampled[-1] in self.end_ids and turn[0] in self.end_ids:
             turn = turn[1:]
-        return self._ids(turn, ["", "", observation.content], room)
+        return self._ids(turn, Contents(["", "", observation.content]), room)
+
+    def history_ids(self, roles: Sequence[str], contents: Contents, room: int) -> list[int]:
+        """Ids of a conversation up to where the assistant is to speak again, as the template has it by then.
+
+        What the assistant said are tokens, which are put in their place as they are; an end-of-turn token that they end
+        with is not repeated. `room` as in prompt_ids. Raises RunError where the template refuses the conversation.
+        """
+        return self._ids(self._history(tuple(roles)), contents, room)
+
+    def thought_ids(self) -> tuple[int, int]:
+        """The tokens that begin and end a thought. Raises RunError where earlier thoughts do not leave the context."""
+        ids = {token.content: id for id, token in self._bpe.get_added_tokens_decoder().items()}
+        if THINK not in ids or THOUGHT not in ids:
+            raise RunError(
+                f"play.thoughts: the model's tokenizer has no tokens {THINK} and {THOUGHT}, between which there were "
+                'something to strip; use "keep"'
+            )
+        if not self._template.forgets(THINK, THOUGHT):
+            raise RunError('play.thoughts: the model\'s chat template shows earlier thoughts; use "keep"')
+        return ids[THINK], ids[THOUGHT]
+
+    def is_newlines(self, id: int) -> bool:
+        """True for a token of nothing but newlines."""
+        text = self.decode([id])
+        return bool(text) and not text.strip("\n")
 
     def _read_opening(self, roles: tuple[str, ...]) -> Segments:
         return _closed(self._segments(self._template.layout(roles, prompt=True)))
@@ -96,7 +146,13 @@ class Tokenizer:
         [said] = [place for place, piece in enumerate(layout) if isinstance(piece, Slot) and piece.message == 1]
         return _closed(self._segments(layout[said + 1 :]))
 
-    def _segments(self, layout: Sequence[str | Slot]) -> Segments:
+    def _read_history(self, roles: tuple[str, ...]) -> Segments:
+        said = {number for number, role in enumerate(roles) if role == "assistant"}
+        layout = self._template.layout(roles, prompt=True)
+        parts = [Answer(part.message) if isinstance(part, Slot) and part.message in said else part for part in layout]
+        return _closed(self._segments(parts))
+
+    def _segments(self, layout: Sequence[str | Slot | Answer]) -> Segments:
         pieces = [part for piece in layout for part in (self._split(piece) if isinstance(piece, str) else [piece])]
         return tuple(_runs(pieces))
 
@@ -110,14 +166,26 @@ class Tokenizer:
                 end = ends
         yield text[end:]
 
-    def _ids(self, segments: Segments, contents: Sequence[str], room: int) -> list[int]:
+    def _ids(self, segments: Segments, contents: Contents, room: int) -> list[int]:
         ids: list[int] = []
+        answered = False
         for segment in segments:
-            if isinstance(segment, int):
+            if isinstance(segment, Answer):
+                ids += contents.answers[segment.message]
+            elif not isinstance(segment, int):
+                ids += self._text_ids(segment, contents, room - len(ids))
+            elif not (answered and segment in self.end_ids and ids[-1] in self.end_ids):
                 ids.append(segment)
-            else:
-                text = "".join(part if isinstance(part, str) else part.text(contents[part.message]) for part in segment)
-                ids += self._plain.ids(text, room - len(ids))
+            answered = isinstance(segment, Answer)
+        return ids
+
+    def _text_ids(self, run: Sequence[str | Slot], contents: Contents, room: int) -> list[int]:
+        text = "".join(part if isinstance(part, str) else part.text(contents.texts[part.message]) for part in run)
+        if text in contents.known:
+            return contents.known[text]
+        ids = self._plain.ids(text, room)
+        if len(ids) <= room:  # else these may not be all
+            contents.known[text] = ids
         return ids
 
 
@@ -126,6 +194,8 @@ def _closed(segments: Segments) -> Segments:
     for segment in reversed(segments):
         if isinstance(segment, int):
             return segments
+        if isinstance(segment, Answer):
+            continue
         if any(isinstance(part, Slot) for part in segment):
             break
     raise RunError(
@@ -134,9 +204,9 @@ def _closed(segments: Segments) -> Segments:
     )
 
 
-def _runs(pieces: Iterable[int | str | Slot]) -> Iterator[int | tuple[str | Slot, ...]]:
-    for control, group in groupby(pieces, lambda piece: isinstance(piece, int)):
-        if control:
-            yield from (piece for piece in group if isinstance(piece, int))
-        elif run := tuple(piece for piece in group if piece and not isinstance(piece, int)):
+def _runs(pieces: Iterable[int | Answer | str | Slot]) -> Iterator[int | Answer | tuple[str | Slot, ...]]:
+    for text, group in groupby(pieces, lambda piece: isinstance(piece, str | Slot)):
+        if not text:
+            yield from (piece for piece in group if isinstance(piece, int | Answer))
+        elif run := tuple(piece for piece in group if piece and isinstance(piece, str | Slot)):
             yield run

@@ -52,7 +52,7 @@ _REQUESTS: dict[Role, tuple[type[Request], ...]] = {
     "env-runner": (LeaseAudit, Audited),
     "designer": (Generate, Validate, LeaseDesigns, RejectCandidate, SubmitEnvironment, ReleaseDesign),
     "agent": (Generate, OpenEpisode, StepEpisode, CloseEpisode, LeasePlays, GetProgram, SubmitPlays, ReleasePlay),
-    "evaluator": (Generate, OpenEpisode, StepEpisode, CloseEpisode, Evaluated),
+    "evaluator": (Generate, Validate, OpenEpisode, StepEpisode, CloseEpisode, Evaluated),
     "observer": (GetStatus, Orders),
     "supervisor": (GetStatus, ReportProcesses),
 }

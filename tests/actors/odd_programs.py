@@ -8,8 +8,11 @@ import trio
 
 from actors.sandbox import Sandbox
 from actors.sandbox.host import TWINS
+from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 
+LIMITS = Limits(load_s=60.0, step_s=60.0)
+"""For programs that have to answer, however busy the machine is."""
 DOOR = """
 class DoorEnv:
     def __init__(self, max_turns: int = 3) -> None:
@@ -64,6 +67,37 @@ class SearchEnv:
 """
 
 
+BOXED = """
+import re
+
+class BoxedEnv:
+    def __init__(self, max_turns: int = 4) -> None:
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.goal = random.Random(seed).randrange(1, 31)
+        self.turn = 0
+        return "Find the number from 1 to 30. Answer in the form \\\\boxed{7}. Actions: 1..30", {}
+
+    def step(self, action):
+        self.turn += 1
+        over = self.turn >= self.max_turns
+        found = re.search(r"\\\\boxed{([^{}]*)}", action)
+        if found is None:
+            return f"You said {action!r}. Use the form \\\\boxed{action}. Actions: 1..30", -0.1, over, False, {}
+        said = found.group(1)
+        if not said.isascii() or not said.isdigit():
+            return "A number, please. Actions: 1..30", 0.0, over, False, {}
+        if int(said) == self.goal:
+            return "Found.", 1.0, True, False, {}
+        return ("Higher." if int(said) < self.goal else "Lower.") + " Actions: 1..30", 0.0, over, False, {}
+
+    def solution(self):
+        return [str(self.goal)]
+"""
+"""Reads the box itself, as the programs of the paper's authors do."""
+
+
 def program(reset: str = "", step: str = "", init: str = "", module: str = "", result: str = "") -> str:
     """An environment that does something else than it should, in one place."""
     init, reset, step = (textwrap.indent(text or "pass", " " * 8) for text in (init, reset, step))
@@ -101,7 +135,7 @@ async def play(
 
 
 async def fault(sandbox: Sandbox, source: str) -> Faulted:
-    """How the first turn or the opening fails."""
+    """The fault of the first turn or of the opening."""
     last = (await play(sandbox, source, "go"))[-1]
     assert isinstance(last, Faulted), last
     return last

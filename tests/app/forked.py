@@ -3,18 +3,23 @@
 Prints a JSON list of [exit code, standard output, standard error], the bytes as Latin-1. Starting Python and importing
 what commands need is most of what a command takes.
 """
+# ruff: noqa: F401
 
 import json
 import os
 import sys
 from pathlib import Path
 
-import spade.app.commands
-import spade.app.environments
-import spade.app.scaling
-import spade.app.store
-import spade.app.up
-import spade.app.view  # noqa: F401
+import actors.environments.admission
+import learner.checkpoint
+import replay.inspect.environments
+import replay.inspect.export
+import replay.inspect.lineage
+import replay.inspect.verify
+import replay.store.load
+import spade.app.screen.view
+import spade.app.supervisor.orders
+import spade.app.supervisor.up
 from spade.app import cli
 
 

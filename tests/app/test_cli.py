@@ -1,14 +1,17 @@
 import json
+import random
 import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 from spade import config
-from spade.app.options import seconds
+from spade.app.cli import GROUPS, app
+from spade.app.commands.options import seconds
 from spade.errors import ConfigError
 from spade.text import visible
-from tests.actors.odd_programs import SEARCH
+from tests.actors.odd_programs import BOXED, SEARCH
 
 
 def spade(*words, cwd=None):
@@ -18,16 +21,15 @@ def spade(*words, cwd=None):
 
 
 HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
+HELP = {*HEAVY, "rich", "msgspec", "spade.config", "spade.protocol"}
 
 
-@pytest.mark.parametrize(
-    ("words", "heavy"),
-    [
-        *((words, HEAVY) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
-        (["config", "show", "nano"], HEAVY),
-        (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
-    ],
-)
+@pytest.mark.parametrize(("words", "heavy"), [
+    *((words, HELP) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
+    (["config", "show", "nano"], HEAVY),
+    (["config", "show", "nano", "--help-fields"], HEAVY),
+    (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
+])  # fmt: skip
 def test_light_commands_load_nothing_heavy(words, heavy):
     code = (
         "import sys\nfrom spade.app.cli import main\n"
@@ -40,42 +42,48 @@ def test_light_commands_load_nothing_heavy(words, heavy):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["config", "show", "nowhere"], "nowhere"),
-        (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
-        (["config", "check", "nano", "--set", "learner.lr=fast"], "learner.lr: Expected `float`"),
-        (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
-        (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
-        (["config", "check", "."], ".: Is a directory"),
-        (["config", "check", "no_text"], "is no UTF-8 text"),
-        (["up", "--for", "soon"], "soon"),
-        (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
-        (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
-        (["status", "nothing"], "no run here"),
-        (["status", "no_text"], "is a file; give a run directory"),
-        (["stop", "nothing"], "no run here"),
-        (["top", "nothing"], "no run here"),
-        (["env", "ls", "nothing"], "no run here"),
-        (["env", "play", "nothing.py"], "nothing.py: no such file; an id needs --run"),
-        (["model", "export", "nothing", "out"], "no run here"),
-        (["learner", "up", "nothing"], "no run here"),
-        (["actors", "up", "--connect", "ipc:///nowhere"], "nothing to start"),
-        (["actors", "up", "--connect", "tcp://10.0.0.1:5555", "--agents", "1"], "needs keys: `spade keys new DIR`"),
-        (["up", "--set", "bus.bind=tcp://10.0.0.1:5555"], "needs keys: `spade keys new DIR`"),
-        (["up", "--set", "bus.bind=tcp://127.0.0.1:5555", "--set", "bus.keys=none", "--headless"], "is missing"),
-        (["keys", "ls", "nothing"], "is missing or no key"),
-        (["keys", "new", "/proc/keys"], "cannot be written"),
-        (["keys", "new", "keys", ".."], "is no name for a host"),
-        (["keys", "new", "keys", "far", "--roles", "agent,king"], "--roles: 'king' is no role; there are replay,"),
-        (["actors", "scale", "nothing", "agents=2"], "no run here"),
-        (["actors", "drain", "nothing", "agent-0"], "no run here"),
-        (["actors", "ls", "nothing"], "no run here"),
-        (["why", "nothing"], "no run here"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
+@pytest.mark.parametrize("words", [[], *([group] for group in GROUPS)])
+def test_a_list_of_commands_fits_80_columns_uncut(words):
+    listed = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).stdout
+    _, commands = listed.split("Commands:")
+    assert "..." not in commands
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["config", "show", "nowhere"], "nowhere"),
+    (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
+    (["config", "check", "nano", "--set", "learner.lr=fast"], "nano: learner.lr: must be a number"),
+    (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
+    (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
+    (["config", "check", "."], ".: Is a directory"),
+    (["config", "check", "no_text"], "is no UTF-8 text"),
+    (["up", "--for", "soon"], "soon"),
+    (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
+    (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
+    (["status", "nothing"], "no run here"),
+    (["status", "no_text"], "is a file; give a run directory"),
+    (["stop", "nothing"], "no run here"),
+    (["top", "nothing"], "no run here"),
+    (["env", "ls", "nothing"], "no run here"),
+    (["env", "play", "nothing.py"], "nothing.py: no such file; an id needs --run"),
+    (["model", "export", "nothing", "out"], "no run here"),
+    (["learner", "up", "nothing"], "no run here"),
+    (["actors", "up", "--connect", "ipc:///nowhere"], "nothing to start"),
+    (["actors", "up", "--connect", "tcp://10.0.0.1:5555", "--agents", "1"], "needs keys: `spade keys new DIR`"),
+    (["up", "--set", "bus.bind=tcp://10.0.0.1:5555"], "needs keys: `spade keys new DIR`"),
+    (["up", "--set", "bus.bind=tcp://127.0.0.1:5555", "--set", "bus.keys=none", "--headless"], "is missing"),
+    (["keys", "ls", "nothing"], "is missing or no key"),
+    (["keys", "new", "/proc/keys"], "cannot be written"),
+    (["keys", "new", "keys", ".."], "is no name for a host"),
+    (["keys", "new", "keys", "far", "--roles", "agent,king"], "--roles: 'king' is no role; there are replay,"),
+    (["actors", "scale", "nothing", "agents=2"], "no run here"),
+    (["actors", "drain", "nothing", "agent-0"], "no run here"),
+    (["actors", "ls", "nothing"], "no run here"),
+    (["why", "nothing"], "no run here"),
+    *((["replay", *words], "no run here") for words in (["stats", "nothing"], ["verify", "nothing"])),
+    *((["replay", *words], "no run here") for words in (["lineage", "nothing", "1"], ["compact", "nothing"])),
+])  # fmt: skip
+def test_a_failure_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
     (tmp_path / "no_text").write_bytes(b"\xff\xfe")
     (tmp_path / "broken.toml").write_text("[learner\n")
     done = spade(*words, cwd=tmp_path)
@@ -83,12 +91,22 @@ def test_what_cannot_be_done_is_one_line_and_a_non_zero_exit(tmp_path, words, sa
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "nothing").exists()
 
 
 def test_config_ls_names_every_recipe():
     listed = spade("config", "ls").stdout
     for recipe in ("nano", "games-4b", "games-8b", "games-30b"):
         assert recipe in listed
+
+
+def test_a_config_shown_with_the_documentation_of_its_fields_is_toml_of_the_same_config(tmp_path):
+    words = ("config", "show", "games-8b", "--set", "run.seed=7", "--set", "learner.threads=2")
+    shown = spade(*words, "--help-fields").stdout
+    (tmp_path / "shown.toml").write_text(shown)
+    assert config.load(str(tmp_path / "shown.toml")) == config.load("games-8b", ("run.seed=7", "learner.threads=2"))
+    assert "# Learning rate of AdamW" in shown
+    assert "\x1b" not in shown
 
 
 def test_config_check_says_who_gets_which_gpus():
@@ -153,12 +171,24 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     assert mended.split()[-3:] == ["repaired", "f-string", "braces"]
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [("2 × ½ → \t„x“\n[red]", "2 × ½ → \t„x“\n[red]"), ("\x1b[2J\a\r\x7f\x9b", r"\x1b[2J\x07\r\x7f\x9b")],
-)
-def test_what_a_program_says_does_not_steer_the_terminal(said, shown):
+@pytest.mark.parametrize(("said", "shown"), [
+    ("2 × ½ → \t„x“\n[red]", "2 × ½ → \t„x“\n[red]"), ("\x1b[2J\a\r\x7f\x9b", r"\x1b[2J\x07\r\x7f\x9b"),
+])  # fmt: skip
+def test_the_text_of_a_program_does_not_steer_the_terminal(said, shown):
     assert visible(said) == shown
+
+
+@pytest.mark.parametrize("typed", ["{}", "I say \\boxed{{{}}}"])
+@pytest.mark.parametrize("source", [SEARCH, BOXED], ids=["inside", "box"])
+def test_env_play_sends_a_file_what_it_reads(tmp_path, source, typed):
+    (tmp_path / "search.py").write_text("import random\n" + source)
+    goal = random.Random(3).randrange(1, 31)
+    done = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", "env", "play", "search.py", "--seed", "3"],
+        input=typed.format(goal) + "\n", capture_output=True, text=True, cwd=tmp_path, timeout=600,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "won in 1 turns" in done.stdout
 
 
 def test_env_play_is_played_behind_the_walls(tmp_path):
@@ -172,3 +202,12 @@ def test_env_play_is_played_behind_the_walls(tmp_path):
     assert done.returncode == 1
     assert r"\x1b[2JFind the number" in done.stdout
     assert "the environment failed in turn 1: exception" in done.stderr
+
+
+def test_env_play_takes_an_action_that_is_typed_without_a_box(tmp_path):
+    (tmp_path / "search.py").write_text(SEARCH.replace("max_turns: int = 4", "max_turns: int = 64"))
+    done = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", "env", "play", "search.py", "--set", "play.max_turns=64"],
+        input="\n".join(map(str, range(64))), capture_output=True, text=True, cwd=tmp_path, timeout=600,
+    )  # fmt: skip
+    assert "won in" in done.stdout, done.stdout + done.stderr

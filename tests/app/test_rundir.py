@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import trio
 
-from spade.app.commands import stop_run
-from spade.app.observe import read_status
+from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir, RunRecord
+from spade.app.screen.observe import read_status
 from spade.config import load
 from spade.errors import RunError
 from spade.protocol import Status
@@ -100,7 +100,7 @@ def test_a_lock_that_is_none_of_the_runs_makes_it_neither_up_nor_stoppable(tmp_p
                 run.path.joinpath("status.json").write_bytes(msgspec.json.encode(Status(learner_step=7)))
                 assert trio.run(read_status, run).learner_step == 7
                 with pytest.raises(RunError, match="nothing is up"):
-                    stop_run(run.path)
+                    stop(run.path)
                 run.tell(innocent.pid, signal.SIGKILL)
                 other.kill()
         assert innocent.poll() is None
@@ -160,7 +160,7 @@ def test_a_socket_folder_that_others_made_is_refused(tmp_path, monkeypatch, made
         deep.socket("replay")
 
 
-def test_who_may_only_read_a_run_is_answered(tmp_path):
+def test_a_reader_without_write_permission_is_answered(tmp_path):
     """As of a file system that is mounted to be read; root may write all the same, so another user looks."""
     run = RunDir(tmp_path / "run")
     run.create(load("nano"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from actors.engines.desk import Desk
+from actors.engines.service.desk import Desk
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
 from spade.process import Launch, main, serving

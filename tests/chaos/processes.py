@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import trio
 
-from spade.app.observe import read_status
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import read_status
 from spade.errors import SpadeError
 from spade.process import Launch
 from spade.protocol import Status
@@ -67,7 +67,7 @@ class Up:
             )
 
     def roles(self) -> dict[str, list[int]]:
-        """Who is up now."""
+        """The processes that are up now, by role."""
         found: dict[str, list[int]] = {}
         for pid in children(self._process.pid):
             launch = _launch(pid)

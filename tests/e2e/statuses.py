@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import trio
 
-from spade.app.observe import read_status
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import read_status
 from spade.codec import named
 from spade.errors import SpadeError
 from spade.protocol import Status

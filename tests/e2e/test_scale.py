@@ -7,8 +7,8 @@ import sys
 
 import trio
 
-from spade.app.observe import read_status
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import read_status
 from tests.e2e.test_up import SOON_S, Up, left_behind, role
 
 

@@ -6,7 +6,6 @@ Each decoder reads what it reads or raises the errors it says; anything else end
 code 1. Prints how many it was given, how many it could read, and what it raised.
 """
 
-import argparse
 import fcntl
 import json
 import os
@@ -26,16 +25,16 @@ import msgspec
 import trio
 
 from actors import corpus
-from actors.engines.completions import Completion, Models
-from actors.engines.endpoint import EndpointEngine, _answered
+from actors.engines.foreign.completions import Completion, Models
+from actors.engines.foreign.endpoint import EndpointEngine, _answered
 from actors.sandbox.host import checked
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
-from actors.sandbox.process import Process
+from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Blamed, Reset, unpack
 from learner import checkpoint
 from spade import manifest
-from spade.app.observe import read_status
 from spade.app.rundir import RunDir
+from spade.app.screen.observe import read_status
 from spade.codec import decode_request, decode_response, encode
 from spade.config import Sandbox, dump, load
 from spade.decoding import UnreadableError
@@ -44,6 +43,7 @@ from spade.policy import canary
 from spade.protocol import Faulted, Status
 from spade.protocol import Process as Told
 from spade.tokens import Tokenizer
+from tests.bench.harness import command
 from tests.conftest import TEMPLATE, write_tokenizer
 from tests.fuzz.foreign import broken_json, damaged
 from tests.fuzz.frames import REQUESTS, broken
@@ -130,7 +130,7 @@ def _exchanged(data: bytes) -> object:
             await stream.send_all(LENGTH.pack(len(body)) + body)
 
     async def ask() -> object:
-        process = Process(ours)
+        process = ChildProcess(ours)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
         async with stream, trio.open_nursery() as nursery:
             nursery.start_soon(answer, stream)
@@ -247,7 +247,7 @@ def _run(folder: Path) -> list[Decoder]:
 
 
 def fuzz(decoder: Decoder, seconds: float, seed: int, most: int = sys.maxsize) -> Counter[str]:
-    """What came of it. Raises AssertionError, with the bytes, where anything else did."""
+    """The outcome. Raises AssertionError, with the bytes, for any other."""
     random, found = Random(seed), Counter[str]()
     until = time.monotonic() + seconds
     while found["given"] < most and time.monotonic() < until:
@@ -275,8 +275,5 @@ def main(seconds: float, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = command(__doc__, minutes=10.0, seed=0).parse_args()
     main(60 * arguments.minutes, arguments.seed)

@@ -6,7 +6,6 @@ Each flip is named in one line, or changes nothing that the store holds. Without
 simulated time. Prints a table of what became of each command, and a line for each flip with which something is wrong.
 """
 
-import argparse
 import hashlib
 import os
 import shutil
@@ -23,18 +22,20 @@ from random import Random
 
 import msgspec
 
-from replay.batches import packed_batch
-from replay.contents import read_contents
-from replay.ledger import Ledger
-from replay.loading import open_run
-from replay.records import Clock
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import Clock
 from replay.store import DamagedError, open_reader, open_store
-from replay.verify import problems
-from spade.app.environments import list_environments, show_environment
+from replay.store.load import open_run
+from replay.store.past_batches import packed_batch
+from spade.app.commands import env
+from spade.app.commands.replay import store as stores
+from spade.app.commands.replay.lineage import lineage
 from spade.app.rundir import RunDir
-from spade.app.store import compact_store, export_store, print_lineage, print_stats
 from spade.config import Config
 from spade.errors import SpadeError
+from tests.bench.harness import command
 from tests.replay.kept_world import SETTINGS, keep_world
 
 DEADLINE_S = 30.0
@@ -53,7 +54,7 @@ def dump(folder: Path) -> str:
 
 
 def _serve(run: RunDir, config: Config) -> None:
-    """What the service does as it starts, and a commit."""
+    """The start of the service, and a commit."""
     with open_store(run.store, "nosync") as store:
         opened = open_run(store, config)
         ledger = Ledger(opened.state)
@@ -67,13 +68,13 @@ def _serve(run: RunDir, config: Config) -> None:
 
 def _export(run: RunDir) -> None:
     out = run.path / "export"
-    export_store(run.path, out, as_parquet=False)
+    stores.export(run.path, out)
     for file in sorted(out.iterdir()):
         print(file.name, hashlib.blake2b(file.read_bytes()).hexdigest())
 
 
 def _compact(run: RunDir) -> None:
-    compact_store(run.path)
+    stores.compact(run.path)
     try:
         print(dump(run.store))
     except SpadeError as error:
@@ -81,7 +82,7 @@ def _compact(run: RunDir) -> None:
 
 
 def _verify(run: RunDir) -> None:
-    """What `verify` says of the store alone: a run in simulated time has no weights and no checkpoints."""
+    """Problems that `verify` finds in the store alone: a run in simulated time has no weights and no checkpoints."""
     try:
         with open_reader(run.store) as store:
             lines = problems(read_contents(store))
@@ -95,11 +96,11 @@ def _verify(run: RunDir) -> None:
 COMMANDS: dict[str, Callable[[RunDir, Config], None]] = {
     "verify": lambda run, _: _verify(run),
     "dump": lambda run, _: print(dump(run.store)),
-    "stats": lambda run, _: print_stats(run.path, as_json=False),
-    "env ls": lambda run, _: list_environments(run.path, rejected=False),
-    "env ls --rejected": lambda run, _: list_environments(run.path, rejected=True),
-    "env show": lambda run, _: show_environment(run.path, "e000001"),
-    "lineage": lambda run, _: print_lineage(run.path, "2", as_json=False),
+    "stats": lambda run, _: stores.stats(run.path),
+    "env ls": lambda run, _: env.ls(run.path, rejected=False),
+    "env ls --rejected": lambda run, _: env.ls(run.path, rejected=True),
+    "env show": lambda run, _: env.show(run.path, "e000001"),
+    "lineage": lambda run, _: lineage(run.path, "2"),
     "export": lambda run, _: _export(run),
     "service": _serve,
     "compact": lambda run, _: _compact(run),
@@ -107,14 +108,14 @@ COMMANDS: dict[str, Callable[[RunDir, Config], None]] = {
 
 
 class Ended:
-    """How a command ended: its exit code (negative: a signal; None: the deadline) and what it printed."""
+    """The end of a command: its exit code (negative: a signal; None: the deadline) and what it printed."""
 
     def __init__(self, code: int | None, text: str) -> None:
         self.code = code
         self.lines = [line for line in text.splitlines() if not any(word in line for word in SIZES)]
 
     def against(self, sound: "Ended") -> str:
-        """What became of a command whose store was damaged, beside what it says of the sound one."""
+        """The outcome of a command whose store was damaged, beside what it says of the sound one."""
         if self.code is None:
             return "hangs"
         if self.code < 0:
@@ -164,7 +165,7 @@ def _in_child(command, folder, config, file) -> None:  # type: ignore[no-untyped
 
 
 def trial(sound: dict[str, Ended], source: Path, place: int, bit: int, config: Config) -> dict[str, str]:
-    """What becomes of every command over a copy of the run in `source` with one bit flipped."""
+    """The outcome of every command over a copy of the run in `source` with one bit flipped."""
     with tempfile.TemporaryDirectory(prefix="flip-") as folder:
         copy = Path(folder) / source.name
         shutil.copytree(source, copy)
@@ -183,7 +184,7 @@ def trial(sound: dict[str, Ended], source: Path, place: int, bit: int, config: C
 
 
 def wrong(found: dict[str, str]) -> bool:
-    """Whether anything ended otherwise than it should."""
+    """True if anything ended otherwise than it should."""
     return any(found[name] not in GOOD for name in COMMANDS)
 
 
@@ -209,11 +210,7 @@ def simulated(folder: Path, until: float = 60.0) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--flips", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--run", type=Path)
-    given = parser.parse_args()
+    given = command(__doc__, flips=300, seed=1, run=None).parse_args()
     with tempfile.TemporaryDirectory(prefix="run-") as folder:
         source = given.run or simulated(Path(folder))
         results = flips(source, RunDir(source).config(), given.seed, given.flips)

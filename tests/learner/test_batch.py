@@ -15,7 +15,12 @@ def trajectories(draw):
     ids = draw(st.lists(st.integers(0, 99), min_size=len(mask), max_size=len(mask)))
     logprobs = [-1.0 - index for index, sampled in enumerate(mask) if sampled]
     packed = codec.pack_ids(ids), codec.pack_mask(mask), codec.pack_floats(logprobs)
-    return Trajectory(*packed, ((1, sum(mask)),), draw(st.sampled_from([0.6, 1.0])))
+    rewinds, context, begin = [], 0, 0
+    for at in sorted(draw(st.sets(st.integers(2, len(mask) - 1), max_size=3))):
+        kept = draw(st.integers(1, context + at - begin - 1))
+        rewinds.append((at, kept))
+        context, begin = kept, at
+    return Trajectory(*packed, ((1, sum(mask)),), draw(st.sampled_from([0.6, 1.0])), rewinds=tuple(rewinds))
 
 
 @st.composite
@@ -35,9 +40,14 @@ def expected(groups):
     for group in groups:
         for member in group.trajectories:
             ids, mask = codec.unpack_ids(member.ids).tolist(), codec.unpack_mask(member).tolist()
+            rewinds, context = dict(member.rewinds), []
             for at in range(len(ids)):
+                context = context[: rewinds.get(at, len(context))]
                 if mask[at]:
-                    found.append((tuple(ids[:at]), ids[at], -1.0 - at, member.temperature, group.role == "designer"))
+                    found.append(
+                        (tuple(context), ids[at], -1.0 - at, member.temperature, group.role == "designer", sum(mask))
+                    )
+                context.append(ids[at])
     return sorted(found)
 
 
@@ -49,7 +59,7 @@ def prepared(work):
             before = micro.ids[start : micro.at[index] + 1].tolist()
             temperature = round(micro.temperature[index].item(), 6)
             token = micro.target[index].item(), micro.behaviour[index].item(), temperature, micro.designer[index].item()
-            found.append((tuple(before), *token))
+            found.append((tuple(before), *token, micro.whole[index].item()))
     return sorted(found)
 
 

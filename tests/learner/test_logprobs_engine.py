@@ -1,15 +1,16 @@
-"""What the torch engine says it sampled with is what the learner computes: dense and mixture of experts, by Qwen3."""
+"""The log-probabilities of the torch engine equal the learner's: dense and mixture of experts, by Qwen3."""
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3MoeConfig
 
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from learner.batch import prepare
 from learner.logprobs import trained_logprobs
-from learner.model import prepare_model
+from learner.prepare import prepare_model
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_floats, unpack_ids
+from spade.config import Engine
 from spade.policy.model import load, parameters_digest
 from spade.protocol import Generate, Group, Trajectory, Weights
 from tests.conftest import write_tokenizer
@@ -54,7 +55,7 @@ def test_the_engine_s_log_probabilities_are_the_learner_s(name, tmp_path):
         torch.manual_seed(5)
         AutoModelForCausalLM.from_config(CONFIGS[name]()).save_pretrained(tmp_path)
     weights = Weights(1, 0, parameters_digest(tmp_path), str(tmp_path))
-    engine = TorchEngine(weights, rows=4, context_tokens=256, kv_bytes=1 << 26, dtype="float32", device="cpu")
+    engine = TorchEngine(weights, Engine(rows=4, context_tokens=256, kv_bytes=1 << 26, device="cpu"), "float32")
     members = tuple(trajectory(engine, seed, 0.6 if seed % 2 else 1.0) for seed in range(8))
     model = load(tmp_path, dtype="float32", device=torch.device("cpu"))
     prepare_model(model, activation_checkpointing=False)

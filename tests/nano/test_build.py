@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from actors.nano.demonstrations import demonstrate
-from actors.prompts import Document
-from actors.prompts.nano import NanoProfile
+from actors.nano.prompts import NanoProfile
+from actors.text.profile import Document
 from spade.app.nano import build as building
 from spade.app.nano.build import Build, build, schedule
 from spade.app.nano.tokens import encode
@@ -49,7 +49,7 @@ def test_transformers_loads_the_folder_and_renders_as_we_do(built: tuple[Path, P
     assert ours.end_ids == {model.generation_config.eos_token_id} == {theirs.eos_token_id}
 
 
-def test_what_is_imitated_is_what_the_assistant_says(built: tuple[Path, Path]) -> None:
+def test_only_tokens_of_the_assistant_are_imitated(built: tuple[Path, Path]) -> None:
     tokenizer = Tokenizer.load(built[0])
     play = demonstrate(0, 1, [TIDES], NanoProfile()).plays[0]
     ids, imitated = encode(tokenizer._bpe, play)

@@ -7,9 +7,9 @@ import pytest
 from actors.nano.demonstrations import demonstrate
 from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.players import Guesser, instantiate, play
+from actors.nano.prompts import NanoProfile
 from actors.nano.world import draw_knobs, make
-from actors.prompts import Document
-from actors.prompts.nano import NanoProfile
+from actors.text.profile import Document
 from spade.config import SKILLS
 
 TIDES = Document("s1", "science", "Tides", "")
@@ -52,9 +52,8 @@ def test_hints_are_shown_in_the_hinted_plays_alone() -> None:
     assert opened == [False, True] * 4
 
 
-@pytest.mark.parametrize(
-    ("observation", "actions"),
-    [("No. Actions: a b", ["a", "b"]), ("Actions: 9..11", ["9", "10", "11"]), ("Well done.", [])],
-)
+@pytest.mark.parametrize(("observation", "actions"), [
+    ("No. Actions: a b", ["a", "b"]), ("Actions: 9..11", ["9", "10", "11"]), ("Well done.", []),
+])  # fmt: skip
 def test_actions_are_read_off_an_observation(observation: str, actions: list[str]) -> None:
     assert offered(observation) == actions

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from replay.loading import Header
 from replay.store import open_store
+from replay.store.load import Header
 from spade.config import Config, digest, dump
 from tests.replay.replay_world import SECRET, Pace, World, config
 

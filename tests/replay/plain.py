@@ -1,7 +1,7 @@
-"""What the ledger keeps counted, told from its records by looking through all of them."""
+"""The ledger's counts, computed anew from all of its records."""
 
-from replay.ledger import Ledger
-from replay.state import State
+from replay.ledger.ledger import Ledger
+from replay.ledger.state import State
 
 
 def chunks(state: State):
@@ -35,7 +35,7 @@ def lease_order(ledger: Ledger) -> list[str]:
     """Ids of the plays that may be leased now, in order: of chunks begun, then of those admitted; drawn within each."""
     found = chunks(ledger.state)
     begun = [plays for _, chunk, plays in found if chunk.begun]
-    fresh = [plays for _, chunk, plays in found if not chunk.begun][: ledger.admitted().chunks]
+    fresh = [plays for _, chunk, plays in found if not chunk.begun][: ledger.allowance().chunks]
 
     def place(play) -> int:
         return ledger.state.seed("place", play.id)

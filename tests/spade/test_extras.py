@@ -3,6 +3,7 @@
 import pytest
 
 from spade import extras
+from spade.config import ENGINE_KINDS
 from spade.errors import ConfigError
 
 
@@ -22,6 +23,10 @@ def install(tmp_path, monkeypatch):
 def test_the_requirement_is_that_of_the_extra():
     assert extras.wanted("vllm").startswith("vllm==")
     assert ">=0.19.8" in extras.wanted("deepspeed")
+
+
+def test_the_package_has_the_extra_of_every_kind_of_engine():
+    assert all(extras.wanted(kind.extra) for kind in ENGINE_KINDS.values() if kind.extra)
 
 
 def test_a_build_for_cpus_is_the_same_package(install):

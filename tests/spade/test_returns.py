@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade.returns import TOLERANCE, differ, won
+from spade.returns import TOLERANCE, differ, episode_return, won
 
 TENTHS = sum([0.1] * 10)
 
@@ -24,3 +25,14 @@ def test_returns_that_differ_by_rounding_are_the_same(value, off, count):
 def test_one_return_alone_and_none_do_not_differ():
     assert not differ([1.0])
     assert not differ([])
+
+
+@pytest.mark.parametrize(("rewards", "terminated", "expected"), [
+    ([0.2, 1.0], True, 1.0),
+    ([0.9, 0.2], True, 0.2),
+    ([0.5, 7.0], True, 1.0),
+    ([-3.0], True, -1.0),
+    ([1.0], False, 0.0),
+])  # fmt: skip
+def test_the_return_is_the_last_reward_of_an_episode_that_terminated(rewards, terminated, expected):
+    assert episode_return(rewards, terminated) == expected

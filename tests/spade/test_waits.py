@@ -1,5 +1,5 @@
 from spade.protocol import Wait
-from spade.waits import Waits, ends, signed
+from spade.waits import Waits, root_causes, with_owner
 
 
 def test_waits_are_reported_while_they_last():
@@ -24,7 +24,8 @@ def test_a_wait_that_fails_is_over():
 
 
 def test_waits_are_signed():
-    assert signed([Wait("replay", "TakeBatch", 1, 2.0)], "learner") == (Wait("replay", "TakeBatch", 1, 2.0, "learner"),)
+    wait = Wait("replay", "TakeBatch", 1, 2.0)
+    assert with_owner([wait], "learner") == (Wait("replay", "TakeBatch", 1, 2.0, "learner"),)
 
 
 def test_the_end_of_the_chain_is_who_waits_for_nobody():
@@ -36,5 +37,5 @@ def test_the_end_of_the_chain_is_who_waits_for_nobody():
         Wait("engine-0", "Generate", 4, 56.0, "designer-0"),
         Wait("env-runner-0", "StepEpisode", 1, 0.1, "agent-0"),
     )
-    assert [(wait.holder, wait.for_s) for wait in ends(waits)] == [("engine-0", 56.0), ("env-runner-0", 0.1)]
-    assert ends(waits[1:3]) == []  # each waits for the other
+    assert [(wait.holder, wait.for_s) for wait in root_causes(waits)] == [("engine-0", 56.0), ("env-runner-0", 0.1)]
+    assert root_causes(waits[1:3]) == []  # each waits for the other

@@ -9,12 +9,12 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from actors.engines.endpoint import EndpointEngine
+from actors.engines.foreign.endpoint import EndpointEngine
 from spade.checkpoints import NANO
 from spade.config import Config, Endpoint, Engine
 from spade.errors import BusError
 from spade.tokens import Tokenizer
-from tests.actors.engine_contract import CONTEXT, ROWS, EngineContract
+from tests.actors.engines.engine_contract import CONTEXT, ROWS, EngineContract
 
 READY_S = 420  # a busy machine takes minutes where an idle one takes seconds
 ARGUMENTS = {

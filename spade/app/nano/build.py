@@ -13,14 +13,14 @@ from transformers import GenerationConfig, PreTrainedModel, Qwen3Config, Qwen3Fo
 
 from actors.corpus import load
 from actors.nano.demonstrations import Demonstration, demonstrate
-from actors.prompts import Document
-from actors.prompts.nano import NanoProfile
+from actors.nano.prompts import NanoProfile
+from actors.text.profile import Document
 from spade.app.nano.tokens import ASSISTANT, END, PAD, SPECIAL, USER, Row, encode, save_tokenizer, train_tokenizer
 from spade.app.printing import say
 from spade.seeds import derive
 
 STEPS_PER_MINUTE = 60
-"""What one core does in a minute, fixed so that a build is the same wherever it is made."""
+"""Steps that one core does in a minute, fixed so that a build is the same wherever it is made."""
 
 DEMONSTRATIONS_PER_STEP = 6
 MICRO_BATCH_TOKENS = 800
@@ -40,7 +40,7 @@ RECORD = "build.json"
 
 
 class Build(msgspec.Struct, frozen=True):
-    """How a checkpoint was made; kept beside it."""
+    """The making of a checkpoint; kept beside it."""
 
     seed: int
     steps: int
@@ -69,7 +69,7 @@ def build(out: Path, seed: int, minutes: float) -> Build:
 
 
 def texts(seed: int, corpus: Sequence[Document]) -> Iterator[str]:
-    """What the tokenizer is trained on: demonstrations and every title."""
+    """The texts that the tokenizer is trained on: demonstrations and every title."""
     profile = NanoProfile()
     for document in corpus:
         yield profile.design("", document, [], None)[0].content

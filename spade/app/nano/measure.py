@@ -1,17 +1,17 @@
-"""What a checkpoint does in both roles: it designs, writes hints, and plays environments of the world."""
+"""A checkpoint in both roles: it designs, writes hints, and plays environments of the world."""
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.actions import boxed
-from actors.engines.torch import TorchEngine
+from actors.engines.torch.engine import TorchEngine
 from actors.nano.demonstrations import choose, design
-from actors.nano.players import instantiate
-from actors.prompts import Document, Message
-from actors.prompts.nano import NanoProfile
+from actors.nano.players import begin, go_on, instantiate
+from actors.nano.prompts import NanoProfile
+from actors.text.profile import ChatMessage, Document
 from spade.codec import pack_ids, unpack_ids
+from spade.config import Engine
 from spade.protocol import Generate, Weights
 from spade.seeds import derive
 from spade.tokens import Tokenizer
@@ -35,14 +35,8 @@ class Checkpoint:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.tokenizer = Tokenizer.load(folder)
-        self.engine = TorchEngine(
-            Weights(0, 0, "", str(folder)),
-            rows=ROWS,
-            context_tokens=CONTEXT_TOKENS,
-            kv_bytes=KV_BYTES,
-            dtype="float32",
-            device="cpu",
-        )
+        settings = Engine(rows=ROWS, context_tokens=CONTEXT_TOKENS, kv_bytes=KV_BYTES, device="cpu")
+        self.engine = TorchEngine(Weights(0, 0, "", str(folder)), settings, "float32")
         self.profile = NanoProfile()
         self.seed = seed
         self.requests = 0
@@ -61,23 +55,24 @@ class Checkpoint:
     def returns(self, plays: Sequence[Play]) -> list[float]:
         """The episode return of each play. The programs must be the world's own: they run in this process."""
         environments = [instantiate(play.source) for play in plays]
-        returns = [0.0] * len(plays)
+        played = [begin(environment, play.seed) for environment, play in zip(environments, plays, strict=True)]
         contexts: dict[int, list[int]] = {}
-        for number, play in enumerate(plays):
-            observation, _ = environments[number].reset(play.seed)
-            contexts[number] = self.tokenizer.prompt_ids(self.profile.play(observation, play.hint))
+        for number, (conversation, play) in enumerate(zip(played, plays, strict=True)):
+            opening = self.profile.play(conversation.observed[0].observation, play.hint)
+            contexts[number] = self.tokenizer.prompt_ids(opening)
         while contexts:
             answers = self._sample(list(contexts.values()), TURN_TOKENS)
             for number, answer in zip(list(contexts), answers, strict=True):
-                observation, reward, over, _, _ = environments[number].step(boxed(self.tokenizer.decode(answer)))
-                if over:
-                    returns[number] = reward
+                go_on(environments[number], played[number], self.tokenizer.decode(answer))
+                seen = played[number].pending
+                if seen is None:
                     del contexts[number]
                 else:
-                    contexts[number] += answer + self.tokenizer.turn_ids(answer, self.profile.turn(observation))
-        return returns
+                    turn = self.profile.turn(seen.observation)
+                    contexts[number] += answer + self.tokenizer.turn_ids(answer, turn)
+        return [conversation.episode_return for conversation in played]
 
-    def _answers(self, requests: Sequence[Sequence[Message]], max_tokens: int) -> list[str]:
+    def _answers(self, requests: Sequence[Sequence[ChatMessage]], max_tokens: int) -> list[str]:
         sampled = self._sample([self.tokenizer.prompt_ids(request) for request in requests], max_tokens)
         return [self.tokenizer.decode(ids) for ids in sampled]
 

@@ -1,0 +1,110 @@
+"""An engine whose requests are coroutines: for servers and libraries that batch by themselves and speak asyncio.
+
+The loop has a thread of its own. What the engine's thread (`service.thread`) asks goes over thread-safe calls, what
+ends comes back through a queue; `step` waits for it a moment at most, so that orders are followed without delay.
+"""
+
+import asyncio
+import queue
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any, TypeVar
+
+from actors.engines.base import Result, Results
+from spade.errors import SpadeError
+from spade.protocol import Generate, Generated, Refused
+
+T = TypeVar("T")
+
+_PATIENCE_S = 0.002  # of `step`: an order waits for no longer
+_PARTING_S = 1.0
+_LONGEST_S = 1_800.0  # to start a large model from a cold disk
+
+
+class AsyncioEngine(ABC):
+    """See `base.Engine`: at most `rows` requests are with `generate` at once, the others queue here."""
+
+    def __init__(self, rows: int) -> None:
+        self.version = 0
+        self.sampled = 0
+        self.active = 0
+        self._rows = asyncio.Semaphore(rows)
+        self._open: dict[int, Future[None]] = {}  # of the engine's thread alone
+        self._ended: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
+        self._thread.start()
+
+    @abstractmethod
+    async def generate(self, request: Generate) -> Generated | Refused:
+        """Answer one request; cancelled where nobody wants the answer any more.
+
+        A SpadeError says that there is no engine any more, and ends it; another exception is this request's fault.
+        """
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def queued(self) -> int:
+        return max(0, len(self._open) - self.active)
+
+    def submit(self, id: int, request: Generate) -> None:
+        self._open[id] = asyncio.run_coroutine_threadsafe(self._serve(id, request), self._loop)
+
+    def cancel(self, id: int) -> None:
+        served = self._open.pop(id, None)
+        if served is not None:
+            served.cancel()
+
+    def step(self) -> Results:
+        """What ended, waiting for a moment where nothing has."""
+        results: list[tuple[int, Result]] = []
+        wait = True
+        while True:
+            try:
+                id, result = self._ended.get(wait, _PATIENCE_S)
+            except queue.Empty:
+                return results
+            wait = False
+            if isinstance(result, SpadeError):
+                raise result
+            if self._open.pop(id, None) is not None:  # else it was cancelled meanwhile
+                results.append((id, result))
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` in the loop and wait for it. Raises TimeoutError where it takes a time that nothing should."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_LONGEST_S)
+
+    def close(self) -> None:
+        self.wait_for(_end_all())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _serve(self, id: int, request: Generate) -> None:
+        try:
+            async with self._rows:
+                self.active += 1
+                try:
+                    result = await self.generate(request)
+                finally:
+                    self.active -= 1
+        except Exception as error:  # told by `step`, in the engine's thread
+            self._ended.put((id, error))
+        else:
+            if isinstance(result, Generated):
+                self.sampled += len(result.ids) // 4
+            self._ended.put((id, result))
+
+
+async def _end_all() -> None:
+    """Cancel whatever else the loop runs."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_PARTING_S)

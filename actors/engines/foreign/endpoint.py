@@ -1,0 +1,171 @@
+"""An engine of someone else's: any server of OpenAI's completions API that reads token ids of the run's own tokenizer.
+
+It samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. No published weights
+are in use, so its answers are of no policy version and nothing made with them is trained on.
+"""
+
+import asyncio
+import http
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import trio
+
+from actors.engines.base import unfit
+from actors.engines.foreign.asyncio_engine import AsyncioEngine
+from actors.engines.foreign.completions import Completion, Exchange, Models, StatusError
+from actors.engines.service.desk import Desk
+from spade import checkpoints
+from spade.codec import pack_floats, pack_ids, unpack_ids
+from spade.config import Config
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
+from spade.errors import BusError, ConfigError
+from spade.process import Launch, main, serving
+from spade.protocol import Generate, Generated, Refused, Weights
+from spade.tokens import Tokenizer
+
+log = logging.getLogger(__name__)
+
+KEY_BYTES = 4_096
+
+T = TypeVar("T")
+
+
+class EndpointEngine(AsyncioEngine):
+    """See `base.Engine`; its version is 0 and stays so. What the server refuses or fails at is Refused."""
+
+    def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
+        """Raises ConfigError where the server does not know the key or the model, BusError where there is none."""
+        self._url = config.endpoint.url
+        self._key = read_key(config.endpoint.key)
+        self._timeout_s = config.engine.request_deadline_s
+        self._context = config.engine.context_tokens
+        self._tokenizer = tokenizer
+        self._model = self._find(config.endpoint.model)
+        self._threads = ThreadPoolExecutor(config.engine.rows, thread_name_prefix="endpoint")
+        super().__init__(config.engine.rows)
+
+    def refusal(self, request: Generate) -> str | None:
+        return unfit(request, self._context, self._tokenizer.size)
+
+    def load_weights(self, weights: Weights) -> None:
+        raise AssertionError("an endpoint has its own weights")
+
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        raise AssertionError("an endpoint has no canary")
+
+    def close(self) -> None:
+        super().close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def generate(self, request: Generate) -> Generated | Refused:
+        prompt = unpack_ids(request.prompt).tolist()
+        body = {
+            "model": self._model,
+            "prompt": prompt,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "seed": request.seed,
+            "logprobs": 1,
+            "return_token_ids": True,
+            "stop_token_ids": sorted(self._tokenizer.end_ids),
+            "top_p": request.top_p,
+            "top_k": request.top_k,
+            "stop": list(request.stop),
+            "include_stop_str_in_output": True,
+        }
+        exchange = self._exchange()
+        asked = asyncio.get_running_loop().run_in_executor(
+            self._threads, exchange.run, "POST", "/completions", msgspec.json.encode(body)
+        )
+        try:
+            return self._generated(prompt, request.max_tokens, _answered(self._url, await asked, Completion))
+        except BusError as error:
+            log.warning("%s", error)
+            return Refused(str(error))
+        finally:
+            exchange.abandon()
+
+    def _generated(self, prompt: list[int], max_tokens: int, completion: Completion) -> Generated:
+        """Raises BusError where the server has read other tokens than it was given, or given what cannot be used."""
+        if not completion.choices:
+            raise BusError(f"{self._url} answers with no choice")
+        choice = completion.choices[0]
+        if choice.prompt_token_ids not in (None, prompt):
+            raise BusError(f"{self._url} changes the prompt's token ids; it must take them as they are")
+        ids, logprobs = choice.token_ids, choice.logprobs
+        if ids is None:
+            ids, logprobs = self._tokenizer.encode(choice.text), None
+        elif len(ids) > max_tokens:
+            raise BusError(f"{self._url} answers with {len(ids)} tokens where {max_tokens} were asked for")
+        if not ids:
+            raise BusError(f"{self._url} answers with no token")
+        if not 0 <= min(ids) <= max(ids) < self._tokenizer.size:
+            raise BusError(f"{self._url} answers with token ids that are none of model.path's tokenizer")
+        known = (logprobs and logprobs.token_logprobs) or []
+        floats = [value for value in known if value is not None]
+        return Generated(
+            pack_ids(ids),
+            pack_floats(floats) if len(floats) == len(known) == len(ids) else b"",
+            (),
+            "length" if choice.finish_reason == "length" else "stop",
+        )
+
+    def _find(self, name: str) -> str:
+        """The model called `name`, the only one where it is ""."""
+        try:
+            models = _answered(self._url, self._exchange().run("GET", "/models"), Models)
+        except StatusError as error:
+            if error.status < 500 and error.status != http.HTTPStatus.TOO_MANY_REQUESTS:
+                raise ConfigError(f"endpoint.url, endpoint.key: {error}") from None
+            raise
+        known = [model.id for model in models.data]
+        if not name and len(known) == 1:
+            return known[0]
+        if name not in known:
+            raise ConfigError(f"endpoint.model: {self._url} serves {', '.join(known) or 'nothing'}; name one of these")
+        return name
+
+    def _exchange(self) -> Exchange:
+        return Exchange(self._url, self._key, self._timeout_s)
+
+
+def _answered(url: str, answer: bytes, kind: type[T]) -> T:
+    try:
+        return decoded(msgspec.json.Decoder(kind).decode, answer)
+    except UnreadableError as error:
+        raise BusError(f"{url} does not speak OpenAI's completions API: {error}") from None
+
+
+def read_key(path: str) -> str:
+    """The API key in a file, "" for no path. Raises ConfigError where there is none."""
+    if not path:
+        return ""
+    try:
+        key = read(Path(path).expanduser(), KEY_BYTES).strip().decode("latin-1")
+    except OSError as error:
+        raise ConfigError(f"endpoint.key: {path}: {error.strerror}") from None
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"endpoint.key: {path}: is no key; a key is one line of ASCII")
+    return key
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Serve Generate requests at `launch.bind` until cancelled, by asking the server at endpoint.url."""
+    tokenizer = Tokenizer.load(checkpoints.resolve(config.model.path))
+    engine = await trio.to_thread.run_sync(EndpointEngine, config, tokenizer)
+    with closing(engine):
+        async with serving(launch, config) as (server, replay):
+            log.info("passing on to %s at %s", config.endpoint.url, server.address)
+            ready()
+            await Desk(server, replay, engine, config).run()
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,1 @@
+"""The service around an engine: who asked for what, whose turn it is, and the thread that the engine runs in."""

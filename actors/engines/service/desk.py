@@ -1,0 +1,216 @@
+"""Between the bus and an engine's thread: who asked for what, what begins when, and the answers back to their peers.
+
+The engine itself runs in a thread of its own (`thread`). A queue of orders goes there, results come back as calls in
+trio's thread; both are bounded by the number of requests accepted at once.
+"""
+
+import itertools
+import queue
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import trio
+from trio.lowlevel import current_trio_token
+
+from actors.engines.base import Engine, Results
+from actors.engines.service.role_shares import RoleShares
+from actors.engines.service.thread import Cancel, Order, Stop, Submit, work
+from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.follower import Follower
+from actors.engines.weights.swap import Swapped, tolerance
+from spade.config import Config
+from spade.faults import RequestFaults
+from spade.protocol import Generate, Generated, Overdue, Refused, Weights
+from spade.transport import Client, Incoming, Server
+
+_MOST_OPEN = 4_096  # requests accepted at once; the others wait in the socket
+
+
+@dataclass
+class Asked:
+    """A request that is not answered: when it arrived and, once it is the engine's, began, on trio's clock."""
+
+    incoming: Incoming
+    request: Generate
+    since: float
+    began: float | None = None
+
+    def overdue(self, now: float) -> Overdue | None:
+        """What is answered where its deadline is over."""
+        if not 0 < self.request.deadline_s < now - self.since:
+            return None
+        began = now if self.began is None else self.began
+        return Overdue(began - self.since, now - began)
+
+
+class Desk:
+    """The trio half: keeps account of who asked for what, and has the engine begin as much as it has rows for."""
+
+    def __init__(self, server: Server, replay: Client, engine: Engine, config: Config) -> None:
+        self._server = server
+        self._replay = replay
+        self._engine = engine
+        self._beat_s = config.bus.heartbeat_s
+        self._room = trio.Semaphore(_MOST_OPEN)
+        # Bounded by the room: one order to sample and one to forget for each request accepted. Weights are few.
+        self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
+        self._shares = RoleShares(config.engine.rows)
+        self._open: dict[int, Asked] = {}
+        self._queued_s: list[float] = []  # of what began since the last beat
+        self._overdue = 0
+        self._faults = RequestFaults()
+        self._numbers: dict[tuple[bytes, int], int] = {}
+        self._count = itertools.count(1)
+        self._follower: Follower | None = None
+        self._waits = config.engine.swap == "wait"
+        self._newer: Weights | None = None  # in place of those in use as soon as `engine.swap` lets them
+        self._tolerance = tolerance(config)
+
+    def follow(self, shelf: Shelf, swapped: Swapped) -> None:
+        """Have the engine sample from the newest published weights; `swapped` are those it began with."""
+        self._follower = Follower(self._replay, shelf, self.order)
+        self._follower.served(swapped)
+
+    def order(self, weights: Weights) -> None:
+        """Have the engine sample from these, which are on this host: in place of any that still wait for it."""
+        self._newer = weights
+        self._begin()
+
+    async def run(self) -> None:
+        """Until cancelled; then the thread finishes its step and leaves."""
+        told = self._answer, self._served
+        torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, torch_loop)
+            try:
+                async with trio.open_nursery() as desk:
+                    for task in (self._accept, self._forget, self._expire, self._measure):
+                        desk.start_soon(task)
+                    if self._follower is not None:
+                        desk.start_soon(self._follower.run)
+            finally:
+                self._orders.put(Stop())
+
+    async def _accept(self) -> None:
+        while True:
+            await self._room.acquire()
+            if not await self._take(await self._server.receive()):
+                self._room.release()
+
+    async def _take(self, incoming: Incoming) -> bool:
+        """Queue a request; False where it takes no room."""
+        match incoming.message:
+            case Generate() as request:
+                refusal = self._refusal(request)
+            case other:
+                refusal = Refused(f"an engine does not serve {type(other).__name__}")
+        if refusal is not None:
+            await self._server.reply(incoming, refusal)
+            return False
+        key = (incoming.peer, incoming.id)
+        if key in self._numbers:
+            return False  # sent again after a new handshake; its reply is to come
+        number = self._numbers[key] = next(self._count)
+        self._open[number] = Asked(incoming, request, trio.current_time())
+        self._shares.ask(number, incoming.hello.role)
+        self._begin()
+        return True
+
+    def _refusal(self, request: Generate) -> Refused | None:
+        try:
+            reason = self._engine.refusal(request)
+        except Exception as error:
+            return self._faults.refusal(request, error)
+        return None if reason is None else Refused(reason)
+
+    def _begin(self) -> None:
+        """Pass on to the engine what may be sampled now.
+
+        Where weights wait for the sequences in flight to end, nothing begins before they are ordered.
+        """
+        if self._newer is not None:
+            if self._waits and self._shares.begun:
+                return
+            self._orders.put(self._newer)
+            self._newer = None
+        while (number := self._shares.begin()) is not None:
+            asked = self._open[number]
+            asked.began = trio.current_time()
+            self._queued_s.append(asked.began - asked.since)
+            self._orders.put(Submit(number, asked.request))
+
+    def _close(self, number: int) -> Asked | None:
+        """Strike a request off the account; None where that was done before."""
+        asked = self._open.pop(number, None)
+        if asked is not None:
+            del self._numbers[asked.incoming.peer, asked.incoming.id]
+            self._shares.end(number)
+            self._room.release()
+        return asked
+
+    def _give_up(self, number: int) -> Asked | None:
+        """The same for one that the engine may be at."""
+        asked = self._close(number)
+        if asked is not None and asked.began is not None:
+            self._orders.put(Cancel(number))
+        self._begin()
+        return asked
+
+    def _answer(self, results: Results) -> None:
+        for number, result in results:
+            asked = self._close(number)
+            if asked is not None:
+                if isinstance(result, Exception):
+                    result = self._faults.refusal(asked.request, result)
+                self._server.reply_nowait(asked.incoming, self._with_receipts(result))
+        self._begin()
+
+    def _with_receipts(self, result: Generated | Refused) -> Generated | Refused:
+        if self._follower is None or isinstance(result, Refused):
+            return result
+        return msgspec.structs.replace(result, digests=self._follower.digests(result.versions))
+
+    def _served(self, swapped: Swapped) -> None:
+        assert self._follower is not None, "only a follower orders weights"
+        self._follower.served(swapped)
+
+    async def _forget(self) -> None:
+        """Cancel what peers that are gone have asked for. One that is back by now still wants it."""
+        async for peer, _ in self._server.gone:
+            if peer in self._server.peers:
+                continue
+            for number in [number for number, asked in self._open.items() if asked.incoming.peer == peer]:
+                self._give_up(number)
+
+    async def _expire(self) -> None:
+        """Give up what is overdue: nobody waits for it any more."""
+        while True:
+            await trio.sleep(self._beat_s)
+            now = trio.current_time()
+            late = [(number, overdue) for number, asked in self._open.items() if (overdue := asked.overdue(now))]
+            for number, overdue in late:
+                asked = self._give_up(number)
+                if asked is not None:
+                    self._overdue += 1
+                    await self._server.reply(asked.incoming, overdue)
+
+    async def _measure(self) -> None:
+        """Figures for the next heartbeat; their names are in docs/metrics.md."""
+        engine, sampled, since = self._engine, self._engine.sampled, trio.current_time()
+        while True:
+            await trio.sleep(self._beat_s)
+            now = trio.current_time()
+            waiting = self._shares.waiting
+            self._replay.gauges.update(
+                rows_active=engine.active,
+                queue=engine.queued + sum(waiting.values()),
+                queue_s=sum(self._queued_s) / max(len(self._queued_s), 1),
+                overdue=self._overdue,
+                request_faults=self._faults.total,
+                tokens_per_s=(engine.sampled - sampled) / (now - since),
+                policy_version=engine.version,
+                **{f"queue_{role}": count for role, count in waiting.items()},
+            )
+            sampled, since = engine.sampled, now
+            self._queued_s.clear()

@@ -1,0 +1,113 @@
+"""A shorter forward of the common dense decoder (Llama, Mistral, Qwen2, Qwen3) over the same weights.
+
+While few rows decode, a step is mostly the overhead of operators and of the Python between them, of which Transformers'
+modules have many. Here projections of one input are one product, queries and keys are normed and rotated together, and
+residuals are added within the product.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Linear, Module, Parameter
+from torch.nn.functional import embedding, linear, rms_norm, silu
+
+from actors.engines.torch.kv_store import SlotCache, attend
+
+_KINDS = {"llama", "mistral", "qwen2", "qwen3"}
+
+
+class Layer(NamedTuple):
+    """qkv, qkv_bias, gate_up: of the projections in that order; heads (2, dim): scales of query and key heads."""
+
+    norm: Parameter
+    qkv: Tensor
+    qkv_bias: Tensor | None
+    heads: Tensor | None
+    out: Parameter
+    norm_mlp: Parameter
+    gate_up: Tensor
+    down: Parameter
+    window: int | None
+
+
+class Dense:
+    """Logits of packed tokens over slots; see `forward.Forward`. The model's parameters become views of joined ones."""
+
+    def __init__(self, model: Any) -> None:
+        """`model` is one that `is_dense` holds for."""
+        config = model.config
+        self._base, self._head = model.model, model.lm_head
+        self._eps = config.rms_norm_eps
+        self._queries, self._keys = config.num_attention_heads, config.num_key_value_heads
+        self._dim = model.model.layers[0].self_attn.head_dim
+        self._kind = torch.tensor([0] * self._queries + [1] * self._keys, device=model.device)  # of head: query, key
+        self._layers = [_layer(layer, config) for layer in model.model.layers]
+
+    def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor:
+        x = embedding(ids, self._base.embed_tokens.weight)
+        cos, sin = self._base.rotary_emb(x, cache.plan.positions[None])
+        cos, sin = cos[0, :, None], sin[0, :, None]
+        sin[..., : self._dim // 2].neg_()  # so that rotating by half is a roll
+        for index, layer in enumerate(self._layers):
+            mixed = self._attention(index, layer, self._norm(x, layer.norm), cos, sin, cache)
+            x = torch.addmm(x, mixed, layer.out.t())
+            gate, up = linear(self._norm(x, layer.norm_mlp), layer.gate_up).chunk(2, -1)
+            x = torch.addmm(x, silu(gate) * up, layer.down.t())
+        return linear(self._norm(x[keep], self._base.norm.weight), self._head.weight)
+
+    def _attention(self, index: int, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, cache: SlotCache) -> Tensor:
+        """Every head's mixture of values, (tokens, heads * dim)."""
+        queries, keys = self._queries, self._keys
+        qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self._dim)
+        qk, value = torch.split(qkv, [queries + keys, keys], 1)
+        if layer.heads is not None:
+            qk = rms_norm(qk, (self._dim,), eps=self._eps) * layer.heads[self._kind]
+        qk = qk * cos + qk.roll(self._dim // 2, -1) * sin
+        query, key = torch.split(qk, [queries, keys], 1)
+        cache.write(index, key, value)
+        return attend(query, index, cache, None, layer.window).flatten(1)
+
+    def _norm(self, x: Tensor, scale: Tensor) -> Tensor:
+        return rms_norm(x, scale.shape, scale, self._eps)
+
+
+def is_dense(model: Any) -> bool:
+    """Whether the model is of the kind and shape that `Dense` computes."""
+    config = model.config
+    if config.model_type not in _KINDS or config.hidden_act != "silu":
+        return False
+    joined, others = [], [model.lm_head]
+    for layer in model.model.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        joined += [attention.q_proj, attention.k_proj, attention.v_proj]
+        others += [attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj]
+    # A layer of another class is quantised or has an adapter.
+    return all(type(part) is Linear for part in joined + others) and all(part.bias is None for part in others)
+
+
+def _layer(layer: Any, config: Any) -> Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    projections = (attention.q_proj, attention.k_proj, attention.v_proj)
+    normed = hasattr(attention, "q_norm")
+    return Layer(
+        norm=layer.input_layernorm.weight,
+        qkv=_join(projections, "weight"),
+        qkv_bias=None if attention.q_proj.bias is None else _join(projections, "bias"),
+        heads=_join((attention.q_norm, attention.k_norm), "weight").view(2, -1) if normed else None,
+        out=attention.o_proj.weight,
+        norm_mlp=layer.post_attention_layernorm.weight,
+        gate_up=_join((mlp.gate_proj, mlp.up_proj), "weight"),
+        down=mlp.down_proj.weight,
+        # Qwen's layers have one each or none, Mistral's share one; Llama passes over what its configuration may have.
+        window=config.sliding_window if config.model_type == "mistral" else getattr(attention, "sliding_window", None),
+    )
+
+
+def _join(parts: tuple[Module, ...], name: str) -> Tensor:
+    """The parts' parameters end to end in one tensor, of which they become views: who fills them fills it."""
+    own: list[Parameter] = [getattr(part, name) for part in parts]
+    whole = torch.cat([each.data for each in own])
+    for each, view in zip(own, torch.split(whole, [len(each) for each in own]), strict=True):
+        each.data = view
+    return whole

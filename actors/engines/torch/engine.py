@@ -1,0 +1,203 @@
+"""The embedded engine: any Transformers causal language model with a key-value cache, on the CPU or one GPU.
+
+Every step packs the next token of each sequence and the prompts of those just admitted into one forward (`plan`), and
+samples where a prompt is complete. A sequence that ended leaves its keys and values in its slot; a request that begins
+with the same tokens (the next turn of an episode) takes them over and computes the rest only.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tokenizers
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from actors.engines.base import unfit
+from actors.engines.torch.forward import alone, open_forward
+from actors.engines.torch.kv_memory import KvMemory
+from actors.engines.torch.plan import Plan, TokenChunk
+from actors.engines.torch.sampling import sample, uniforms
+from actors.engines.torch.sequence import SequenceInFlight
+from spade.config import Engine as Settings
+from spade.policy import model as policy
+from spade.policy.canary import next_logprobs
+from spade.protocol import Generate, Generated, Weights
+from spade.tokens import end_ids
+
+
+class Pace(NamedTuple):
+    """prompt_tokens: of prompts in one forward, so that sequences in flight do not wait; spare: see `plan.arrange`."""
+
+    prompt_tokens: int
+    spare: int
+
+
+_PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
+_SLOTS = 2  # for each row, so that as many conversations as there are rows may rest without losing their keys
+
+
+class TorchEngine:
+    """See `base.Engine`. All keys and values lie within `engine.kv_bytes`.
+
+    Where these are full, the coldest keys that no sequence in flight uses are dropped; then a request waits in the
+    queue; and where sequences in flight outgrow them, the one admitted last goes back to the queue with what it has
+    sampled. The first in the queue is the first to go on.
+    """
+
+    def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
+        """Load `weights` (an empty digest is not checked). Raises RunError; ConfigError if it cannot run here."""
+        self.version = weights.version
+        self.sampled = 0
+        self._rows, self._context, self._dtype = settings.rows, settings.context_tokens, dtype
+        self._device = policy.pick_device(settings.device)
+        self._pace = _PACE.get(self._device.type, _PACE["cuda"])
+        self._waiting: deque[SequenceInFlight] = deque()
+        self._active: dict[int, SequenceInFlight] = {}  # by slot, in the order of admission
+        self._steps = 0
+        self._end_ids = end_ids(Path(weights.path))
+        bpe = tokenizers.Tokenizer.from_file(str(Path(weights.path) / "tokenizer.json"))
+        self._decode = partial(bpe.decode, skip_special_tokens=False)
+        self._digest = weights.digest
+        self._model = self._load(weights)
+        self._forward, token_bytes = open_forward(self._model, self._context)
+        self._memory = KvMemory(_SLOTS * self._rows, self._context, settings.kv_bytes, token_bytes)
+        self._vocabulary: int = self._model.config.get_text_config().vocab_size
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._active or self._waiting)
+
+    @property
+    def active(self) -> int:
+        return len(self._active)
+
+    @property
+    def queued(self) -> int:
+        return len(self._waiting)
+
+    def refusal(self, request: Generate) -> str | None:
+        return unfit(request, self._context, self._vocabulary)
+
+    def submit(self, id: int, request: Generate) -> None:
+        self._waiting.append(SequenceInFlight(id, request))
+
+    def cancel(self, id: int) -> None:
+        self._waiting = deque(row for row in self._waiting if row.id != id)
+        for row in [row for row in self._active.values() if row.id == id]:
+            self._release(row)
+
+    def close(self) -> None:
+        """It has neither."""
+
+    def load_weights(self, weights: Weights) -> None:
+        if weights.digest != self._digest:
+            policy.refill(self._model, Path(weights.path), weights.digest)
+            self._digest = weights.digest
+            self._memory.prefixes.forget()
+        self.version = weights.version
+
+    @torch.inference_mode()
+    def logprobs(self, ids: Sequence[int]) -> list[float]:
+        return next_logprobs(alone(self._forward, torch.tensor(ids, device=self._device)), ids)
+
+    def _load(self, weights: Weights) -> PreTrainedModel:
+        digest = weights.digest or None
+        return policy.load(Path(weights.path), dtype=self._dtype, device=self._device, digest=digest)
+
+    @torch.inference_mode()
+    def step(self) -> list[tuple[int, Generated]]:
+        self._steps += 1
+        self._grow()
+        self._admit()
+        chunks = self._next_chunks()
+        if not chunks:
+            return []
+        self._memory.prefixes.reserve(max(chunk.end for chunk in chunks))
+        return self._sample(*self._compute(Plan(chunks, self._pace.spare, self._device)))
+
+    def _grow(self) -> None:
+        """Room for the newest token of every sequence in flight, if need be at the cost of those admitted last."""
+        for row in list(self._active.values()):
+            while self._active.get(row.slot) is row and not self._memory.fit(row.slot, len(row.tokens), self._active):
+                last = self._active[next(reversed(self._active))]
+                self._release(last)
+                self._waiting.appendleft(last)
+
+    def _admit(self) -> None:
+        """Sequences from the queue in its order, past those that wait for keys being computed for another."""
+        held = []
+        while self._waiting and len(self._active) < self._rows:
+            row = self._waiting.popleft()
+            prompt = np.array(row.tokens, dtype=np.int32)
+            wanted = self._memory.place(prompt, self._active)
+            placement = wanted and self._memory.admit(wanted, prompt, self._active)
+            if placement is None:
+                held.append(row)
+                if wanted is None:
+                    continue
+                break  # smaller ones behind it would keep the room from it
+            row.slot, row.filled = placement.slot, placement.tokens
+            self._active[row.slot] = row
+        self._waiting.extendleft(reversed(held))
+
+    def _next_chunks(self) -> list[TokenChunk]:
+        """What this step computes: the newest token of every sequence, and of prompts what the pace allows."""
+        left = self._pace.prompt_tokens
+        chunks = []
+        for row in self._active.values():
+            count = len(row.tokens) - row.filled
+            if count > 1:
+                count = min(count, left)
+                left -= count
+            if count:
+                chunks.append(self._memory.chunk(row.slot, row.filled, count))
+        return chunks
+
+    def _compute(self, plan: Plan) -> tuple[list[SequenceInFlight], Tensor]:
+        """Run the model; returns the rows whose next token is due and their logits (rows, vocabulary)."""
+        ids: list[int] = []
+        due: list[SequenceInFlight] = []
+        last: list[int] = []
+        for slot, _, start, count in plan.chunks:
+            row = self._active[slot]
+            row.filled = start + count
+            ids += row.tokens[start : row.filled]
+            if row.filled == len(row.tokens):
+                due.append(row)
+                last.append(len(ids) - 1)
+        packed = np.array(ids, dtype=np.int64)
+        keep = torch.tensor(last, dtype=torch.int64, device=self._device)
+        self._memory.cache.plan = plan
+        logits = self._forward(torch.from_numpy(packed).to(self._device), self._memory.cache, keep)
+        self._memory.prefixes.write(plan.slot, plan.position, packed, self._steps)
+        return due, logits
+
+    def _sample(self, rows: list[SequenceInFlight], logits: Tensor) -> list[tuple[int, Generated]]:
+        if not rows:
+            return []
+        asked = [row.request for row in rows]
+        tokens, logprobs = sample(
+            logits,
+            [request.temperature for request in asked],
+            uniforms([request.seed for request in asked], [len(row.logprobs) for row in rows]),
+            [request.top_p for request in asked],
+            [request.top_k for request in asked],
+        )
+        self.sampled += len(rows)
+        ended = []
+        for row, token, logprob in zip(rows, tokens, logprobs, strict=True):
+            row.push(token, logprob, self.version)
+            finish = row.finish(self._end_ids, self._decode)
+            if finish is not None:
+                ended.append((row.id, row.result(finish)))
+                self._release(row)
+        return ended
+
+    def _release(self, row: SequenceInFlight) -> None:
+        self._memory.prefixes.end(row.slot)
+        del self._active[row.slot]

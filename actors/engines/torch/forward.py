@@ -1,0 +1,92 @@
+"""One forward of a model over packed sequences: the quickest that computes what the model's own forward does."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from actors.engines.torch.buddy import TokenExtent, size_for
+from actors.engines.torch.dense import Dense, is_dense
+from actors.engines.torch.kv_store import ATTENTION, SlotCache, cannot_run
+from actors.engines.torch.plan import Plan, TokenChunk
+from spade.errors import ConfigError
+from spade.policy.architecture import rotations, shifts, slides
+from spade.policy.rounding import alike
+
+_LAYERS = {"full_attention", "sliding_attention"}
+_PROBE = 64  # tokens of each of two sequences
+
+
+class Forward(Protocol):
+    """Logits (kept, vocabulary) of packed `ids` (tokens,) under the cache's plan; `keep` (kept,) says of which."""
+
+    def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor: ...
+
+
+class Modules:
+    """The modules of any Transformers model, whose attention is over the slots from now on."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        model.set_attn_implementation(ATTENTION)
+
+    def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor:
+        logits: Tensor = self._model(
+            input_ids=ids[None],
+            position_ids=cache.plan.positions[None],
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=keep,
+            slot_cache=cache,
+        ).logits
+        return logits[0]
+
+
+def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, int]:
+    """A forward that agrees with the model's own, and bytes of a token's keys and values. Raises ConfigError."""
+    text = model.config.get_text_config()
+    if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
+        raise cannot_run(model, "it has no plain key-value cache")
+    if shifts(text):
+        raise cannot_run(model, "its positions turn with the longest sequence")
+    positions = getattr(text, "max_position_embeddings", None) or context_tokens
+    if positions < context_tokens and not rotations(text):
+        raise ConfigError(f"engine.context_tokens: {context_tokens} are more than the model's {positions} positions")
+    ids = torch.arange(2 * _PROBE, device=model.device).view(2, -1) % text.vocab_size
+    own = model.config._attn_implementation
+    with torch.inference_mode():
+        expected = model(input_ids=ids, use_cache=False).logits
+        forward: Forward = Dense(model) if is_dense(model) else Modules(model)
+        found, cache = _in_two_steps(forward, ids)
+    if not alike(found, expected):
+        raise cannot_run(model, f"its attention is not {own} attention")
+    # The probe is shorter than most windows.
+    if isinstance(forward, Modules) and slides(text) and cache.plan.windows == {None}:
+        raise cannot_run(model, "it does not tell its attention of its sliding window")
+    return forward, cache.token_bytes
+
+
+def alone(forward: Forward, ids: Tensor) -> Tensor:
+    """Logits (tokens, vocabulary) of the `ids` (tokens,) of one sequence, in a cache of its own."""
+    count = len(ids)
+    cache = SlotCache(size_for(count))
+    cache.plan = Plan([TokenChunk(0, TokenExtent(0, cache.tokens), 0, count)], 0, ids.device)
+    return forward(ids, cache, torch.arange(count, device=ids.device))
+
+
+def _in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, SlotCache]:
+    """Logits (sequences, tokens, vocabulary) of `ids` (sequences, tokens), half of the tokens in each step; the cache.
+
+    A model differs from itself here where sequences mix, or where it carries on anything but keys and values.
+    """
+    sequences, tokens = ids.shape
+    size = size_for(tokens)
+    cache = SlotCache(sequences * size)
+    keep = torch.arange(ids.numel() // 2, device=ids.device)
+    halves = []
+    for start, half in zip((0, tokens // 2), ids.chunk(2, 1), strict=True):
+        chunks = [TokenChunk(slot, TokenExtent(slot * size, size), start, half.shape[1]) for slot in range(sequences)]
+        cache.plan = Plan(chunks, 0, ids.device)
+        halves.append(forward(half.flatten(), cache, keep).view(*half.shape, -1))
+    return torch.cat(halves, 1), cache

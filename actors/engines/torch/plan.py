@@ -1,0 +1,143 @@
+"""What one forward of the torch engine computes: tokens of any sequences, and the groups in which they attend.
+
+The new tokens of all sequences are *packed*, one after the other as a batch of one, so that linear layers never see
+padding. Attention runs in *groups* of sequences of like size, which alone are padded.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from actors.engines.torch.buddy import TokenExtent
+
+
+class TokenChunk(NamedTuple):
+    """`size` new tokens of the sequence in `slot`, at positions `start` and on, stored in `extent`."""
+
+    slot: int
+    extent: TokenExtent
+    start: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+
+def arrange(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
+    """Chunks in groups that attend together: of extents of one size, padded to their longest.
+
+    A group's cost is rows * queries * keys; a group more costs about as much as `spare` of them, so padding may.
+    """
+    groups: list[list[TokenChunk]] = []
+    cost = 0
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.extent.size, chunk.size, chunk.end)):
+        cost += chunk.size * chunk.end
+        if groups and groups[-1][0].extent.size == chunk.extent.size:
+            keys = max(groups[-1][-1].end, chunk.end)
+            if (len(groups[-1]) + 1) * chunk.size * keys <= cost + spare:
+                groups[-1].append(chunk)
+                continue
+        groups.append([chunk])
+        cost = chunk.size * chunk.end
+    return [sorted(group, key=lambda chunk: chunk.extent) for group in groups]
+
+
+class AttentionGroup:
+    """Rows of one padded attention.
+
+    size      of the extents it reads, tokens
+    rows      which of the store's extents of that size: a range (which may hold others) or a list
+    keys      how many keys of each it reads
+    packed    (rows, queries): the packed token each query is, 0 where there is none
+    real      (tokens,): which of the rows * queries are tokens, in packed order; None: all, in order
+    position  (rows, queries, 1): position of each query
+    """
+
+    def __init__(self, chunks: Sequence[TokenChunk], first: int, device: torch.device) -> None:
+        self.size = chunks[0].extent.size
+        places = [chunk.extent.start // self.size for chunk in chunks]
+        low, high = places[0], places[-1] + 1
+        # Rows that are read in vain cost less than a copy of those that are not, up to about as many.
+        dense = high - low <= 2 * len(chunks)
+        row = [place - low for place in places] if dense else list(range(len(chunks)))
+        rows, queries = (high - low if dense else len(chunks)), max(chunk.size for chunk in chunks)
+        self.keys = max(chunk.end for chunk in chunks)
+        self.rows = slice(low, high) if dense else torch.tensor(places, device=device)
+        packed = np.zeros((rows, queries), dtype=np.int64)
+        position = np.zeros((rows, queries), dtype=np.int64)
+        if queries == 1:
+            packed[row, 0] = np.arange(first, first + len(chunks))
+            position[row, 0] = [chunk.start for chunk in chunks]
+            real = np.array(row)
+        else:
+            at = first
+            for index, chunk in zip(row, chunks, strict=True):
+                packed[index, : chunk.size] = range(at, at + chunk.size)
+                position[index, : chunk.size] = range(chunk.start, chunk.end)
+                at += chunk.size
+            real = np.concatenate([i * queries + np.arange(chunk.size) for i, chunk in zip(row, chunks, strict=True)])
+        self.packed = torch.from_numpy(packed).to(device)
+        self.real = None if len(real) == rows * queries else torch.from_numpy(real).to(device)
+        self.position = torch.from_numpy(position)[:, :, None].to(device)
+        self._masks: dict[tuple[int | None, int, torch.dtype], Tensor] = {}
+
+    def mask(self, window: int | None, shared: int, dtype: torch.dtype) -> Tensor:
+        """Additive (rows, 1, shared * queries, keys): a query sees keys up to its own position, the last `window`."""
+        known = self._masks.get((window, shared, dtype))
+        if known is None:
+            key = torch.arange(self.keys, device=self.position.device)
+            hidden = key > self.position
+            if window is not None:
+                hidden |= key <= self.position - window
+            known = torch.zeros(hidden.shape, dtype=dtype, device=key.device).masked_fill_(hidden, -torch.inf)
+            known = known.repeat(1, shared, 1)[:, None] if hidden.shape[1] > 1 else known[:, None]
+            self._masks[window, shared, dtype] = known
+        return known
+
+    @property
+    def windows(self) -> set[int | None]:
+        """Those that masks were asked for."""
+        return {window for window, _, _ in self._masks}
+
+
+class Plan:
+    """One forward: packed tokens by group, then by extent.
+
+    chunks     in packed order
+    slot       (tokens,), position (tokens,): where each packed token belongs
+    positions  (tokens,), on the device
+    """
+
+    def __init__(self, chunks: Sequence[TokenChunk], spare: int, device: torch.device) -> None:
+        groups = arrange(chunks, spare)
+        self.chunks = [chunk for group in groups for chunk in group]
+        counts = [chunk.size for chunk in self.chunks]
+        self.slot = np.repeat([chunk.slot for chunk in self.chunks], counts)
+        self.position = np.repeat([chunk.end for chunk in self.chunks], counts)
+        self.position += np.arange(len(self.slot)) - np.repeat(np.cumsum(counts), counts)
+        self.positions = torch.from_numpy(self.position).to(device)
+        self._extent = np.repeat([chunk.extent for chunk in self.chunks], counts, axis=0)
+        self._places: dict[int, Tensor] = {}
+        self.groups = []
+        first = 0
+        for group in groups:
+            self.groups.append(AttentionGroup(group, first, device))
+            first += sum(chunk.size for chunk in group)
+
+    @property
+    def windows(self) -> set[int | None]:
+        """Those that layers have attended within, of this forward."""
+        return {window for group in self.groups for window in group.windows}
+
+    def places(self, heads: int) -> Tensor:
+        """(tokens * heads,): where each packed token's keys belong in a store of `heads` heads, in rows of its dim."""
+        known = self._places.get(heads)
+        if known is None:
+            start, size = self._extent.T
+            rows = (start * heads + self.position)[:, None] + size[:, None] * np.arange(heads)
+            known = self._places[heads] = torch.from_numpy(rows.ravel()).to(self.positions.device)
+        return known

@@ -1,0 +1,113 @@
+"""From hearing of new weights to sampling from them, and the receipts of it.
+
+    heard (push or pulse) ── on this host (fetched if need be) ── ordered ── in use ── told to the replay service
+                                                                               └───── every byte checked
+
+Only the newest is followed: versions that come while one is on its way are passed over for the last of them.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import trio
+
+from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.swap import Swapped
+from spade import manifest
+from spade.errors import BusError, RefusedError
+from spade.protocol import Serving, Weights
+from spade.transport import Client
+from spade.transport.pump import put_newest
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = 1_024  # versions: sequences in flight are of the last few
+
+
+class Follower:
+    """The weights of one engine. `order` hands the engine's thread weights that are on this host.
+
+    Gauges: `swap_ms` from hearing of the version in use to sampling from it, `canary_mismatch` of it.
+    """
+
+    def __init__(self, replay: Client, shelf: Shelf, order: Callable[[Weights], None]) -> None:
+        self._replay = replay
+        self._shelf = shelf
+        self._order = order
+        self._version = 0
+        self._heard: dict[int, float] = {}
+        self._digests: dict[int, bytes] = {}
+        self._new = trio.open_memory_channel[Weights](1)
+        self._served = trio.open_memory_channel[Weights](1)
+        self._unchecked = trio.open_memory_channel[Weights](1)
+
+    async def run(self) -> None:
+        """Follow until cancelled. Raises WeightsError, or RefusedError of the replay service, where what is
+        in use is not what was published.
+        """
+        async with trio.open_nursery() as nursery:
+            for task in (self._pushed, self._pulsed, self._bring, self._tell, self._check):
+                nursery.start_soon(task)
+
+    def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
+        """The receipts of version runs; empty where one of the versions has none."""
+        found = [self._digests.get(version, b"") for version, _ in versions]
+        return b"".join(found) if all(found) else b""
+
+    def served(self, swapped: Swapped) -> None:
+        """The engine samples from these weights now."""
+        version = swapped.weights.version
+        self._version = max(self._version, version)
+        self._digests[version] = bytes.fromhex(swapped.weights.digest)
+        while len(self._digests) > _REMEMBERED:
+            del self._digests[next(iter(self._digests))]
+        heard = self._heard.get(version)
+        self._heard = {later: at for later, at in self._heard.items() if later > version}
+        if heard is not None:
+            self._replay.gauges["swap_ms"] = 1e3 * (trio.current_time() - heard)
+        if swapped.off is not None:
+            self._replay.gauges["canary_mismatch"] = swapped.off
+        put_newest(*self._served, swapped.weights)
+        put_newest(*self._unchecked, swapped.weights)
+
+    async def _pushed(self) -> None:
+        async for message in self._replay.pushes:
+            if isinstance(message, Weights):
+                self._hear(message)
+
+    async def _pulsed(self) -> None:
+        """Pulses carry the newest weights too: a push may be lost with its connection."""
+        pulse = self._replay.pulse
+        while True:
+            if pulse.weights is not None:
+                self._hear(pulse.weights)
+            pulse = await self._replay.wait_pulse()
+
+    def _hear(self, weights: Weights) -> None:
+        if weights.version > self._version:
+            self._version = weights.version
+            self._heard[weights.version] = trio.current_time()
+            put_newest(*self._new, weights)
+
+    async def _bring(self) -> None:
+        async for weights in self._new[1]:
+            here = await self._shelf.bring(weights)
+            if here is not None:
+                self._order(here)
+
+    async def _tell(self) -> None:
+        async for weights in self._served[1]:
+            try:
+                await self._replay.call(Serving(weights.version, weights.digest))
+            except RefusedError:
+                raise
+            except BusError as error:
+                log.warning("%s", error)  # a report that is late is of no use
+
+    async def _check(self) -> None:
+        """Read every byte of what was mapped, beside the sampling: it takes longer than the swap itself."""
+        async for weights in self._unchecked[1]:
+            with suppress(FileNotFoundError):  # newer ones have been published since
+                await trio.to_thread.run_sync(manifest.verify, Path(weights.path), weights.digest)

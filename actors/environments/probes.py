@@ -1,0 +1,80 @@
+"""The pure half of admission: what probes do in a program they do not know, and what their transcripts prove."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from spade.protocol import Observed
+from spade.returns import episode_return, won
+
+NOTHING = "none of these"
+NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000)
+"""What an agent may send in bad moments; nothing of it is ever right."""
+
+NUMBERS = ("-1", "0.5", "9" * 40)
+"""Numbers that are seldom meant; by accident one may be right."""
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """One play: the instance seed, the actions, and the answers to reset and then to each action."""
+
+    seed: int
+    actions: tuple[str, ...]
+    answers: tuple[Observed, ...]
+
+    @property
+    def outcome(self) -> tuple[tuple[float, bool], ...]:
+        """What was paid at each turn, and whether it was the end; the words left out."""
+        return tuple((answer.reward, answer.terminated) for answer in self.answers)
+
+    def won(self, win_return: float) -> bool:
+        """The episode's return is a win."""
+        last = self.answers[-1]
+        return won(episode_return([last.reward], last.terminated), win_return)
+
+
+def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
+    """Why nothing depends on the actions, "" if something does.
+
+    Plays of one seed are compared. Rewards that differ prove that actions matter. Where they never do, a win was luck;
+    and without any win the words must differ at least.
+    """
+    by_seed: dict[int, list[Transcript]] = {}
+    for transcript in transcripts:
+        by_seed.setdefault(transcript.seed, []).append(transcript)
+    if any(len({transcript.outcome for transcript in plays}) > 1 for plays in by_seed.values()):
+        return ""
+    if all(len(set(plays)) == 1 for plays in ([t.answers for t in plays] for plays in by_seed.values())):
+        return "whatever is done, the same happens"
+    if any(transcript.won(win_return) for transcript in transcripts):
+        return "winning depends on the seed alone, not on the actions"
+    return ""
+
+
+def heeded(one: Transcript, other: Transcript) -> bool:
+    """Two plays of one seed came out otherwise, and not only by an echo of what was said."""
+    if one.outcome != other.outcome:
+        return True
+    turns = zip(one.actions, other.actions, one.answers[1:], other.answers[1:], strict=True)
+    return any(
+        _without(mine.observation, {said, also}) != _without(theirs.observation, {said, also})
+        for said, also, mine, theirs in turns
+    )
+
+
+def _without(observation: str, said: set[str]) -> str:
+    for action in sorted(said, key=len, reverse=True):
+        observation = observation.replace(action, "")
+    return observation
+
+
+def difference(first: Observed, second: Observed) -> str:
+    """How two answers to the same action under the same seed differ, "" if they do not."""
+    if first == second:
+        return ""
+    if first.observation != second.observation:
+        return f"the observation was {first.observation[:80]!r}, then {second.observation[:80]!r}"
+    return (
+        f"reward, terminated, truncated were {first.reward:g}, {first.terminated}, {first.truncated}, "
+        f"then {second.reward:g}, {second.terminated}, {second.truncated}"
+    )

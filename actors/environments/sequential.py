@@ -1,0 +1,49 @@
+"""A sequential test of how often something is won: at most `low`, or at least `high`? Pure.
+
+Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945): plays go on until one hypothesis
+makes what was seen a hundred times as likely as the other does. The hypotheses are ranges, so each is a mean over two
+points, his weight functions: its near end, and half of the way to 0 or 1, which decides soon what is far off.
+"""
+
+from math import exp, inf, log
+from typing import Literal
+
+ERROR = 0.01
+"""The share of wrong decisions that either error may have, the plays at the bound included."""
+BOUND = 350
+"""Plays at most. Then the likelier of `low` and `high` decides, which keeps both errors where high - low >= 0.15."""
+
+Decision = Literal["reject", "admit", "go on"]
+
+
+def decide(wins: int, plays: int, low: float, high: float) -> Decision:
+    """Reject a share of `high` or more, admit one of `low` or less; 0 <= low < high <= 1."""
+    losses = plays - wins
+    if _outweighs((high, (1 + high) / 2), low, wins, losses):
+        return "reject"
+    if _outweighs((low / 2, low), high, wins, losses):
+        return "admit"
+    if plays < BOUND:
+        return "go on"
+    return "reject" if _likelihood(high, wins, losses) > _likelihood(low, wins, losses) else "admit"
+
+
+def _outweighs(shares: tuple[float, float], other: float, wins: int, losses: int) -> bool:
+    """The mean likelihood of two shares is at least 1 / ERROR times that of another."""
+    logs = [_likelihood(share, wins, losses) for share in shares]
+    most = max(logs)
+    if most == -inf:
+        return False
+    mean = most + log(sum(exp(each - most) for each in logs) / len(logs))
+    return mean >= _likelihood(other, wins, losses) - log(ERROR)
+
+
+def _likelihood(share: float, wins: int, losses: int) -> float:
+    """The logarithm of the likelihood."""
+    return _power(share, wins) + _power(1 - share, losses)
+
+
+def _power(base: float, exponent: int) -> float:
+    if not exponent:
+        return 0.0
+    return exponent * log(base) if base > 0 else -inf

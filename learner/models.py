@@ -1,0 +1,50 @@
+"""The models of a learner: the policy it trains, the reference of `loss.kl`, and the plain model it publishes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from learner import lora
+from spade.checkpoints import resolve
+from spade.config import Config
+from spade.policy.model import load
+
+CPU = torch.device("cpu")
+
+
+def policy(config: Config, device: torch.device, dtype: str = "float32") -> Any:
+    """The model of model.path; the parameters to train require gradients."""
+    model: Any = load(resolve(config.model.path), dtype=dtype, device=device).requires_grad_(True)
+    if config.learner.lora_rank:
+        lora.adapt(model, config.learner)
+    return model
+
+
+def reference(config: Config, device: torch.device) -> Any:
+    """The model of model.path in model.dtype; None if `loss.kl` is 0."""
+    return load(resolve(config.model.path), dtype=config.model.dtype, device=device) if config.loss.kl else None
+
+
+class Whole:
+    """The policy as a plain model in float32 on the CPU, for a trained one that is sharded or has an adapter."""
+
+    def __init__(self, config: Config) -> None:
+        self._model: Any = load(resolve(config.model.path), dtype="float32", device=CPU)
+        self._parameters = dict(self._model.named_parameters())
+        self._scale = lora.scale(config.learner) if config.learner.lora_rank else None
+        self._base: dict[str, Tensor] = {}
+
+    @torch.no_grad()
+    def filled(self, trained: Mapping[str, Tensor]) -> Any:
+        """The model with these trained parameters, an adapter merged; the same object every time."""
+        if self._scale is None:
+            for name, value in trained.items():
+                self._parameters[name].copy_(value)
+        else:
+            for name, (down, up) in lora.pairs(trained).items():
+                weight = self._parameters[name]
+                base = self._base.setdefault(name, weight.clone())
+                weight.copy_(base.addmm(up.to(CPU), down.to(CPU), alpha=self._scale))
+        return self._model

@@ -1,0 +1,133 @@
+"""The metrics of a learner step: sums over tokens, added up over micro-batches and optimiser steps, then means."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from learner.batch import MicroBatch, Prepared
+from learner.loss import Losses, denominator
+from spade.config import Loss
+from spade.protocol import StepMetrics
+
+# Lags counted apart; the last entry counts all from there on.
+LAGS = 16
+
+
+@dataclass
+class Totals:
+    """Sums over the trained tokens so far; `log_w`, `log_w2`: logs of the sums of weights and of their squares.
+
+    `version`: the policy version the batch is trained at; lags are counted from it.
+    """
+
+    version: int
+    tokens: int = 0
+    agent_tokens: int = 0
+    loss: float = 0.0
+    loss_agent: float = 0.0
+    loss_designer: float = 0.0
+    clipped: float = 0.0
+    truncated: float = 0.0
+    masked: float = 0.0
+    mismatch: float = 0.0
+    entropy: float = 0.0
+    kl: float = 0.0
+    log_w: float = -math.inf
+    log_w2: float = -math.inf
+    lag_tokens: tuple[float, ...] = (0.0,) * LAGS
+    lag_mismatch: tuple[float, ...] = (0.0,) * LAGS
+
+    @torch.no_grad()
+    def add(self, micro: MicroBatch, losses: Losses, loss: Tensor, old: Tensor, entropy: Tensor) -> None:
+        """Count one micro-batch. All tensors float32, (n,); `loss` as averaged, `entropy` in nats.
+
+        The sums are read back in one transfer, to wait for an accelerator once.
+        """
+        log_w = (old - micro.behaviour).double()
+        agent = ~micro.designer
+        sums = (
+            loss, losses.unweighted * agent, losses.unweighted * micro.designer, losses.clipped,
+            losses.truncated, log_w.abs(), entropy, agent, losses.masked, losses.kl,
+        )  # fmt: skip
+        values = [value.double().sum() for value in sums] + [torch.logsumexp(k * log_w, 0) for k in (1, 2)]
+        lag = (self.version - micro.version).clamp(0, LAGS - 1)
+        lags = torch.zeros(2, LAGS, dtype=torch.float64, device=lag.device)
+        lags[0].index_add_(0, lag, torch.ones_like(log_w))
+        lags[1].index_add_(0, lag, log_w.abs())
+        read = torch.cat((torch.stack(values), lags.flatten())).tolist()
+        self.tokens += len(old)
+        self.loss += read[0]
+        self.loss_agent += read[1]
+        self.loss_designer += read[2]
+        self.clipped += read[3]
+        self.truncated += read[4]
+        self.mismatch += read[5]
+        self.entropy += read[6]
+        self.agent_tokens += round(read[7])
+        self.masked += read[8]
+        self.kl += read[9]
+        self.log_w = _log_add(self.log_w, read[10])
+        self.log_w2 = _log_add(self.log_w2, read[11])
+        self.lag_tokens = _sum(self.lag_tokens, read[12 : 12 + LAGS])
+        self.lag_mismatch = _sum(self.lag_mismatch, read[12 + LAGS :])
+
+    def include(self, other: "Totals") -> None:
+        """Add another process's counts of the same batch."""
+        for name in (one.name for one in fields(self) if one.name != "version"):
+            mine, its = getattr(self, name), getattr(other, name)
+            if name in ("log_w", "log_w2"):
+                setattr(self, name, _log_add(mine, its))
+            else:
+                setattr(self, name, _sum(mine, its) if isinstance(mine, tuple) else mine + its)
+
+    def metrics(self, work: Prepared, settings: Loss, grad_norm: float, skipped: int, lr: float) -> StepMetrics:
+        """Means over tokens; those of a role over its own tokens, 0 where the batch has none of it.
+
+        The effective sample share is Kish's (sum w)^2 / (n * sum w^2) of the importance weights before truncation.
+        `skipped` counts optimiser steps left out for a non-finite gradient; a figure that the same fault spoiled is
+        0. `lr`: the learning rate of the step.
+        """
+        passes = self.tokens // work.trained_tokens
+        count = passes * denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, settings)
+        seen = max((lag + 1 for lag, tokens in enumerate(self.lag_tokens) if tokens), default=0)
+        return StepMetrics(
+            loss=_finite(self.loss / count),
+            loss_agent=_finite(self.loss_agent / max(self.agent_tokens, 1)),
+            loss_designer=_finite(self.loss_designer / max(self.tokens - self.agent_tokens, 1)),
+            grad_norm=_finite(grad_norm),
+            clip_fraction=self.clipped / self.tokens,
+            truncated_fraction=self.truncated / self.tokens,
+            effective_sample_share=_finite(math.exp(2 * self.log_w - self.log_w2) / self.tokens),
+            mismatch=_finite(self.mismatch / self.tokens),
+            entropy=_finite(self.entropy / self.tokens),
+            agent_sequences=work.agent_sequences,
+            designer_sequences=work.designer_sequences,
+            designer_weight=work.designer_weight,
+            trained_tokens=work.trained_tokens,
+            skipped=skipped,
+            masked_fraction=self.masked / self.tokens,
+            kl=_finite(self.kl / self.tokens),
+            lr=lr,
+            tokens_by_lag=tuple(round(tokens / passes) for tokens in self.lag_tokens[:seen]),
+            mismatch_by_lag=tuple(
+                _finite(total / max(tokens, 1))
+                for total, tokens in zip(self.lag_mismatch[:seen], self.lag_tokens[:seen], strict=True)
+            ),
+        )
+
+
+def _sum(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def _log_add(left: float, right: float) -> float:
+    """log(exp(left) + exp(right))."""
+    high, low = max(left, right), min(left, right)
+    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 0.0

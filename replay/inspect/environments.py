@@ -1,0 +1,102 @@
+"""Environments, rejects and weights, read from the store at a path beside the service or without it."""
+
+from pathlib import Path
+
+import msgspec
+
+from replay.ledger.records import Audit, Counters, Environment, Reject, Source
+from replay.store import open_reader
+from spade.protocol import Form, Repairs, Weights
+
+
+class EnvironmentSummary(msgspec.Struct, frozen=True):
+    """An environment of a run. Figures are None until its window has closed.
+
+    `audit` is the state of its audit, with the finding if there is one; "" before it began or if there was none.
+    """
+
+    id: str
+    name: str
+    skill: str
+    round: int
+    state: str
+    document: str
+    win_rate_unhinted: float | None
+    win_rate_hinted: float | None
+    regret: float | None
+    regret_error: float | None
+    reward: float | None
+    audit: str
+
+
+class EnvironmentDetail(EnvironmentSummary, frozen=True):
+    """An environment with its program.
+
+    `reads` is the form in which plays send actions to it, `repairs` those without which it would not run or not have
+    been found.
+    """
+
+    source: str
+    hint: str
+    first_observation: str
+    reads: Form
+    repairs: Repairs
+
+
+def read_environments(path: Path) -> list[EnvironmentSummary]:
+    """All environments, the oldest first. Raises RunError if there is no store."""
+    with open_reader(path) as store:
+        return [_summary(environment) for environment in store.scan("environments", Environment)]
+
+
+def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
+    """One environment, or None. Raises RunError if there is no store."""
+    with open_reader(path) as store:
+        environment = store.get("environments", id, Environment)
+        source = store.get("sources", id, Source)
+    if environment is None or source is None:
+        return None
+    summary = msgspec.structs.asdict(_summary(environment))
+    return EnvironmentDetail(
+        **summary,
+        source=source.source,
+        hint=source.hint,
+        first_observation=source.first_observation,
+        reads=source.reads,
+        repairs=environment.repairs,
+    )
+
+
+def read_rejected(path: Path) -> list[Reject]:
+    """All rejected candidates, by job. Raises RunError if there is no store."""
+    with open_reader(path) as store:
+        return store.scan("rejects", Reject)
+
+
+def newest_weights(path: Path) -> Weights | None:
+    """The newest published weights, None before the first. Raises RunError if there is no store."""
+    with open_reader(path) as store:
+        counters = store.get("meta", "counters", Counters)
+    return None if counters is None or counters.newest is None else counters.newest.weights
+
+
+def _summary(environment: Environment) -> EnvironmentSummary:
+    score = environment.score
+    return EnvironmentSummary(
+        id=environment.id,
+        name=environment.name,
+        skill=environment.skill,
+        round=environment.round,
+        state=environment.state,
+        document=environment.document,
+        win_rate_unhinted=None if score is None else score.win_rate,
+        win_rate_hinted=None if score is None else score.win_rate_hinted,
+        regret=None if score is None else score.regret,
+        regret_error=None if score is None else score.regret_error,
+        reward=None if score is None else score.reward,
+        audit="" if environment.audit is None else _audit(environment.audit),
+    )
+
+
+def _audit(audit: Audit) -> str:
+    return f"{audit.state}: {audit.finding}" if audit.finding else audit.state

@@ -1,0 +1,115 @@
+"""A store's tables as plain rows, for other tools."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from replay.ledger.records import (
+    BatchRecord,
+    DesignGroup,
+    Environment,
+    Group,
+    Job,
+    Play,
+    Publication,
+    Quarantined,
+    Reject,
+    Remembered,
+    Source,
+    Table,
+)
+from replay.store import Store
+from spade.codec import named, unpack_floats, unpack_ids, unpack_mask
+from spade.protocol import DIGEST_BYTES, Recording, Trajectory
+
+
+class TrajectoryRow(msgspec.Struct):
+    """A trajectory with its tokens as numbers, its digests in hex.
+
+    `mask`: 1 where a token was sampled; `logprobs`: of the sampled ones; `rewinds` as in `Trajectory`.
+    """
+
+    ids: list[int]
+    mask: list[int]
+    logprobs: list[float]
+    versions: tuple[tuple[int, int], ...]
+    temperature: float
+    digests: list[str]
+    rewinds: tuple[tuple[int, int], ...]
+
+
+class QuarantinedRow(msgspec.Struct):
+    """Fields as in `Quarantined`."""
+
+    holder: str
+    why: str
+    at: float
+    trajectory: TrajectoryRow
+
+
+class RecordingRow(msgspec.Struct):
+    """Fields as in `Recording`, its digests in hex."""
+
+    actions: tuple[str, ...]
+    answers: list[str]
+    max_turns: int
+
+
+# Not "meta": it holds the run's secret, which would reveal the instances of its programs beforehand.
+TABLES: dict[Table, type[msgspec.Struct]] = {
+    "jobs": Job,
+    "rejects": Reject,
+    "environments": Environment,
+    "sources": Source,
+    "plays": Play,
+    "trajectories": TrajectoryRow,
+    "design_groups": DesignGroup,
+    "queue": Group,
+    "batches": BatchRecord,
+    "memory": Remembered,
+    "publications": Publication,
+    "quarantine": QuarantinedRow,
+    "recordings": RecordingRow,
+}
+
+_STORED: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
+    TrajectoryRow: Trajectory,
+    QuarantinedRow: Quarantined,
+    RecordingRow: Recording,
+}
+
+
+def rows(store: Store, table: Table) -> Iterator[dict[str, Any]]:
+    """The records of a table by field name, nested ones too, in the order of their keys; `key` is the record's own."""
+    kind = TABLES[table]
+    stored = _STORED.get(kind, kind)
+    for key, record in store.decoded(table, stored):
+        yield {"key": key, **named(_row(record))}
+
+
+def _row(record: msgspec.Struct) -> msgspec.Struct:
+    match record:
+        case Trajectory():
+            return _numbers(record)
+        case Quarantined():
+            return QuarantinedRow(record.holder, record.why, record.at, _numbers(record.trajectory))
+        case Recording():
+            return RecordingRow(record.actions, _digests(record.answers), record.max_turns)
+    return record
+
+
+def _numbers(trajectory: Trajectory) -> TrajectoryRow:
+    return TrajectoryRow(
+        ids=unpack_ids(trajectory.ids).tolist(),
+        mask=unpack_mask(trajectory).tolist(),
+        logprobs=unpack_floats(trajectory.logprobs).tolist(),
+        versions=trajectory.versions,
+        temperature=trajectory.temperature,
+        digests=_digests(trajectory.digests),
+        rewinds=trajectory.rewinds,
+    )
+
+
+def _digests(packed: bytes) -> list[str]:
+    return [packed[at : at + DIGEST_BYTES].hex() for at in range(0, len(packed), DIGEST_BYTES)]

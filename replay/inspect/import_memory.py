@@ -1,0 +1,77 @@
+"""Import of an old run's environment memory into a new run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from replay.ledger.keys import imported_id, memory_key
+from replay.ledger.records import Remembered, Source
+from replay.ledger.state import State
+from replay.store import Store, open_reader
+from replay.store.load import Header
+from spade.config import Config
+from spade.errors import RunError
+from spade.seeds import derive
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """Numbers of records: taken over, there before, and of skills the new run does not have."""
+
+    taken: int
+    known: int
+    foreign: int
+
+
+def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
+    """A run's memory with its programs, the oldest first, under ids that no other run has.
+
+    Raises RunError if there is no store, or if it holds no run.
+    """
+    with open_reader(path) as store, store.pinned():
+        header = store.get("meta", "run", Header)
+        if header is None:
+            raise RunError(f"{path}: no run was ever started in this store")
+        records = store.scan("memory", Remembered)
+        sources = store.get_many("sources", [record.environment for record in records], Source)
+    origin = f"{derive(header.secret, 'origin'):016x}"
+    return [(_renamed(record, origin), source) for record, source in zip(records, sources, strict=True)]
+
+
+def _renamed(record: Remembered, origin: str) -> Remembered:
+    return msgspec.structs.replace(record, environment=imported_id(origin, record.environment))
+
+
+def import_memory(store: Store, state: State, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
+    """Append records as the youngest of the run's memory and commit; skip those that it ever held."""
+    taken, known, foreign = 0, 0, 0
+    for old, source in memory:
+        if old.skill not in state.config.run.skills:
+            foreign += 1
+        elif store.get("sources", old.environment, Source) is not None:
+            known += 1
+        else:
+            taken += 1
+            record = msgspec.structs.replace(old, number=state.counters.remembered)
+            state.counters.remembered += 1
+            state.touch("sources", record.environment, source)
+            state.touch("memory", memory_key(record), record)
+            for forgotten in state.memory.add(record):
+                state.delete("memory", memory_key(forgotten))
+    if changes := state.changes():
+        store.commit(store.encode(changes))
+    return Imported(taken, known, foreign)
+
+
+def check_fit(new: Config, old: Config) -> None:
+    """Refuse a memory whose programs and figures mean something else. Raises RunError with the first difference."""
+    for name, ours, theirs in (
+        ("run.domain", new.run.domain, old.run.domain),
+        ("model.profile", new.model.profile, old.model.profile),
+        ("play.win_return", new.play.win_return, old.play.win_return),
+    ):
+        if ours != theirs:
+            raise RunError(
+                f"{name} is {ours!r} here and {theirs!r} in the old run: its memory means something else; "
+                f"import into a run with {name} = {theirs!r}"
+            )

@@ -1,0 +1,241 @@
+"""The lineage of a play, a group, an environment, a design or a learner step's batch, followed through the store."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from replay.ledger.keys import (
+    arm_prefix,
+    chunk_id,
+    environment_id,
+    environment_prefix,
+    group_id,
+    is_chunk,
+    is_play,
+    is_step,
+    job_of,
+    reject_key,
+    version_key,
+)
+from replay.ledger.records import (
+    BatchRecord,
+    DesignGroup,
+    Environment,
+    Group,
+    Job,
+    Member,
+    Play,
+    Publication,
+    Reject,
+    Source,
+)
+from replay.store import Store
+from replay.store.past_batches import recorded
+from spade.protocol import Trajectory, Weights
+
+Runs = tuple[tuple[int, int], ...]
+
+
+class GroupLine(msgspec.Struct, frozen=True):
+    """A group with its members in order. `step` is the learner step that trained it, None if none did (yet)."""
+
+    id: str
+    role: str
+    step: int | None
+    baseline: float | None
+    members: tuple[Member, ...]
+
+
+class PlayLine(msgspec.Struct, frozen=True):
+    """A play. `versions` are runs (policy version, count) over its sampled tokens."""
+
+    id: str
+    environment: str
+    group: str
+    hinted: bool
+    instance: int
+    state: str
+    episode_return: float
+    versions: Runs
+
+
+class DesignLine(msgspec.Struct, frozen=True):
+    """A design job and its result; `environment` and `hint` are None if all its attempts failed.
+
+    `parents` are the environments of the memory that its designer was shown to vary, `trajectory` the key of the
+    designer's trajectory, `versions` runs (policy version, count) over its sampled tokens.
+    """
+
+    job: str
+    group: str
+    skill: str
+    round: int
+    environment: str | None
+    name: str | None
+    document: str
+    hint: str | None
+    parents: tuple[str, ...]
+    trajectory: str
+    versions: Runs
+    regret: float | None
+    reward: float | None
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    """All records that took part, each once. `version` is the policy version that a learner step was trained at."""
+
+    kind: str
+    id: str
+    version: int | None
+    groups: tuple[GroupLine, ...]
+    plays: tuple[PlayLine, ...]
+    designs: tuple[DesignLine, ...]
+    weights: tuple[Weights, ...]
+
+
+class Tracer:
+    """Follows ids through one commit of a store; use it while the store is pinned."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._groups: dict[str, GroupLine] = {}
+        for batch in store.scan("batches", BatchRecord):
+            self._groups |= {group.id: _line(group, batch.step) for group in batch.groups}
+        self._groups |= {group.id: _line(group, None) for group in store.scan("queue", Group)}
+
+    def trace(self, id: str) -> Lineage | None:
+        """The lineage of `id`; None if the run has no record of that id."""
+        if is_step(id):
+            return self._step(id)
+        if is_play(id):
+            play = self._store.get("plays", id, Play)
+            return None if play is None else self._lineage("play", id, self._some(_chunk(play)), [play], [])
+        if is_chunk(id):
+            prefixes = [arm_prefix(id, hinted) for hinted in (False, True)]
+            plays = [play for prefix in prefixes for play in self._store.scan("plays", Play, prefix=prefix)]
+            return self._lineage("group", id, self._some(id), plays, []) if plays else None
+        if id in self._groups or self._store.get("design_groups", id, DesignGroup) is not None:
+            return self._designer_group(id)
+        environment = self._store.get("environments", id, Environment)
+        job = self._store.get("jobs", id if environment is None else environment.job, Job)
+        if job is None:
+            return None
+        groups = self._some(group_id(job.round, job.skill))
+        if environment is None:
+            return self._lineage("design", id, groups, [], [job])
+        chunks = [self._groups[key] for c in environment.chunks if (key := chunk_id(id, c.index)) in self._groups]
+        plays = self._store.scan("plays", Play, prefix=environment_prefix(id))
+        return self._lineage("environment", id, [*chunks, *groups], plays, [job])
+
+    def _step(self, id: str) -> Lineage | None:
+        batch = recorded(self._store, int(id))
+        if batch is None:
+            return None
+        groups = [_line(group, batch.step) for group in batch.groups]
+        keys = [member.trajectory for group in groups if group.role == "agent" for member in group.members]
+        plays = self._store.get_many("plays", keys, Play)
+        jobs = self._jobs(member for group in groups if group.role == "designer" for member in group.members)
+        return self._lineage("step", id, groups, plays, jobs, batch.version)
+
+    def _designer_group(self, id: str) -> Lineage:
+        """A group; one that is not formed yet has its members so far."""
+        group = self._groups.get(id)
+        if group is None:
+            unformed = self._store.get_many("design_groups", [id], DesignGroup)[0]
+            group = GroupLine(id, "designer", None, unformed.before, unformed.members)
+        return self._lineage("group", id, [group], [], self._jobs(group.members))
+
+    def _jobs(self, members: Iterable[Member]) -> list[Job]:
+        return self._store.get_many("jobs", [job_of(member.trajectory) for member in members], Job)
+
+    def _some(self, group: str) -> list[GroupLine]:
+        return [self._groups[group]] if group in self._groups else []
+
+    def _lineage(
+        self,
+        kind: str,
+        id: str,
+        groups: list[GroupLine],
+        plays: list[Play],
+        jobs: list[Job],
+        version: int | None = None,
+    ) -> Lineage:
+        """Add the designs of every play's environment, and the weights of every version that sampled a token."""
+        known = {job.id for job in jobs}
+        environments = self._store.get_many(
+            "environments", list(dict.fromkeys(p.environment for p in plays)), Environment
+        )
+        jobs = jobs + self._store.get_many("jobs", [e.job for e in environments if e.job not in known], Job)
+        played = tuple(self._play(play) for play in plays)
+        designed = tuple(self._design(job) for job in jobs)
+        runs = [line.versions for line in played] + [line.versions for line in designed]
+        versions = {number for run in runs for number, _ in run}
+        keys = [version_key(number) for number in sorted(versions | ({version} if version else set()))]
+        weights = tuple(one.weights for one in self._store.get_many("publications", keys, Publication))
+        return Lineage(kind, id, version, tuple(groups), played, designed, weights)
+
+    def _play(self, play: Play) -> PlayLine:
+        return PlayLine(
+            id=play.id,
+            environment=play.environment,
+            group=_chunk(play),
+            hinted=play.hinted,
+            instance=play.index,
+            state=play.state,
+            episode_return=play.episode_return,
+            versions=self._versions(play.id),
+        )
+
+    def _design(self, job: Job) -> DesignLine:
+        environment = self._store.get("environments", environment_id(job), Environment)
+        if environment is None:
+            return self._failed(job)
+        score = environment.score
+        return DesignLine(
+            job=job.id,
+            group=group_id(job.round, job.skill),
+            skill=job.skill,
+            round=job.round,
+            environment=environment.id,
+            name=environment.name,
+            document=environment.document,
+            hint=self._store.get_many("sources", [environment.id], Source)[0].hint,
+            parents=environment.parents,
+            trajectory=job.id,
+            versions=self._versions(job.id),
+            regret=None if score is None else score.regret,
+            reward=None if score is None else score.reward,
+        )
+
+    def _failed(self, job: Job) -> DesignLine:
+        """A job without an environment: its last attempt, or none yet."""
+        lease, attempt = job.attempts[-1] if job.attempts else (job.lease, 0)
+        key = reject_key(job.id, lease, attempt)
+        reject = self._store.get("rejects", key, Reject)
+        return DesignLine(
+            job=job.id,
+            group=group_id(job.round, job.skill),
+            skill=job.skill,
+            round=job.round,
+            environment=None,
+            name=None,
+            document="" if reject is None else reject.document,
+            hint=None,
+            parents=() if reject is None else job.varied(lease, reject.shown),
+            trajectory="" if reject is None else key,
+            versions=self._versions(key),
+            regret=None,
+            reward=0.0 if job.state == "failed" else None,
+        )
+
+    def _versions(self, key: str) -> Runs:
+        trajectory = self._store.get("trajectories", key, Trajectory)
+        return () if trajectory is None else trajectory.versions
+
+
+def _line(group: Group, step: int | None) -> GroupLine:
+    return GroupLine(group.id, group.role, step, group.baseline, group.members)
+
+
+def _chunk(play: Play) -> str:
+    return chunk_id(play.environment, play.chunk)

@@ -1,0 +1,178 @@
+"""Checks from trainable to trained: designer groups, the queue, batches, versions, and their counts."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from replay.inspect.contents import Contents
+from replay.ledger.keys import arm_prefix, environment_id, group_id, job_of, reject_key
+from replay.ledger.records import BatchRecord, Group, Member
+from spade.returns import differ
+
+
+def training_problems(found: Contents) -> Iterator[str]:
+    """One line for each violation."""
+    for check in (_design_groups, _groups, _batches, _conservation, _publications):
+        yield from check(found)
+
+
+def _design_groups(found: Contents) -> Iterator[str]:
+    closed: dict[str, int] = {}
+    for job in found.jobs.values():
+        environment = found.environments.get(environment_id(job))
+        if job.state == "failed" or (environment is not None and environment.state != "active"):
+            name = group_id(job.round, job.skill)
+            closed[name] = closed.get(name, 0) + 1
+    for key, group in found.design_groups.items():
+        if group.closed != closed.get(key, 0) or group.closed > group.jobs:
+            yield f"design_groups {key}: {group.closed} of {group.jobs} jobs closed, in truth {closed.get(key, 0)}"
+        for member in group.members:
+            yield from (f"design_groups {key}: {line}" for line in _design_member(found, member))
+
+
+def _design_member(found: Contents, member: Member) -> Iterator[str]:
+    """True if a member of a designer group matches the result of its job."""
+    job = found.jobs.get(job_of(member.trajectory))
+    tokens = found.trajectories.get(member.trajectory)
+    if job is None or (tokens is None and member.trajectory not in found.dropped):
+        yield f"its member {member.trajectory} is missing"
+        return
+    environment = found.environments.get(environment_id(job))
+    score = None if environment is None else environment.score
+    reward = 0.0 if job.state == "failed" else None if score is None else score.reward
+    if member.reward != reward:
+        yield f"its member {member.trajectory} has the reward {member.reward}, its job {reward}"
+    if tokens is not None and member.version != tokens.oldest:
+        yield f"its member {member.trajectory} has the version {member.version}, its trajectory {tokens.oldest}"
+
+
+def _groups(found: Contents) -> Iterator[str]:
+    """Check that each group and trajectory is trained once and matches its plays or design."""
+    orders = Counter(group.order for _, group in found.groups())
+    trajectories = Counter(member.trajectory for _, group in found.groups() for member in group.members)
+    for order, count in orders.items():
+        if count > 1 or order >= found.counters.queued:
+            yield f"queue: place {order} of {found.counters.queued} was given to {count} groups"
+    for trajectory, count in trajectories.items():
+        if count > 1:
+            yield f"trajectories {trajectory}: is in {count} trainable groups"
+    for batch, group in found.groups():
+        where = f"queue {group.id}" if batch is None else f"batches {batch.step}: {group.id}"
+        check = _agent_member if group.role == "agent" else _design_member
+        for member in group.members:
+            yield from (f"{where}: {line}" for line in check(found, member))
+        unhinted = arm_prefix(group.id, hinted=False)
+        if group.role == "agent" and any(not member.trajectory.startswith(unhinted) for member in group.members):
+            yield f"{where}: a member is not an unhinted play of this chunk"
+
+
+def _agent_member(found: Contents, member: Member) -> Iterator[str]:
+    play = found.plays.get(member.trajectory)
+    if play is None or play.state != "finished":
+        yield f"its member {member.trajectory} is not a finished play"
+    elif (member.reward, member.version) != (play.episode_return, play.version):
+        yield (
+            f"its member {member.trajectory} has return {member.reward} and version {member.version}, "
+            f"the play {play.episode_return} and {play.version}"
+        )
+
+
+def _batches(found: Contents) -> Iterator[str]:
+    """Check that every step is there once, in order, at a published version, and trains on nothing newer."""
+    counters = found.counters
+    steps = [batch.step for batch in found.batches.values()]
+    if steps != list(range(1, counters.taken_step + 1)):
+        yield f"batches: {len(steps)} are here, not every one of the {counters.taken_step} steps that were taken"
+    if counters.retired_step > counters.taken_step:
+        yield f"batches: step {counters.retired_step} retired, the last one taken is {counters.taken_step}"
+    for batch in found.batches.values():
+        yield from _batch(batch)
+    orders = [group.order for batch in found.batches.values() for group in batch.groups]
+    if orders != sorted(orders):
+        yield "batches: groups were not taken in the order they became trainable"
+
+
+def _batch(batch: BatchRecord) -> Iterator[str]:
+    if not batch.groups:
+        yield f"batches {batch.step}: is empty"
+    for group in batch.groups:
+        if newer := [member.trajectory for member in group.members if member.version > batch.version]:
+            yield f"batches {batch.step}: trained at version {batch.version}, {newer[0]} is newer"
+
+
+def _conservation(found: Contents) -> Iterator[str]:
+    """Check that each trainable trajectory was trained, was wasted, or still waits; in all, and of the designers."""
+    counters = found.counters
+    taken = [group for batch, group in found.groups() if batch is not None]
+    designers = [group for group in taken if group.role == "designer"]
+    if len(designers) != counters.designer_groups:
+        yield f"batches: hold {len(designers)} designer groups, {counters.designer_groups} were counted"
+    queued = list(found.queue.values())
+    pending = sum(len(group.members) for group in found.design_groups.values() if not group.formed)
+    plays, designs = _trainable_plays(found), _trainable_designs(found)
+    yield from _balance(
+        "trajectories", plays + designs, _size(taken), _size(queued) + pending,
+        (counters.trainable, counters.trained, counters.wasted),
+    )  # fmt: skip
+    yield from _balance(
+        "designs", designs, _size(designers), _size(g for g in queued if g.role == "designer") + pending,
+        (counters.designer_trainable, counters.designer_trained, counters.designer_wasted),
+    )  # fmt: skip
+
+
+def _balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int, int, int]) -> Iterator[str]:
+    """Compare with the counters. `counted`: numbers of trainable, trained and wasted trajectories."""
+    trainable, trained, wasted = counted
+    if taken != trained:
+        yield f"batches: hold {taken} {what}, {trained} were counted"
+    if made != trainable:
+        yield f"counters: {trainable} {what} became trainable, the plays and designs say {made}"
+    if trainable != trained + wasted + waiting:
+        yield (
+            f"counters: {trainable} {what} became trainable, but {trained} were trained, {wasted} wasted and "
+            f"{waiting} wait"
+        )
+
+
+def _size(groups: Iterable[Group]) -> int:
+    return sum(len(group.members) for group in groups)
+
+
+def _trainable_plays(found: Contents) -> int:
+    """Number of plays that must have become trainable: the plays of chunks whose returns differ."""
+    count = 0
+    for (owner, index), plays in found.chunks().items():
+        environment = found.environments.get(owner)
+        if environment is None or index >= len(environment.chunks) or environment.chunks[index].scored_at is None:
+            continue
+        returns = [p.episode_return for p in plays if p.state == "finished" and not p.hinted and p.sampled]
+        count += len(returns) if differ(returns) else 0
+    return count
+
+
+def _trainable_designs(found: Contents) -> int:
+    """Number of designs that must have become trainable: the designs with a reward."""
+    count = 0
+    for environment in found.environments.values():
+        score = environment.score
+        count += score is not None and score.reward is not None and environment.designed_version > 0
+    for job in found.jobs.values():
+        if job.state == "failed":
+            lease, attempt = job.attempts[-1]
+            key = reject_key(job.id, lease, attempt)
+            last = found.trajectories.get(key)
+            count += key in found.dropped or (last is not None and last.sampled > 0)
+    return count
+
+
+def _publications(found: Contents) -> Iterator[str]:
+    """Check that versions count up by one, each used once; the newest is the last."""
+    versions = [publication.weights.version for publication in found.publications.values()]
+    if versions != list(range(1, len(versions) + 1)):
+        yield f"publications: the {len(versions)} versions are not 1 to {len(versions)}"
+    newest = found.counters.newest
+    last = next(reversed(found.publications.values()), None)
+    if newest != last:
+        yield "publications: the newest is not the one that was counted"
+    for key, publication in found.publications.items():
+        if not 0 <= publication.weights.step <= found.counters.taken_step:
+            yield f"publications {key}: of step {publication.weights.step}, which was never taken"

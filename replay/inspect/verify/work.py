@@ -1,0 +1,151 @@
+"""Checks of jobs, rejects, environments, plays and trajectories: each is there and agrees with the others."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+from replay.inspect.contents import Contents
+from replay.ledger.keys import chunk_id, environment_id, group_id, is_imported, reject_key
+from replay.ledger.records import Play
+
+OPEN = ("open", "leased")
+
+
+def work_problems(found: Contents) -> Iterator[str]:
+    """One line for each violation."""
+    for check in (_jobs, _rejects, _environments, _audits, _plays, _trajectories):
+        yield from check(found)
+
+
+def _jobs(found: Contents) -> Iterator[str]:
+    counters = found.counters
+    if sorted(job.number for job in found.jobs.values()) != list(range(counters.jobs)):
+        yield f"jobs: {len(found.jobs)} are here, not every one of the {counters.jobs} that were opened"
+    failed = sum(job.state == "failed" for job in found.jobs.values())
+    if failed != counters.failed_jobs:
+        yield f"jobs: {failed} failed, {counters.failed_jobs} were counted"
+    for key, job in found.jobs.items():
+        if (job.state == "admitted") != (environment_id(job) in found.environments):
+            yield f"jobs {key}: is {job.state}, its environment {environment_id(job)} says otherwise"
+        if (job.state == "leased") != bool(job.holder) and job.state in OPEN:
+            yield f"jobs {key}: is {job.state} and held by {job.holder or 'nobody'}"
+        if group_id(job.round, job.skill) not in found.design_groups:
+            yield f"jobs {key}: its designer group {group_id(job.round, job.skill)} is missing"
+        for lease, attempt in job.attempts:
+            if reject_key(key, lease, attempt) not in found.rejects:
+                yield f"jobs {key}: its rejected attempt {lease}/{attempt} is missing"
+
+
+def _rejects(found: Contents) -> Iterator[str]:
+    if len(found.rejects) != found.counters.rejected_candidates:
+        yield f"rejects: {len(found.rejects)} are here, {found.counters.rejected_candidates} were counted"
+    for key, reject in found.rejects.items():
+        job = found.jobs.get(reject.job)
+        if job is None or (reject.lease, reject.attempt) not in job.attempts:
+            yield f"rejects {key}: its job {reject.job} does not know it"
+        if key not in found.trajectories and key not in found.dropped:
+            yield f"rejects {key}: its trajectory is missing"
+
+
+def _environments(found: Contents) -> Iterator[str]:
+    if len(found.environments) != found.counters.environments:
+        yield f"environments: {len(found.environments)} are here, {found.counters.environments} were admitted"
+    for key, environment in found.environments.items():
+        job = found.jobs.get(environment.job)
+        if (
+            job is None
+            or environment_id(job) != key
+            or (job.round, job.skill) != (environment.round, environment.skill)
+        ):
+            yield f"environments {key}: its job {environment.job} does not fit"
+        if key not in found.sources:
+            yield f"environments {key}: its program is missing"
+        design = found.trajectories.get(environment.job)
+        if design is None and environment.job not in found.dropped:
+            yield f"environments {key}: its designer's trajectory {environment.job} is missing"
+        if design is not None and design.oldest != environment.designed_version:
+            yield f"environments {key}: designed at version {environment.designed_version}, sampled at {design.oldest}"
+        for parent in environment.parents:
+            if parent not in found.sources:
+                yield f"environments {key}: its memory parent {parent} is missing"
+        closed = environment.state != "active"
+        if closed != (environment.score is not None) or closed != (environment.closed_at is not None):
+            yield f"environments {key}: is {environment.state}, its score or its end says otherwise"
+        if [chunk.index for chunk in environment.chunks] != list(range(len(environment.chunks))):
+            yield f"environments {key}: its chunks are not numbered from 0"
+    for key in found.sources:
+        if key not in found.environments and not is_imported(key):
+            yield f"sources {key}: belongs to no environment"
+
+
+def _audits(found: Contents) -> Iterator[str]:
+    """Check that audits are open in active environments, closed in closed ones, and that recordings wait for them."""
+    outcomes: Counter[str] = Counter()
+    for key, environment in found.environments.items():
+        audit = environment.audit
+        if audit is None:
+            continue
+        over = audit.state not in OPEN
+        outcomes[audit.state] += 1
+        if over != (environment.state != "active"):
+            yield f"environments {key}: is {environment.state}, its audit {audit.state}"
+        if over and (audit.state == "failed") != (environment.state == "quarantined"):
+            yield f"environments {key}: is {environment.state} after an audit that {audit.state}"
+    left_out = outcomes["left out"] + outcomes["late"]
+    over_in_all = outcomes["passed"] + outcomes["failed"] + left_out
+    counted = found.counters.audits, found.counters.audit_findings, found.counters.audits_left_out
+    if counted != (over_in_all, outcomes["failed"], left_out):
+        yield (
+            f"environments: {over_in_all} audits are over, {outcomes['failed']} of them failed and "
+            f"{left_out} left out, {counted} were counted"
+        )
+    for key in found.recordings:
+        play = found.plays.get(key)
+        owner = None if play is None else found.environments.get(play.environment)
+        if play is None or play.state != "finished" or owner is None or owner.state != "active":
+            yield f"recordings {key}: belongs to no finished play of an active environment"
+
+
+def _plays(found: Contents) -> Iterator[str]:
+    counts = Counter(play.state for play in found.plays.values())
+    if (counts["finished"], counts["void"]) != (found.counters.plays, found.counters.voids):
+        yield (
+            f"plays: {counts['finished']} finished and {counts['void']} void, "
+            f"{found.counters.plays} and {found.counters.voids} were counted"
+        )
+    for key, play in found.plays.items():
+        environment = found.environments.get(play.environment)
+        if environment is None or play.chunk >= len(environment.chunks):
+            yield f"plays {key}: its chunk {chunk_id(play.environment, play.chunk)} is missing"
+        elif environment.state != "active" and play.state in OPEN:
+            yield f"plays {key}: is {play.state} in a window that closed"
+        yield from _play(key, play, found)
+    for (owner, chunk), plays in found.chunks().items():
+        arms = [sorted(play.index for play in plays if play.hinted == hinted) for hinted in (False, True)]
+        if len(set(arms[0])) != len(arms[0]) or (arms[1] and arms[0] != arms[1]):
+            yield f"plays {chunk_id(owner, chunk)}: its two arms are not on the same instances, once each"
+
+
+def _play(key: str, play: Play, found: Contents) -> Iterator[str]:
+    tokens = found.trajectories.get(key)
+    if (play.state == "finished") != (tokens is not None) and key not in found.dropped:
+        yield f"plays {key}: is {play.state} and {'has no' if tokens is None else 'has a'} trajectory"
+    if tokens is not None:
+        if tokens.sampled != play.sampled:
+            yield f"plays {key}: {play.sampled} sampled tokens, {tokens.sampled} in its trajectory"
+        if tokens.versions and tokens.oldest != play.version:
+            yield f"plays {key}: of version {play.version}, its trajectory of {tokens.oldest}"
+    if not (math.isfinite(play.episode_return) and -1 <= play.episode_return <= 1):
+        yield f"plays {key}: its return is {play.episode_return}"
+
+
+def _trajectories(found: Contents) -> Iterator[str]:
+    for key, tokens in found.trajectories.items():
+        job = found.jobs.get(key)
+        if key not in found.plays and key not in found.rejects and (job is None or job.state != "admitted"):
+            yield f"trajectories {key}: belongs to nothing"
+        if tokens.flaw:
+            yield f"trajectories {key}: {tokens.flaw}, and it is not in quarantine"
+    if len(found.quarantine) != found.counters.quarantined:
+        yield f"quarantine: {len(found.quarantine)} are here, {found.counters.quarantined} were counted"
+    yield from (f"quarantine {key}: its receipts are sound" for key, flaw in found.quarantine.items() if not flaw)

@@ -1,0 +1,1 @@
+"""The rules of a run: its work, windows, batches and versions. Pure: no I/O, no clock."""

@@ -1,0 +1,170 @@
+"""Audits of windows that are over: recordings are kept, audits are leased, handed in and given up.
+
+An audit runs recorded plays again, and plays random actions on instances that were won. A program is quarantined before
+its designer is paid if its answers depend on more than seed and actions, or if random actions win it too.
+"""
+
+from typing import Literal
+
+from replay.ledger.keys import group_id
+from replay.ledger.records import Audit, Environment, Play
+from replay.ledger.state import State
+from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
+from spade.returns import won as is_won
+
+LEASES = 3
+"""An audit without an outcome after this number of leases is left out."""
+FINDING_CHARACTERS = 500
+
+
+def record(state: State, play: Play, recording: Recording) -> None:
+    """Keep the recording of a finished play while it is among those that would be audited.
+
+    These are the first audit.replays plays of each arm in an order drawn from the run's secret: no more are kept, and
+    nobody can predict them. A recording so large that the audit might not fit into one message is not kept.
+    """
+    if not state.config.audit.replays or _size(recording) > _largest(state):
+        return
+    kept = state.recordings.setdefault(play.environment, {})
+    kept[play.id] = recording
+    state.touch("recordings", play.id, recording)
+    arm = [each for each in kept if state.plays[each].hinted == play.hinted]
+    for dropped in sorted(arm, key=lambda each: state.seed("audit: replay", each))[state.config.audit.replays :]:
+        del kept[dropped]
+        state.delete("recordings", dropped)
+
+
+def _largest(state: State) -> int:
+    """Most bytes of a recording: those of both arms together take half of a message at most."""
+    return state.config.bus.max_message_bytes // (4 * state.config.audit.replays)
+
+
+def _size(recording: Recording) -> int:
+    return len(recording.answers) + sum(len(action.encode()) for action in recording.actions)
+
+
+def begin(state: State, environment: Environment, now: float) -> bool:
+    """Open the audit of an environment whose plays have all ended. False if there is nothing to audit."""
+    plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
+    won = {play.index for play in plays if play.state == "finished" and is_won(play.episode_return, _win(state))}
+    indices = sorted(won, key=lambda index: state.seed("audit: instance", environment.id, index))
+    count = state.config.audit.random_plays if indices else 0
+    replays = sorted(state.recordings.get(environment.id, {}), key=lambda each: state.seed("audit: replay", each))
+    if not (replays or count):
+        return False
+    drawn = tuple(indices[i % len(indices)] for i in range(count))
+    environment.audit = Audit(environment.id, now, tuple(replays), drawn)
+    take_up(state, environment)
+    state.touch("environments", environment.id, environment)
+    return True
+
+
+def take_up(state: State, environment: Environment) -> None:
+    """Keep an open audit in memory."""
+    audit = environment.audit
+    assert audit is not None
+    state.audits[environment.id] = audit
+    state.audit_leases.add(audit, audit.began_at, audit.id)
+
+
+def lease(state: State, holder: str, request: int, now: float) -> AuditJob | None:
+    """The open audit that began first."""
+    if request and (held := state.audit_leases.held(holder, request)):
+        return _job(state, held[0])
+    audit = state.audit_leases.next()
+    if audit is None:
+        return None
+    audit.state, audit.holder, audit.request = "leased", holder, request
+    audit.lease += 1
+    audit.deadline = now + state.config.play.lease_s
+    _put_back(state, audit)
+    return _job(state, audit)
+
+
+def _job(state: State, audit: Audit) -> AuditJob:
+    recordings, settings = state.recordings.get(audit.id, {}), state.config
+
+    def instance(index: int) -> int:
+        return state.instance(audit.id, index)
+
+    return AuditJob(
+        environment=audit.id,
+        lease=audit.lease,
+        source=state.sources[audit.id].source,
+        replays=tuple(
+            RecordedPlay(play, instance(state.plays[play].index), recordings[play]) for play in audit.replays
+        ),
+        seeds=tuple(instance(index) for index in audit.indices),
+        wins=settings.audit.random_wins,
+        win_return=_win(state),
+        max_turns=settings.play.max_turns,
+        draw=state.seed("audit", audit.id, audit.lease),
+        within_s=settings.play.lease_s,
+        reads=state.sources[audit.id].reads,
+    )
+
+
+def _release(state: State, audit: Audit) -> None:
+    state.audit_leases.drop(audit)
+    audit.state, audit.holder = "open", ""
+    _put_back(state, audit)
+
+
+def _put_back(state: State, audit: Audit) -> None:
+    state.audit_leases.add(audit, audit.began_at, audit.id)
+    state.touch("environments", audit.id, state.environments[audit.id])
+
+
+def finish(state: State, audited: Audited) -> Environment | None:
+    """Take the outcome of an audit; returns the environment to close, None if the audit is over already."""
+    audit = state.audits.get(audited.environment)
+    if audit is None or not 1 <= audited.lease <= audit.lease:
+        return None
+    audit.steps, audit.seconds = audited.steps, audited.seconds
+    if audited.finding:
+        return _end(state, audit, "failed", audited.finding[:FINDING_CHARACTERS])
+    if audited.left_out:
+        return _end(state, audit, "left out", f"{audited.left_out} recorded plays came to no result")
+    lost, most_wins = audited.plays - audited.wins, state.config.audit.random_wins - 1
+    if audit.indices and lost < len(audit.indices) - most_wins:
+        return _end(state, audit, "left out", f"only {audited.plays} random plays came to a result")
+    return _end(state, audit, "passed", "")
+
+
+def expire(state: State, now: float, live: frozenset[str] | None) -> list[Environment]:
+    """Open lost leases again; returns the environments with a given-up audit. `live`: connected holders (None: unknown)."""
+    given_up = []
+    for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
+        environment = state.environments[audit.id]
+        group = state.design_groups[group_id(environment.round, environment.skill)]
+        lost = audit.state == "leased" and (now >= audit.deadline or (live is not None and audit.holder not in live))
+        if now >= group.deadline:
+            given_up.append(_end(state, audit, "late", "it was not over at the deadline of its round"))
+        elif lost and audit.lease >= LEASES:
+            given_up.append(_end(state, audit, "left out", f"it came to nothing under {LEASES} leases"))
+        elif lost:
+            state.counters.expired_leases += 1
+            _release(state, audit)
+    return given_up
+
+
+def _end(
+    state: State, audit: Audit, outcome: Literal["passed", "failed", "left out", "late"], finding: str
+) -> Environment:
+    state.audit_leases.drop(audit)
+    audit.state, audit.finding = outcome, finding
+    del state.audits[audit.id]
+    environment, counters = state.environments[audit.id], state.counters
+    counters.audits += 1
+    counters.audit_findings += outcome == "failed"
+    counters.audits_left_out += outcome in ("left out", "late")
+    counters.audit_steps += audit.steps
+    counters.audit_s += audit.seconds
+    if outcome == "failed":
+        counters.newest_finding = f"{environment.id}: {finding}"
+    state.touch("environments", environment.id, environment)
+    return environment
+
+
+def _win(state: State) -> float:
+    return state.config.play.win_return

@@ -1,0 +1,147 @@
+"""The queue of trainable groups, batches and versions."""
+
+from typing import Literal
+
+from replay.ledger import provenance
+from replay.ledger.keys import batch_key, queue_key, version_key
+from replay.ledger.pacing import lag_bound
+from replay.ledger.records import BatchRecord, Group, Member, Publication
+from replay.ledger.state import State
+from spade.protocol import Publish, Weights
+from spade.returns import differ
+
+
+class RefusalError(Exception):
+    """A request that can never be served; the text goes back to its sender."""
+
+
+def enqueue(
+    state: State,
+    id: str,
+    role: Literal["agent", "designer"],
+    members: tuple[Member, ...],
+    now: float,
+    before: float | None = None,
+) -> None:
+    """Append a trainable group to the queue."""
+    counters = state.counters
+    group = Group(counters.queued, id, role, members, now, before)
+    counters.queued += 1
+    state.queue[group.order] = group
+    state.touch("queue", queue_key(group), group)
+
+
+def waiting(state: State) -> int:
+    """Sequences in the queue."""
+    return sum(len(group.members) for group in state.queue.values())
+
+
+def drop_stale(state: State, now: float) -> None:
+    """Count as wasted the groups past their deadline and the members over the lag bound of the next batch.
+
+    A group keeps its other members as long as they have a gradient.
+    """
+    learner = state.config.learner
+    step = state.counters.taken_step + 1
+    for group in list(state.queue.values()):
+        bound = lag_bound(group.role, state.config)
+        fresh = tuple(member for member in group.members if state.lag(step, state.steps[member.version]) <= bound)
+        late = now >= group.ready_at + learner.group_deadline_s
+        if late or not _teaches(group, fresh):
+            fresh = ()
+        if len(fresh) == len(group.members):
+            continue
+        state.counters.waste(group.role, len(group.members) - len(fresh))
+        group.members = fresh
+        if fresh:
+            state.touch("queue", queue_key(group), group)
+        else:
+            del state.queue[group.order]
+            state.delete("queue", queue_key(group))
+
+
+def _teaches(group: Group, members: tuple[Member, ...]) -> bool:
+    return differ([member.reward for member in members]) if group.role == "agent" else bool(members)
+
+
+def take(state: State, step: int, now: float) -> BatchRecord | None:
+    """The batch of `step`: the recorded one, or a new one; None if too little is trainable yet.
+
+    The store alone has the batch of a retired step. Raises RefusalError for a step that is not the next.
+    """
+    counters = state.counters
+    if 1 <= step <= counters.taken_step:
+        return state.batches.get(step)
+    if step != counters.taken_step + 1:
+        raise RefusalError(f"step {step} cannot be taken: the next is {counters.taken_step + 1}")
+    if state.version == 0:
+        return None
+    drop_stale(state, now)
+    if waiting(state) < state.config.learner.batch_sequences:
+        return None
+    batch = BatchRecord(step, state.version_at(step), now, tuple(_next_groups(state)))
+    state.batches[step] = batch
+    state.touch("batches", batch_key(step), batch)
+    _count(state, batch)
+    return batch
+
+
+def _next_groups(state: State) -> list[Group]:
+    """Take whole groups off the queue, in the order they became trainable, until they are a batch."""
+    chosen: list[Group] = []
+    size = 0
+    for group in list(state.queue.values()):
+        if size >= state.config.learner.batch_sequences:
+            break
+        chosen.append(group)
+        size += len(group.members)
+        del state.queue[group.order]
+        state.delete("queue", queue_key(group))
+    return chosen
+
+
+def _count(state: State, batch: BatchRecord) -> None:
+    counters = state.counters
+    members = [member for group in batch.groups for member in group.members]
+    lags = [state.lag(batch.step, state.steps[member.version]) for member in members]
+    counters.taken_step = batch.step
+    counters.trained += len(lags)
+    counters.lag_mean = sum(lags) / len(lags)
+    designer = [len(group.members) for group in batch.groups if group.role == "designer"]
+    counters.designer_groups += len(designer)
+    counters.designer_trained += sum(designer)
+
+
+def publish(state: State, request: Publish) -> Weights:
+    """Give weights their version.
+
+    The same weights after the same step keep the version they have (a repeated message, or a learner that replays the
+    steps since its checkpoint); everything else draws the next version, which was never used. Raises RefusalError for a
+    step never taken.
+    """
+    counters = state.counters
+    if not 0 <= request.step <= counters.taken_step:
+        raise RefusalError(f"step {request.step} cannot be published: the last one taken is {counters.taken_step}")
+    for weights in counters.recent:
+        if (weights.step, weights.digest) == (request.step, request.digest):
+            return weights
+    weights = Weights(state.version + 1, request.step, request.digest, request.path)
+    counters.newest = Publication(weights, request.metrics)
+    counters.recent = [*counters.recent, weights]
+    provenance.note(state, weights)
+    state.touch("publications", version_key(weights.version), counters.newest)
+    if request.step > 0:
+        state.history.add(state.statistics)
+        state.touch("meta", "history", state.history)
+    return weights
+
+
+def checkpointed(state: State, step: int) -> None:
+    """Retire the batches up to `step`. Raises RefusalError for a step never taken."""
+    counters = state.counters
+    if step > counters.taken_step:
+        raise RefusalError(f"step {step} cannot retire: the last one taken is {counters.taken_step}")
+    counters.retired_step = max(counters.retired_step, step)
+    counters.recent = [weights for weights in counters.recent if weights.step >= counters.retired_step]
+    state.batches = {step: batch for step, batch in state.batches.items() if step > counters.retired_step}
+    state.touch("meta", "counters", counters)

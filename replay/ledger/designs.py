@@ -1,0 +1,226 @@
+"""Design jobs and designer groups: opening, leasing, closing."""
+
+from replay.ledger import provenance
+from replay.ledger.batches import enqueue, waiting
+from replay.ledger.keys import environment_id, group_id, job_id, reject_key
+from replay.ledger.pacing import lag_bound
+from replay.ledger.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
+from replay.ledger.state import State
+from replay.ledger.statistics import SlotFigures
+from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
+
+
+def open_jobs(state: State, count: int, now: float) -> None:
+    """Open `count` new design jobs, in the order of their rounds."""
+    for _ in range(count):
+        _open_job(state, now)
+
+
+def _open_job(state: State, now: float) -> None:
+    """The next job: a round's jobs go skill by skill, so that a designer group's members are of nearly one age."""
+    skills, counters = state.config.run.skills, state.counters
+    size, active = _current_round(state)
+    each = size // active
+    place = counters.round * active + counters.round_jobs // each
+    skill = skills[place % len(skills)]
+    job = Job(job_id(counters.jobs), counters.jobs, counters.round, skill, now)
+    counters.jobs += 1
+    counters.round_jobs += 1
+    state.add_job(job)
+    state.touch("jobs", job.id, job)
+    key = group_id(job.round, skill)
+    if key not in state.design_groups:
+        group = DesignGroup(key, job.round, skill, each, now + state.config.design.round_deadline_s)
+        state.design_groups[key] = group
+        state.touch("design_groups", key, group)
+
+
+def _current_round(state: State) -> tuple[int, int]:
+    """Numbers of jobs and skills of the next job's round; a new round begins when the last one is full.
+
+    A round keeps both numbers, whatever a resume changes: its designer groups depend on them.
+    """
+    design, counters = state.config.design, state.counters
+    configured = design.round_jobs, design.active_skills
+    shape = counters.round_shape or configured
+    if counters.round_jobs >= shape[0]:
+        counters.round += 1
+        counters.round_jobs = 0
+        shape = configured
+    counters.round_shape = shape
+    return shape
+
+
+def lease(state: State, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
+    """Up to `count` open jobs, the oldest first."""
+    if request and (held := state.job_leases.held(holder, request)):
+        return tuple(_as_leased(state, job) for job in held)
+    leased: list[DesignJob] = []
+    while len(leased) < count and (job := state.job_leases.next()) is not None:
+        leased.append(_lease(state, job, holder, request, now))
+    return tuple(leased)
+
+
+def _lease(state: State, job: Job, holder: str, request: int, now: float) -> DesignJob:
+    if job.lease:
+        job.earlier = (*job.earlier, job.seeds)
+    job.state, job.holder, job.request = "leased", holder, request
+    job.lease += 1
+    job.deadline = now + state.config.design.lease_s
+    state.job_leases.add(job)
+    return _as_leased(state, job)
+
+
+def _as_leased(state: State, job: Job) -> DesignJob:
+    """The job as sent to its holder, with examples drawn from the present memory."""
+    draw = state.seed("memory", job.id, job.lease)
+    count = state.config.design.memory_seeds
+    seeds = state.memory.seeds(job.skill, count, draw)
+    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw) if count else None
+    job.seeds = tuple(seed.environment for seed in seeds)
+    state.touch("jobs", job.id, job)
+    return DesignJob(
+        id=job.id,
+        lease=job.lease,
+        round=job.round,
+        skill=job.skill,
+        draw=state.seed("document", job.id),
+        sampler=state.seed("design", job.id, job.lease),
+        seeds=seeds,
+        avoid=avoid,
+    )
+
+
+def release(state: State, job: Job) -> None:
+    """Open a leased job again."""
+    state.job_leases.drop(job)
+    job.state, job.holder = "open", ""
+    state.job_leases.add(job, job.number)
+    state.touch("jobs", job.id, job)
+
+
+def reject(state: State, request: RejectCandidate, now: float) -> None:
+    """Keep a rejected candidate; the last of the present lease fails its job. Idempotent by (job, lease, attempt)."""
+    job = state.jobs.get(request.job)
+    attempt = (request.lease, request.attempt)
+    if job is None or attempt in job.attempts:
+        return
+    key = reject_key(job.id, request.lease, request.attempt)
+    kept = Reject(
+        job=job.id,
+        lease=request.lease,
+        attempt=request.attempt,
+        skill=job.skill,
+        document=request.document,
+        completion=request.completion,
+        stage=request.stage,
+        reason=request.reason,
+        at=now,
+        shown=request.shown,
+    )
+    state.touch("rejects", key, kept)
+    state.touch("trajectories", key, request.trajectory)
+    state.counters.rejected_candidates += 1
+    state.statistics.add_candidate(valid=False, shown=len(request.shown))
+    job.attempts = (*job.attempts, attempt)
+    state.touch("jobs", job.id, job)
+    if request.last and request.lease == job.lease:
+        _fail(state, job, request, key, now)
+
+
+def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
+    state.close_job(job, "failed")
+    state.counters.failed_jobs += 1
+    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
+    sampled = provenance.oldest(state.steps, request.trajectory)
+    member = Member(trajectory, 0.0, sampled) if sampled else None
+    close_member(state, job.round, job.skill, member, now)
+
+
+def admit(state: State, request: SubmitEnvironment, now: float) -> Environment | None:
+    """Make an admitted program an active environment. None if its job is closed already (a repeated message)."""
+    job = state.jobs.get(request.job)
+    if job is None:
+        return None
+    state.close_job(job, "admitted")
+    state.touch("jobs", job.id, job)
+    environment = Environment(
+        id=environment_id(job),
+        job=job.id,
+        round=job.round,
+        skill=job.skill,
+        name=request.name,
+        document=request.document,
+        attempt=request.attempt,
+        seed_sensitive=request.seed_sensitive,
+        designed_version=provenance.oldest(state.steps, request.trajectory),
+        opened_at=now,
+        deadline=now + state.config.play.window_deadline_s,
+        parents=job.varied(request.lease, request.shown),
+        repairs=request.repairs,
+    )
+    source = Source(request.source, request.hint, request.first_observation, request.reads)
+    state.environments[environment.id] = environment
+    state.sources[environment.id] = source
+    state.touch("environments", environment.id, environment)
+    state.touch("sources", environment.id, source)
+    state.touch("trajectories", job.id, request.trajectory)
+    counters = state.counters
+    counters.environments += 1
+    counters.newest_environment, counters.newest_skill = request.name, job.skill
+    state.statistics.add_candidate(valid=True, shown=len(request.shown))
+    return environment
+
+
+def close_member(state: State, round_: int, skill: str, member: Member | None, now: float) -> None:
+    """Close a job: its member joins the group (None: nothing to train), or comes too late and is wasted."""
+    group = state.design_groups[group_id(round_, skill)]
+    group.closed += 1
+    state.touch("design_groups", group.id, group)
+    if member is not None:
+        mean = state.counters.designer_reward.setdefault(skill, RunningMean())
+        if not group.members:
+            group.before = mean.value if mean.count else None
+        mean.add(member.reward)
+        state.counters.trainable += 1
+        state.counters.designer_trainable += 1
+        if group.formed:
+            state.counters.waste("designer", 1)
+        else:
+            group.members = (*group.members, member)
+    if group.closed == group.jobs:
+        if not group.formed:
+            form(state, group, now)
+        del state.design_groups[group.id]
+
+
+def form(state: State, group: DesignGroup, now: float) -> None:
+    """Make the group trainable with the members it has."""
+    group.formed = True
+    state.touch("design_groups", group.id, group)
+    if group.members:
+        enqueue(state, group.id, "designer", group.members, now, group.before)
+
+
+def expire(state: State, now: float, live: frozenset[str] | None) -> None:
+    """Open lost leases again, form the groups that wait no longer. `live`: connected holders (None: unknown)."""
+    for job in list(state.job_leases):
+        if now >= job.deadline or (live is not None and job.holder not in live):
+            state.counters.expired_leases += 1
+            release(state, job)
+    # Sorted: the order of a dict differs after a restart.
+    for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
+        if not group.formed and (now >= group.deadline or _ages(state, group)):
+            form(state, group, now)
+
+
+def _ages(state: State, group: DesignGroup) -> bool:
+    """True if the oldest member would be over the lag bound in any batch after the next one.
+
+    The group is formed with the members it has: waiting for the slowest window would waste them all.
+    """
+    if not group.members:
+        return False
+    step = state.counters.taken_step + 1 + waiting(state) // state.config.learner.batch_sequences
+    oldest = min(state.steps[member.version] for member in group.members)
+    return state.lag(step, oldest) >= lag_bound("designer", state.config)

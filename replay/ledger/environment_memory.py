@@ -1,0 +1,68 @@
+"""The environment memory: earlier environments that designers are shown."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from replay.ledger.records import Remembered
+from spade.protocol import MemorySeed
+
+SEED_WIN_RATES = (0.15, 0.85)
+TOO_EASY = 0.9
+TOO_HARD = 0.1
+HIGHEST = 10
+
+
+class EnvironmentMemory:
+    """At most `capacity` environments; the oldest leave first."""
+
+    def __init__(self, capacity: int, remembered: Iterable[Remembered] = ()) -> None:
+        self._records = deque(remembered)
+        self._capacity = capacity
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Remembered]:
+        return iter(self._records)
+
+    def add(self, record: Remembered) -> list[Remembered]:
+        """Add an environment; returns those that left."""
+        self._records.append(record)
+        return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
+
+    def seeds(self, skill: str, count: int, draw: int) -> tuple[MemorySeed, ...]:
+        """Up to `count` environments of the skill to vary, drawn by `draw` from the ten of highest regret.
+
+        Only those with a win rate in [0.15, 0.85] and a regret over 0.
+        """
+        low, high = SEED_WIN_RATES
+        fit = [r for r in self._records if r.skill == skill and (r.regret or 0.0) > 0 and low <= r.win_rate <= high]
+        best = sorted(fit, key=lambda r: (-(r.regret or 0.0), -r.number))[:HIGHEST]
+        chosen = Random(draw).sample(best, min(count, len(best)))
+        return tuple(_seed(record, "") for record in chosen)
+
+    def avoid(self, skill: str, high_regret: float, draw: int) -> MemorySeed | None:
+        """One environment of the skill as a warning, with its reason: win rate over 0.9 or under 0.1.
+
+        None with a regret of at least `high_regret`: designers are paid for environments won with the hint alone.
+        """
+        extreme = [r for r in self._records if r.skill == skill and not TOO_HARD <= r.win_rate <= TOO_EASY]
+        fit = [r for r in extreme if r.regret is None or r.regret < high_regret]
+        if not fit:
+            return None
+        record = Random(draw).choice(fit)
+        return _seed(record, _reason(record))
+
+
+def _seed(record: Remembered, reason: str) -> MemorySeed:
+    return MemorySeed(record.environment, record.source, record.regret or 0.0, record.win_rate, reason)
+
+
+def _reason(record: Remembered) -> str:
+    won = f"{record.win_rate:.0%} of the plays without a hint won"
+    if record.win_rate > TOO_EASY:
+        return f"too easy: {won}"
+    if record.win_rate_hinted is not None and record.win_rate_hinted >= SEED_WIN_RATES[0]:
+        return f"too hard without its hint: {won}, {record.win_rate_hinted:.0%} with it"
+    return f"too hard: {won}, and the hint did not help"

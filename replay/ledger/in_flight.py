@@ -1,0 +1,219 @@
+"""Counts of work in flight, kept up to date at each change, so that no request scans all plays.
+
+Derived from the records, rebuilt when a run is loaded, never stored. A change of a play, or of the state or holder of
+other work, stands between `drop` and `add`, so the counts always match the records.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from replay.ledger.records import Audit, Chunk, Environment, Job, Play
+
+Key = TypeVar("Key")
+Work = TypeVar("Work", Job, Play, Audit)
+
+
+class Leases(Generic[Work]):
+    """One kind of work: open work in the order of leasing, and leased work by holder and request."""
+
+    def __init__(self) -> None:
+        # Entries of work that was leased or closed meanwhile are skipped.
+        self._open: list[tuple[tuple[float | str, ...], Work]] = []
+        self._held: dict[tuple[str, int], dict[str, Work]] = {}
+
+    def add(self, work: Work, *order: float | str) -> None:
+        """Add work in its present state; open work is leased by its `order`, which is unique."""
+        if work.state == "leased":
+            self._held.setdefault((work.holder, work.request), {})[work.id] = work
+        elif work.state == "open":
+            heappush(self._open, (order, work))
+
+    def drop(self, work: Work) -> None:
+        """Remove work that is about to change."""
+        if work.state == "leased":
+            held = self._held[work.holder, work.request]
+            del held[work.id]
+            if not held:
+                del self._held[work.holder, work.request]
+
+    def next(self) -> Work | None:
+        """Remove and return the first open work."""
+        while self._open:
+            _, work = heappop(self._open)
+            if work.state == "open":
+                return work
+        return None
+
+    def held(self, holder: str, request: int) -> list[Work]:
+        """Work leased to a holder under its request of this number, by id."""
+        held = self._held.get((holder, request), {})
+        return [held[id] for id in sorted(held)]
+
+    def __iter__(self) -> Iterator[Work]:
+        """All leased work."""
+        for held in self._held.values():
+            yield from held.values()
+
+
+class Tally:
+    """A chunk. `plays`: the unhinted first, by index; `pending`: unhinted ones that have not ended.
+
+    `steps` counts the unhinted plays that are leased or finished by the learner step of their version.
+    """
+
+    __slots__ = ("chunk", "pending", "plays", "steps", "unhinted")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.plays: list[Play] = []
+        self.unhinted = 0
+        self.pending = 0
+        self.steps: dict[int, int] = {}
+
+
+class Window:
+    """Numbers of an environment's plays: all, void, ended."""
+
+    __slots__ = ("ended", "environment", "plays", "voids")
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.plays = 0
+        self.voids = 0
+        self.ended = 0
+
+
+class Flight:
+    """The plays of the active environments, indexed for each question asked of them.
+
+    windows    by environment
+    resting    environments whose newest chunk is scored
+    unscored   chunks that are not scored
+    leases     of plays: those of the chunks begun, the oldest chunk first, both arms in one drawn order
+    sequences  unhinted plays of the chunks in flight (begun, not scored), by the earliest learner step whose weights
+               a play of their chunk was leased at or sampled by; None: no play of it is leased or finished
+    """
+
+    def __init__(self, steps: dict[int, int], place: Callable[[Play], int]) -> None:
+        """`steps`: the learner step that each version was published after; `place`: of a play within its chunk."""
+        self._steps = steps
+        self._place = place
+        self.windows: dict[str, Window] = {}
+        self.resting: dict[str, Environment] = {}
+        self.unscored = 0
+        self.leases: Leases[Play] = Leases()
+        self.sequences: dict[int | None, int] = {}
+        self._chunks: dict[tuple[str, int], Tally] = {}
+        self._fresh: list[tuple[float, str, int]] = []  # in the order in which they begin; closed ones are skipped
+
+    # ------------------------------------------------------------ chunks
+
+    def open(self, environment: Environment, chunk: Chunk) -> None:
+        """Add a chunk of an active environment, before its plays."""
+        self.windows.setdefault(environment.id, Window(environment))
+        self._chunks[environment.id, chunk.index] = Tally(chunk)
+        if not chunk.begun:
+            heappush(self._fresh, (chunk.opened_at, environment.id, chunk.index))
+        if chunk.scored_at is None:
+            self.unscored += 1
+            self.resting.pop(environment.id, None)
+        else:
+            self.resting[environment.id] = environment
+
+    def begin(self, environment: Environment, chunk: Chunk) -> None:
+        """Mark the chunk as begun: its plays may be leased from now on."""
+        tally = self._chunks[environment.id, chunk.index]
+        chunk.begun = True
+        self._fly(tally, 1)
+        for play in tally.plays:
+            self._offer(play, tally)
+
+    def score(self, environment: Environment, chunk: Chunk, now: float) -> None:
+        """Mark the chunk as scored at `now`."""
+        self._fly(self._chunks[environment.id, chunk.index], -1)
+        chunk.scored_at = now
+        self.unscored -= 1
+        self.resting[environment.id] = environment
+
+    def tally(self, environment: Environment, chunk: Chunk) -> Tally:
+        """The counts of a chunk."""
+        return self._chunks[environment.id, chunk.index]
+
+    def forget(self, environment: Environment) -> list[Play]:
+        """Remove a closed environment; returns its plays, chunk by chunk."""
+        self.windows.pop(environment.id, None)
+        self.resting.pop(environment.id, None)
+        return [play for chunk in environment.chunks for play in self._chunks.pop((environment.id, chunk.index)).plays]
+
+    # ------------------------------------------------------------ plays
+
+    def enter(self, play: Play) -> None:
+        """Add a new play of an open chunk."""
+        tally = self._chunks[play.environment, play.chunk]
+        self._fly(tally, -1)
+        tally.plays.append(play)
+        tally.unhinted += not play.hinted
+        self._fly(tally, 1)
+        self.windows[play.environment].plays += 1
+        self.add(play)
+
+    def add(self, play: Play) -> None:
+        """Count a play in its present state."""
+        self._offer(play, self._count(play, 1))
+
+    def drop(self, play: Play) -> None:
+        """Remove a play from the counts before it changes."""
+        self._count(play, -1)
+        self.leases.drop(play)
+
+    def _count(self, play: Play, one: int) -> Tally:
+        tally, window = self._chunks[play.environment, play.chunk], self.windows[play.environment]
+        ended = play.state in ("finished", "void")
+        window.ended += one * ended
+        window.voids += one * (play.state == "void")
+        if not play.hinted:
+            tally.pending += one * (not ended)
+            if play.state in ("leased", "finished"):
+                self._weigh(tally, self._steps[play.version], one)
+        return tally
+
+    def _weigh(self, tally: Tally, step: int, one: int) -> None:
+        """Add or remove an unhinted play's step; only a step that appears or vanishes can change the earliest."""
+        count = tally.steps.get(step, 0) + one
+        if count and step in tally.steps:
+            tally.steps[step] = count
+            return
+        self._fly(tally, -1)
+        _shift(tally.steps, step, one)
+        self._fly(tally, 1)
+
+    def _fly(self, tally: Tally, one: int) -> None:
+        if tally.chunk.begun and tally.chunk.scored_at is None:
+            _shift(self.sequences, min(tally.steps, default=None), one * tally.unhinted)
+
+    # ------------------------------------------------------------ leases
+
+    def _offer(self, play: Play, tally: Tally) -> None:
+        """Make a play open for leasing; a play of a chunk that has not begun waits for it."""
+        if tally.chunk.begun:
+            order = tally.chunk.opened_at, play.environment, play.chunk
+            # Only an open play needs its place, which is a hash.
+            self.leases.add(play, *order, *([self._place(play)] if play.state == "open" else []))
+
+    def next_chunk(self) -> tuple[Environment, Chunk] | None:
+        """Remove and return the oldest chunk that has not begun."""
+        while self._fresh:
+            _, id, index = heappop(self._fresh)
+            if id in self.windows:
+                return self.windows[id].environment, self._chunks[id, index].chunk
+        return None
+
+
+def _shift(counts: dict[Key, int], key: Key, by: int) -> None:
+    """Change a count; an entry of 0 is removed."""
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        counts.pop(key, None)

@@ -1,0 +1,230 @@
+"""The ledger: every request of designers, agents and the learner as a change of the run's state. No I/O, no clock.
+
+The server calls `apply` for each request, then `advance` once, commits what changed, and only then answers; `tick`
+brings the passing of time. Deadlines are compared with the `now` the caller gives.
+"""
+
+import math
+
+from replay.ledger import audits, batches, designs, nonsense, provenance, windows
+from replay.ledger.batches import RefusalError
+from replay.ledger.keys import attempt_id, quarantine_key
+from replay.ledger.pacing import Allowance, Load, allowance
+from replay.ledger.records import Audit, BatchRecord, Job, Play
+from replay.ledger.state import State
+from spade.config import LONGEST_WAIT_S
+from spade.protocol import (
+    Audited,
+    Audits,
+    Checkpointed,
+    Designs,
+    Done,
+    EndedPlay,
+    Evaluated,
+    Evaluation,
+    LeaseAudit,
+    LeaseDesigns,
+    LeasePlays,
+    Plays,
+    Publish,
+    Published,
+    RejectCandidate,
+    ReleaseDesign,
+    ReleasePlay,
+    Request,
+    Response,
+    SubmitEnvironment,
+    SubmitPlays,
+    TakeBatch,
+)
+
+NAMED = 3  # plays that a refusal names
+
+
+class Ledger:
+    """One run's state and its transitions."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+
+    def apply(self, request: Request, holder: str, now: float, number: int = 0) -> Response | BatchRecord | None:
+        """Let a request take effect. None: it has to wait (a lease or a batch, of which there is none yet).
+
+        `holder` names the sender; leases are tied to it. `number` is the sender's number of the request: a request sent
+        again, because the answer was lost, is given the leases it has (0: is never sent again). Raises RefusalError
+        for a request that can never be served.
+        """
+        state = self.state
+        if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
+            _check_wait(request)
+        match request:
+            case LeasePlays(count=count):
+                plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)
+                return Plays(plays) if plays else None
+            case LeaseDesigns(count=count):
+                jobs = designs.lease(state, count, holder, number, now)
+                return Designs(jobs) if jobs else None
+            case LeaseAudit():
+                job = audits.lease(state, holder, number, now)
+                return None if job is None else Audits((job,))
+            case TakeBatch(step=step):
+                return batches.take(state, step, now)
+            case SubmitPlays(plays=ended):
+                self._end(ended, holder, now)
+            case SubmitEnvironment(job=id, lease=lease) | RejectCandidate(job=id, lease=lease) if _anothers(
+                state.jobs.get(id), lease, holder
+            ):
+                raise RefusalError(f"job {id}: its lease {lease} is not of {holder}")
+            case SubmitEnvironment(job=id) | RejectCandidate(job=id) if why := nonsense.in_design(
+                request, state.jobs.get(id), state.config.design.attempts
+            ):
+                raise RefusalError(f"job {id}: {why}")
+            case SubmitEnvironment():
+                if self._quarantined(request, holder, now):
+                    self._release_design(request.job, request.lease, holder)
+                    return Done()
+                environment = designs.admit(state, request, now)
+                if environment is not None:
+                    windows.open_chunk(state, environment, now)
+            case RejectCandidate():
+                if not self._quarantined(request, holder, now):
+                    designs.reject(state, request, now)
+                elif request.last:
+                    self._release_design(request.job, request.lease, holder)
+            case ReleasePlay(id=id, lease=lease, suspect=suspect):
+                self._release_play(id, lease, holder, now, suspect=suspect)
+            case ReleaseDesign(job=id, lease=lease):
+                self._release_design(id, lease, holder)
+            case Audited(environment=id, lease=lease) if _anothers(state.audits.get(id), lease, holder):
+                raise RefusalError(f"the audit of {id}: its lease {lease} is not of {holder}")
+            case Audited():
+                if why := nonsense.in_audit(request):
+                    raise RefusalError(f"the audit of {request.environment}: {why}")
+                windows.audited(state, request, now)
+            case Publish():
+                return Published(batches.publish(state, request))
+            case Evaluated(evaluation=evaluation):
+                if why := self._impossible(evaluation):
+                    raise RefusalError(f"the evaluation of step {evaluation.step}: {why}")
+                if state.history.add_evaluation(evaluation):
+                    state.touch("meta", "history", state.history)
+            case Checkpointed(step=step):
+                batches.checkpointed(state, step)
+            case _:
+                raise RefusalError(f"the replay service does not serve {type(request).__name__}")
+        return Done()
+
+    def advance(self, now: float) -> None:
+        """Open what is due: chunks of active windows, and design jobs for free slots."""
+        windows.open_chunks(self.state, now, self._starving())
+        designs.open_jobs(self.state, self.allowance().designs, now)
+
+    def tick(self, now: float, live: frozenset[str] | None) -> None:
+        """Let time pass. `live` names the connected holders; None if they are not known yet."""
+        windows.expire(self.state, now, live)
+        designs.expire(self.state, now, live)
+        batches.drop_stale(self.state, now)
+        self.advance(now)
+
+    def allowance(self) -> Allowance:
+        """The work that may start now."""
+        return allowance(self.load(), self.state.config)
+
+    def load(self) -> Load:
+        """The input of pacing."""
+        state = self.state
+        newest, trained = state.published_step, state.counters.taken_step + 1
+        sequences, oldest = 0, 0
+        for known, count in state.flight.sequences.items():
+            lag = state.lag(trained, newest if known is None else known)
+            # Chunks over the bound will be wasted whatever starts now.
+            if lag <= state.config.learner.agent_lag:
+                sequences += count
+                oldest = max(oldest, lag)
+        return Load(
+            newest=state.lag(trained, newest) if state.version else None,
+            outstanding=batches.waiting(state) + sequences,
+            oldest=oldest,
+            active=len(state.environments),
+            designing=len(state.jobs),
+        )
+
+    def _starving(self) -> bool:
+        """True if no work in flight can bring newer weights: no batch in sight, no play, audit or design job."""
+        state = self.state
+        training_now = state.version_at(state.counters.taken_step + 1) > state.version
+        enough = batches.waiting(state) >= state.config.learner.batch_sequences
+        return not (training_now or enough or state.flight.unscored or state.audits or state.jobs)
+
+    def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
+        """Take the plays. Raises RefusalError with those that make no sense; the others are taken."""
+        wrong = []
+        for play in plays:
+            if why := nonsense.in_play(play, self.state.config.play):
+                wrong.append(f"play {play.id}: {why}")
+            elif _anothers(self.state.plays.get(play.id), play.lease, holder):
+                wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")
+            elif self._quarantined(play, holder, now):
+                self._release_play(play.id, play.lease, holder, now)
+            elif self._unleased(play):
+                wrong.append(f"play {play.id}: its lease {play.lease} was never given")
+            elif not windows.finish(self.state, play, holder, now):
+                self.state.counters.late_plays += 1
+                self.state.touch("meta", "counters", self.state.counters)
+        if wrong:
+            taken = f"; the other {len(plays) - len(wrong)} of {len(plays)} plays are taken" if len(plays) > 1 else ""
+            raise RefusalError("; ".join(wrong[:NAMED]) + taken)
+
+    def _unleased(self, ended: EndedPlay) -> bool:
+        """True if an open play is handed in under a lease that was never given."""
+        play = self.state.plays.get(ended.id)
+        return play is not None and not 1 <= ended.lease <= play.lease
+
+    def _quarantined(self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float) -> bool:
+        """Quarantine a submission that was sampled by weights never published; True if it was."""
+        if request.trajectory is None:
+            return False
+        work: Play | Job | None
+        if isinstance(request, EndedPlay):
+            work, name = self.state.plays.get(request.id), request.id
+        else:
+            work, name = self.state.jobs.get(request.job), attempt_id(request.job, request.attempt)
+        known = work is not None and 1 <= request.lease <= work.lease  # else not this run's: not kept
+        key = quarantine_key(name, request.lease) if known else None
+        return provenance.quarantine(self.state, key, request.trajectory, holder, now)
+
+    def _impossible(self, evaluation: Evaluation) -> str:
+        """The error of a broken or hostile sender; "" if the play makes sense."""
+        if evaluation.step > self.state.published_step:
+            return "nothing was published after that step"
+        if not 1 <= evaluation.oldest <= evaluation.newest <= self.state.version:
+            return f"versions {evaluation.oldest} to {evaluation.newest} were never published"
+        return "" if math.isfinite(evaluation.seconds) else "its seconds must be finite"
+
+    def _release_play(self, id: str, lease: int, holder: str, now: float, *, suspect: bool = False) -> None:
+        """`suspect`: a service ended while it served the play."""
+        play = self.state.plays.get(id)
+        if play is not None and play.state == "leased" and play.lease == lease and play.holder == holder:
+            self.state.counters.released_leases += 1
+            if suspect:
+                windows.suspect(self.state, play, holder, now)
+            else:
+                windows.release(self.state, play)
+
+    def _release_design(self, id: str, lease: int, holder: str) -> None:
+        job = self.state.jobs.get(id)
+        if job is not None and job.state == "leased" and job.lease == lease and job.holder == holder:
+            self.state.counters.released_leases += 1
+            designs.release(self.state, job)
+
+
+def _anothers(work: Play | Job | Audit | None, lease: int, holder: str) -> bool:
+    """True if another process holds the present lease; holders of earlier leases are not kept."""
+    return work is not None and work.state == "leased" and work.lease == lease and work.holder != holder
+
+
+def _check_wait(request: LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch) -> None:
+    if not 0 <= request.wait_s <= LONGEST_WAIT_S:
+        raise RefusalError(f"wait_s must be 0 to {LONGEST_WAIT_S:g} s, is {request.wait_s}")
+    if isinstance(request, LeasePlays | LeaseDesigns) and request.count < 1:
+        raise RefusalError(f"count must be at least 1, is {request.count}")

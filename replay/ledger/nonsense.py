@@ -1,0 +1,72 @@
+"""Checks of messages from broken or hostile senders; "" if a message makes sense. Pure.
+
+A figure that no honest sender has would end the service when it adds it up. A trajectory that no model can have sampled
+would end the learner, at every resume again.
+"""
+
+import math
+
+import numpy as np
+
+from replay.ledger.records import Job
+from spade.codec import unpack_floats, unpack_ids, unpack_mask
+from spade.config import Play
+from spade.protocol import Audited, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
+
+MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; sums stay far below what a record holds
+
+
+def in_play(play: EndedPlay, settings: Play) -> str:
+    """Check the end of an episode."""
+    if not all(map(math.isfinite, (play.episode_return, play.seconds, *play.rewards))):
+        return "return, rewards and seconds must be finite"
+    if not -1 <= play.episode_return <= 1:
+        return f"the return {play.episode_return} is outside [-1, 1]"
+    if (play.trajectory is None) != (play.outcome == "fault"):
+        return "a trajectory comes with every outcome but a fault"
+    if play.trajectory is None:
+        return ""
+    return _in_trajectory(play.trajectory) or _in_rewinds(play.trajectory, settings)
+
+
+def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, attempts: int) -> str:
+    """Check a candidate for an open job (None: the job is closed), which has `attempts` attempts."""
+    if job is not None and not 1 <= design.lease <= job.lease:
+        return f"its lease {design.lease} was never given"
+    if not 1 <= design.attempt <= attempts:
+        return f"attempt {design.attempt} is not one of {attempts}"
+    if design.trajectory.rewinds:
+        return "a design is one sequence, without rewinds"
+    return _in_trajectory(design.trajectory)
+
+
+def in_audit(audited: Audited) -> str:
+    """Check the outcome of an audit."""
+    if not 0 <= audited.seconds <= LONGEST_S:
+        return f"its seconds must be finite, 0 to {LONGEST_S:g}"
+    return "" if audited.steps <= MOST_STEPS else f"its steps must be at most {MOST_STEPS}"
+
+
+def _in_trajectory(trajectory: Trajectory) -> str:
+    # Without a sampled token there is nothing to train and nothing to check.
+    if not trajectory.sampled:
+        return ""
+    if not trajectory.spans[0]:
+        return "a trajectory begins with what the model read"
+    if unpack_ids(trajectory.ids).min() < 0:
+        return "a token is negative"
+    if not np.isfinite(unpack_floats(trajectory.logprobs)).all():
+        return "a log-probability is not finite"
+    return ""
+
+
+def _in_rewinds(trajectory: Trajectory, settings: Play) -> str:
+    if not trajectory.rewinds:
+        return ""
+    # Without this bound a few bytes could expand to any number of tokens to train on.
+    most, tokens = settings.max_turns * settings.context_tokens, sum(trajectory.contexts)
+    if tokens > most:
+        return f"its sequences have {tokens} tokens, over play.max_turns * play.context_tokens = {most}"
+    if unpack_mask(trajectory)[[at for at, _ in trajectory.rewinds]].any():
+        return "a rewind comes before what the model read"
+    return ""

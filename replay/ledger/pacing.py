@@ -1,0 +1,76 @@
+"""Pacing: how much work may start now. One pure function; there is no other throttle.
+
+Why the lag bound holds. Let B be a batch, and v the lag that some chunk in flight would have in the next batch: that of
+the oldest weights that sampled one of its tokens. The chunk is within the bound L if it is in one of the next
+n = L - v + 1 batches. A batch takes at least B sequences in the order they became trainable; so even if all else
+outstanding goes before it, the chunk is in one of those as long as all else is under n * B. Chunks are started only
+while everything outstanding is under n * B for the oldest chunk in flight: work waits instead of being wasted, and
+however slow a chunk is, it is not left behind. (Not foreseen are the designer groups that become trainable meanwhile,
+at most one round's; what they push over the bound is counted as wasted.)
+
+Under that bound, no more is started than fills all slots once while one batch waits: more would only wait, and age.
+
+It cannot lock: a chunk once begun counts whole and its plays may always be leased; and with nothing in flight and the
+learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
+"""
+
+import math
+from typing import Literal
+
+import msgspec
+
+from spade.config import Config
+
+MARGIN = 8  # versions
+
+
+class Load(msgspec.Struct, frozen=True):
+    """The ledger's figures that pacing depends on.
+
+    newest       lag in the next batch of tokens sampled by the newest weights; None: none are published yet
+    outstanding  sequences that batches may still take: trainable groups, and chunks in flight at full size
+    oldest       longest such lag among the chunks in flight that are still within the bound; 0 where none is in flight
+    active       environments with an open window
+    designing    design jobs open or leased
+    """
+
+    newest: int | None
+    outstanding: int
+    oldest: int
+    active: int
+    designing: int
+
+    def __post_init__(self) -> None:
+        if min(self.newest or 0, self.outstanding, self.oldest, self.active, self.designing) < 0:
+            raise ValueError(f"pacing was asked about an impossible load: {self}")
+
+
+class Allowance(msgspec.Struct, frozen=True):
+    """Numbers of chunks of plays (hinted twins with them) and of design jobs that may start now."""
+
+    chunks: int
+    designs: int
+
+
+def lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
+    """The longest policy lag that is trained on, in published versions; the designer's follows from the window.
+
+    A design waits for its window, of k chunks of each of N environments: k * N * G plays, a version for every
+    batch_sequences * publish_every of them, and at least one a chunk, since the next one waits for newer weights. Twice
+    as many versions, and 8 more, let the slowest window of a designer group and the queue take as long again.
+    """
+    if role == "agent":
+        return config.learner.agent_lag
+    play, learner = config.play, config.learner
+    chunk = config.design.active_environments * play.group_size / (learner.batch_sequences * learner.publish_every)
+    return 2 * math.ceil(play.window_chunks * max(chunk, 1.0)) + MARGIN
+
+
+def allowance(load: Load, config: Config) -> Allowance:
+    """The one rule of pacing."""
+    if load.newest is None:
+        return Allowance(0, 0)
+    group, batch, slots = config.play.group_size, config.learner.batch_sequences, config.design.active_environments
+    batches = max(config.learner.agent_lag - max(load.newest, load.oldest) + 1, 0)
+    room = min(batches * batch, batch + slots * group) - load.outstanding
+    return Allowance(chunks=max(-(-room // group), 0), designs=max(slots - load.active - load.designing, 0))

@@ -1,0 +1,145 @@
+"""The run in memory: its live records, and those that must be written next.
+
+Only live records are held: open jobs, active environments with their plays and the recordings that an audit would run
+again, unformed designer groups, the queue, batches not yet retired, the env memory and the statistics; of published
+weights the digests and steps, of the quarantine the keys. The store alone has the rest. Trajectories are never held:
+they are staged and leave with the next commit.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from replay.ledger.environment_memory import EnvironmentMemory
+from replay.ledger.in_flight import Flight, Leases
+from replay.ledger.records import (
+    Audit,
+    BatchRecord,
+    Change,
+    Counters,
+    DesignGroup,
+    Environment,
+    Group,
+    Job,
+    Play,
+    Source,
+    Table,
+)
+from replay.ledger.statistics import History, Statistics
+from spade.config import Config
+from spade.protocol import Recording
+from spade.seeds import INSTANCE_MASK, derive
+
+
+class State:
+    """The tables by id. Each change of a record needs a call of `touch`; `changes` returns what to commit."""
+
+    def __init__(self, config: Config, secret: bytes) -> None:
+        self.config = config
+        self.secret = secret
+        self.counters = Counters()
+        self.statistics = Statistics.of(config.replay)
+        self.history = History()
+        self.memory = EnvironmentMemory(config.design.memory_records)
+        self.jobs: dict[str, Job] = {}
+        self.job_leases: Leases[Job] = Leases()
+        self.environments: dict[str, Environment] = {}
+        self.sources: dict[str, Source] = {}
+        self.plays: dict[str, Play] = {}
+        self.design_groups: dict[str, DesignGroup] = {}
+        self.queue: dict[int, Group] = {}
+        self.batches: dict[int, BatchRecord] = {}
+        self.published: dict[int, str] = {}  # version: digest
+        self.steps: dict[int, int] = {}  # version: learner step
+        self.flight = Flight(self.steps, self._place)
+        self.recordings: dict[str, dict[str, Recording]] = {}  # of each active environment, by play
+        self.audits: dict[str, Audit] = {}  # that are not over, by environment
+        self.audit_leases: Leases[Audit] = Leases()
+        self.quarantine: set[str] = set()
+        self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
+
+    # ------------------------------------------------------------ writing
+
+    def touch(self, table: Table, key: str, record: msgspec.Struct) -> None:
+        """Mark a record to be written, in the state it has when the changes are taken."""
+        self._changes[table, key] = record
+
+    def delete(self, table: Table, key: str) -> None:
+        """Mark a record to be deleted."""
+        self._changes[table, key] = None
+
+    def changes(self) -> list[Change]:
+        """Take the changes since the last call; counters and statistics go with any other change."""
+        if not self._changes:
+            return []
+        self.touch("meta", "counters", self.counters)
+        self.touch("meta", "statistics", self.statistics)
+        taken = [(table, key, record) for (table, key), record in self._changes.items()]
+        self._changes = {}
+        return taken
+
+    # ------------------------------------------------------------ jobs and plays
+
+    def add_job(self, job: Job) -> None:
+        """Add an open job."""
+        self.jobs[job.id] = job
+        self.job_leases.add(job, job.number)
+
+    def close_job(self, job: Job, state: Literal["admitted", "failed"]) -> None:
+        """Remove a job from memory; the store keeps it."""
+        self.job_leases.drop(job)
+        job.state = state
+        del self.jobs[job.id]
+
+    def add_play(self, play: Play) -> None:
+        """Add a play of an open chunk."""
+        self.plays[play.id] = play
+        self.flight.enter(play)
+
+    def forget_environment(self, environment: Environment) -> None:
+        """Remove a closed environment and its plays from memory; the store keeps them, but not the recordings."""
+        for play in self.flight.forget(environment):
+            del self.plays[play.id]
+        for play_id in self.recordings.pop(environment.id, {}):
+            self.delete("recordings", play_id)
+        del self.environments[environment.id]
+        del self.sources[environment.id]
+
+    # ------------------------------------------------------------ versions and seeds
+
+    @property
+    def version(self) -> int:
+        """The newest published policy version; 0 before the first."""
+        newest = self.counters.newest
+        return 0 if newest is None else newest.weights.version
+
+    @property
+    def published_step(self) -> int:
+        """The learner step after which the newest version was published."""
+        newest = self.counters.newest
+        return 0 if newest is None else newest.weights.step
+
+    def version_at(self, step: int) -> int:
+        """The version learner step `step` is trained at: the newest, plus the publications of steps taken since."""
+        every = self.config.learner.publish_every
+        return self.version + max((step - 1) // every - self.published_step // every, 0)
+
+    def lag(self, trained: int, step: int) -> int:
+        """Policy lag in learner step `trained` of tokens by weights published after `step`: publications between.
+
+        Counted by steps, not versions: a learner that resumes with other results gives the same steps new versions.
+        """
+        every = self.config.learner.publish_every
+        return (trained - 1) // every - step // every
+
+    def _place(self, play: Play) -> int:
+        """A play's place in the leasing order of its chunk: drawn, so that the order reveals neither arm nor index."""
+        return self.seed("place", play.id)
+
+    def instance(self, environment: str, index: int) -> int:
+        """The seed of instance `index` of an environment, the same in both arms."""
+        return self.seed("instance", environment, index) & INSTANCE_MASK
+
+    def seed(self, purpose: str, *parts: str | int) -> int:
+        """A seed of the run."""
+        return derive(self.secret, purpose, *parts)

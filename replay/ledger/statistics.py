@@ -1,0 +1,173 @@
+"""The last plays, slots, chunks and candidates, and the gauges computed from them."""
+
+from collections import deque
+
+import msgspec
+
+from replay.ledger.reward import clustered_mean
+from spade.config import Replay
+from spade.estimates import mean_and_error
+from spade.protocol import Evaluation
+
+CANDIDATES = 100
+HISTORY = 240
+METER_S = 60
+
+
+class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
+    """A finished play."""
+
+    environment: str
+    hinted: bool
+    won: bool
+    turns: int
+    sampled: int
+
+
+class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
+    """A slot that closed, or whose job failed (reward 0, not learnable, nothing else known). None: not measured."""
+
+    reward: float | None
+    learnable: bool
+    regret: float | None = None
+    levels: int | None = None
+
+
+class Statistics(msgspec.Struct, array_like=True):
+    """Bounded lists of the last events; `config.replay` sets the lengths of `plays` and `slots`."""
+
+    keep_plays: int
+    keep_slots: int
+    plays: list[PlayFigures] = []
+    slots: list[SlotFigures] = []
+    variances: list[bool] = []
+    candidates: list[bool] = []
+    examples: list[int] = []
+
+    @classmethod
+    def of(cls, config: Replay) -> "Statistics":
+        """Empty lists of the configured lengths."""
+        return cls(config.statistics_plays, config.learnable_slots)
+
+    def add_play(self, figures: PlayFigures) -> None:
+        """Take a finished play of either arm."""
+        self.plays.append(figures)
+        del self.plays[: -self.keep_plays]
+
+    def add_slot(self, figures: SlotFigures) -> None:
+        """Take a slot that closed or failed."""
+        self.slots.append(figures)
+        del self.slots[: -self.keep_slots]
+
+    def add_chunk(self, variance: bool) -> None:
+        """Take a scored unhinted chunk."""
+        self.variances.append(variance)
+        del self.variances[: -self.keep_slots]
+
+    def add_candidate(self, valid: bool, shown: int) -> None:
+        """Take a candidate, admitted or rejected; its prompt had `shown` examples of the memory."""
+        self.candidates.append(valid)
+        del self.candidates[:-CANDIDATES]
+        self.examples.append(shown)
+        del self.examples[:-CANDIDATES]
+
+    def win_rate(self, hinted: bool) -> tuple[float | None, float | None]:
+        """Win rate of one arm with its standard error, clustered by environment."""
+        wins: dict[str, list[float]] = {}
+        for play in self.plays:
+            if play.hinted == hinted:
+                wins.setdefault(play.environment, []).append(float(play.won))
+        return clustered_mean(wins.values()) if wins else (None, None)
+
+    def regret(self) -> tuple[float | None, float | None]:
+        """Mean regret of the slots that have one, with its standard error over environments."""
+        regrets = [slot.regret for slot in self.slots if slot.regret is not None]
+        return mean_and_error(regrets) if regrets else (None, None)
+
+    def learnable_share(self) -> float | None:
+        """Share of the last slots whose win rate was learnable; a failed job counts 0."""
+        return _share([slot.learnable for slot in self.slots])
+
+    def validity(self) -> float | None:
+        """Share of the last candidates that were admitted."""
+        return _share(self.candidates)
+
+    def examples_shown(self) -> float | None:
+        """Mean number of examples in the prompts of the last candidates."""
+        return _mean(self.examples)
+
+    def zero_variance_share(self) -> float | None:
+        """Share of the last unhinted chunks in which all returns were equal."""
+        return _share([not variance for variance in self.variances])
+
+    def reward_levels(self) -> float | None:
+        """Mean number of distinct rewards an environment handed out."""
+        return _mean([slot.levels for slot in self.slots if slot.levels is not None])
+
+    def response_tokens(self) -> float | None:
+        """Sampled tokens a turn, unhinted."""
+        plays = [play for play in self.plays if not play.hinted and play.turns]
+        return sum(play.sampled for play in plays) / sum(play.turns for play in plays) if plays else None
+
+    def designer_reward(self) -> float | None:
+        """Mean designer reward of the last slots."""
+        return _mean([slot.reward for slot in self.slots if slot.reward is not None])
+
+
+def _share(flags: list[bool]) -> float | None:
+    return sum(flags) / len(flags) if flags else None
+
+
+def _mean(values: list[float] | list[int]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+class History(msgspec.Struct, array_like=True):
+    """One point a learner step, the newest last: regret with its error, and the win rates unhinted and hinted.
+
+    The first evaluation is kept beside the newest ones: the others are compared with it.
+    """
+
+    regret: list[tuple[float, float]] = []
+    win_rates: list[tuple[float, float]] = []
+    evaluations: list[Evaluation] = []
+
+    def add(self, statistics: Statistics) -> None:
+        """Take a point, unless nothing is measured yet."""
+        regret, error = statistics.regret()
+        if regret is not None:
+            self.regret.append((regret, error or 0.0))
+            del self.regret[:-HISTORY]
+        unhinted, hinted = statistics.win_rate(False)[0], statistics.win_rate(True)[0]
+        if unhinted is not None and hinted is not None:
+            self.win_rates.append((unhinted, hinted))
+            del self.win_rates[:-HISTORY]
+
+    def add_evaluation(self, evaluation: Evaluation) -> bool:
+        """Take an evaluation; False if it is the last one, sent again because the answer was lost."""
+        if self.evaluations[-1:] == [evaluation]:
+            return False
+        self.evaluations.append(evaluation)
+        del self.evaluations[1 : 1 - HISTORY]
+        return True
+
+
+class Meter:
+    """Events a second over the last minute (or since `start`, while that is shorter)."""
+
+    def __init__(self, start: float) -> None:
+        self._start = start
+        self._events: deque[tuple[float, float]] = deque(maxlen=METER_S + 1)  # seconds of the last minute
+
+    def add(self, now: float, amount: float) -> None:
+        """Count `amount` at `now`; events of one second share an entry."""
+        second = float(int(now))
+        if not self._events or self._events[-1][0] != second:
+            self._events.append((second, 0.0))
+        self._events[-1] = (second, self._events[-1][1] + amount)
+
+    def rate(self, now: float) -> float:
+        """Amount a second at `now`."""
+        while self._events and self._events[0][0] < now - METER_S:
+            self._events.popleft()
+        return sum(amount for _, amount in self._events) / max(min(float(METER_S), now - self._start), 1.0)

@@ -1,0 +1,279 @@
+"""Windows of active environments: chunks open, plays are leased and end, chunks are scored, the window closes.
+
+A window is audited between its last play and its end.
+"""
+
+import msgspec
+
+from replay.ledger import audits, provenance
+from replay.ledger.batches import enqueue
+from replay.ledger.designs import close_member
+from replay.ledger.keys import chunk_id, memory_key, play_id
+from replay.ledger.records import Chunk, Environment, Member, Play, Remembered, Score
+from replay.ledger.reward import score_of
+from replay.ledger.state import State
+from replay.ledger.statistics import PlayFigures, SlotFigures
+from spade.protocol import Audited, EndedPlay, PlayLease
+from spade.returns import differ
+from spade.returns import won as is_won
+
+LEVELS = 256
+SUSPECTED = 2  # leases under which a service ended over a play, until the program is blamed
+
+
+def open_chunk(state: State, environment: Environment, now: float) -> None:
+    """Open the next chunk: G unhinted plays, and for chunk 0 their hinted twins."""
+    index = len(environment.chunks)
+    first = sum(state.flight.tally(environment, before).unhinted for before in environment.chunks)
+    chunk = Chunk(index, now, state.version)
+    environment.chunks.append(chunk)
+    state.flight.open(environment, chunk)
+    chunk_name = chunk_id(environment.id, index)
+    for hinted in (False, True) if index == 0 else (False,):
+        for i in range(state.config.play.group_size):
+            play = Play(play_id(chunk_name, hinted, i), environment.id, index, first + i, hinted)
+            state.add_play(play)
+            state.touch("plays", play.id, play)
+    state.touch("environments", environment.id, environment)
+
+
+def open_chunks(state: State, now: float, starving: bool) -> None:
+    """Open every chunk that is due: the one before is scored, and weights newer than it began with were published.
+
+    The wait for weights ends after play.chunk_wait_s, or when the loop is `starving`: none can come before more plays.
+    """
+    play = state.config.play
+    for environment in list(state.flight.resting.values()):
+        last = environment.chunks[-1]
+        if len(environment.chunks) >= play.window_chunks or environment.audit is not None:
+            continue
+        assert last.scored_at is not None
+        newer = state.version > last.version
+        if newer or starving or now >= last.scored_at + play.chunk_wait_s:
+            open_chunk(state, environment, now)
+
+
+def lease(state: State, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
+    """Up to `count` plays: first of chunks begun, then of at most `chunks` new ones."""
+    if request and (held := state.flight.leases.held(holder, request)):
+        return tuple(_as_leased(state, play) for play in held)
+    leased: list[PlayLease] = []
+    while len(leased) < count:
+        if (play := state.flight.leases.next()) is not None:
+            leased.append(_lease(state, play, holder, request, now))
+        elif chunks and (fresh := state.flight.next_chunk()) is not None:
+            chunks -= 1
+            _begin(state, *fresh)
+        else:
+            break
+    return tuple(leased)
+
+
+def _begin(state: State, environment: Environment, chunk: Chunk) -> None:
+    state.flight.begin(environment, chunk)
+    chunk.version = state.version
+    state.touch("environments", environment.id, environment)
+
+
+def _lease(state: State, play: Play, holder: str, request: int, now: float) -> PlayLease:
+    state.flight.drop(play)
+    play.state, play.holder, play.request, play.version = "leased", holder, request, state.version
+    play.lease += 1
+    play.deadline = now + state.config.play.lease_s
+    state.flight.add(play)
+    state.touch("plays", play.id, play)
+    return _as_leased(state, play)
+
+
+def _as_leased(state: State, play: Play) -> PlayLease:
+    return PlayLease(
+        id=play.id,
+        lease=play.lease,
+        environment=play.environment,
+        hinted=play.hinted,
+        seed=state.instance(play.environment, play.index),
+        sampler=state.seed("play", play.id, play.lease),
+    )
+
+
+def release(state: State, play: Play) -> None:
+    """Open a leased play again; it keeps its seed."""
+    state.flight.drop(play)
+    play.state, play.holder = "open", ""
+    state.flight.add(play)
+    state.touch("plays", play.id, play)
+
+
+def suspect(state: State, play: Play, holder: str, now: float) -> None:
+    """Open a leased play again whose service ended while it served the play; a second time it is void."""
+    play.suspected += 1
+    if play.suspected < SUSPECTED:
+        release(state, play)
+    else:
+        fault = f"suspect: {play.suspected} times a service ended, or failed, while it served this play"
+        finish(state, EndedPlay(play.id, play.lease, "fault", 0.0, (), 0.0, fault=fault), holder, now)
+
+
+def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
+    """Take the end of an episode that `holder` played, whatever the present lease. False if the play is closed."""
+    play = state.plays.get(ended.id)
+    if play is None or play.state not in ("open", "leased"):
+        return False
+    environment = state.environments[play.environment]
+    state.flight.drop(play)
+    play.holder, play.seconds = holder, ended.seconds
+    if ended.trajectory is None:
+        play.state, play.fault = "void", ended.fault
+        state.counters.voids += 1
+    else:
+        play.state = "finished"
+        play.terminated = ended.outcome == "terminated"
+        play.episode_return = ended.episode_return
+        play.turns, play.sampled = len(ended.rewards), ended.trajectory.sampled
+        if ended.trajectory.versions:
+            play.version = provenance.oldest(state.steps, ended.trajectory)
+        state.touch("trajectories", play.id, ended.trajectory)
+        if ended.recording is not None:
+            audits.record(state, play, ended.recording)
+        won = is_won(play.episode_return, state.config.play.win_return)
+        state.counters.plays += 1
+        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
+    state.flight.add(play)
+    state.touch("plays", play.id, play)
+    _note_levels(state, environment, ended.rewards)
+    _settle(state, environment, now)
+    return True
+
+
+def _note_levels(state: State, environment: Environment, rewards: tuple[float, ...]) -> None:
+    levels = environment.levels
+    # A set first: few of many rewards differ, and most were seen before.
+    new = sorted({round(reward, 9) for reward in set(rewards)}.difference(levels))[: LEVELS - len(levels)]
+    if new:
+        environment.levels = [*environment.levels, *new]
+        state.touch("environments", environment.id, environment)
+
+
+def _settle(state: State, environment: Environment, now: float) -> None:
+    """Quarantine, score what is complete, and close the window when all its plays are terminal."""
+    window = state.flight.windows[environment.id]
+    if window.voids > state.config.play.void_share * window.plays:
+        close(state, environment, now, quarantined=True)
+        return
+    chunk = environment.chunks[-1]
+    if chunk.scored_at is None and not state.flight.tally(environment, chunk).pending:
+        _score_chunk(state, environment, chunk, now)
+    if _over(state, environment):
+        end(state, environment, now)
+
+
+def _over(state: State, environment: Environment) -> bool:
+    """True if all plays of the window have ended and no chunk is to come."""
+    window = state.flight.windows[environment.id]
+    return window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks
+
+
+def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: float) -> None:
+    """Make the chunk's finished unhinted plays a group of the queue if their returns differ."""
+    state.flight.score(environment, chunk, now)
+    state.touch("environments", environment.id, environment)
+    played = state.flight.tally(environment, chunk).plays
+    plays = [play for play in played if play.state == "finished" and not play.hinted]
+    # A play that sampled nothing (its first observation filled the context) has a return but no token to train.
+    members = tuple(Member(play.id, play.episode_return, play.version) for play in plays if play.sampled)
+    if not plays:
+        return
+    variance = differ([member.reward for member in members])
+    state.statistics.add_chunk(variance)
+    if variance:
+        state.counters.trainable += len(members)
+        enqueue(state, chunk_id(environment.id, chunk.index), "agent", members, now)
+
+
+def end(state: State, environment: Environment, now: float) -> None:
+    """End a window that has no play to come: it closes when it has been audited."""
+    _cancel_rest(state, environment, now)
+    if not audits.begin(state, environment, now):
+        close(state, environment, now)
+
+
+def audited(state: State, outcome: Audited, now: float) -> None:
+    """Take the outcome of an audit, and close the window by it."""
+    environment = audits.finish(state, outcome)
+    if environment is not None:
+        close(state, environment, now, quarantined=bool(outcome.finding))
+
+
+def _cancel_rest(state: State, environment: Environment, now: float) -> None:
+    """Cancel the plays that have not ended, and score their chunk."""
+    for play in _plays(state, environment):
+        if play.state in ("open", "leased"):
+            state.flight.drop(play)
+            play.state = "cancelled"
+            state.flight.add(play)
+            state.touch("plays", play.id, play)
+    last = environment.chunks[-1]
+    if last.scored_at is None:
+        _score_chunk(state, environment, last, now)
+
+
+def _plays(state: State, environment: Environment) -> list[Play]:
+    return [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
+
+
+def close(state: State, environment: Environment, now: float, quarantined: bool = False) -> None:
+    """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot.
+
+    A window whose audit was left out is neither paid nor remembered: its value is unknown.
+    """
+    _cancel_rest(state, environment, now)
+    plays = _plays(state, environment)
+    score = score_of(plays, quarantined, state.config)
+    unaudited = environment.audit is not None and environment.audit.state == "left out"
+    if unaudited:
+        score = msgspec.structs.replace(score, reward=None)
+    environment.score, environment.closed_at = score, now
+    environment.state = "quarantined" if quarantined else "closed"
+    state.touch("environments", environment.id, environment)
+    state.statistics.add_slot(SlotFigures(score.reward, score.learnable, score.regret, len(environment.levels)))
+    if not (quarantined or unaudited):
+        _remember(state, environment, score)
+    # Without a reward, or without a sampled token, there is nothing to learn from the design.
+    trained = score.reward is not None and environment.designed_version > 0
+    member = Member(environment.job, score.reward or 0.0, environment.designed_version) if trained else None
+    close_member(state, environment.round, environment.skill, member, now)
+    state.forget_environment(environment)
+
+
+def _remember(state: State, environment: Environment, score: Score) -> None:
+    if score.win_rate is None:
+        return
+    counters = state.counters
+    record = Remembered(
+        number=counters.remembered,
+        environment=environment.id,
+        skill=environment.skill,
+        source=state.sources[environment.id].source,
+        regret=score.regret,
+        win_rate=score.win_rate,
+        win_rate_hinted=score.win_rate_hinted,
+    )
+    counters.remembered += 1
+    state.touch("memory", memory_key(record), record)
+    for forgotten in state.memory.add(record):
+        state.delete("memory", memory_key(forgotten))
+
+
+def expire(state: State, now: float, live: frozenset[str] | None) -> None:
+    """End the windows past their deadline, open lost leases again. `live`: connected holders (None: unknown)."""
+    for environment in audits.expire(state, now, live):
+        close(state, environment, now)
+    # Sorted: the order of a dict differs after a restart.
+    for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
+        # A window may be over without being closed at its last play: a resume has made windows shorter.
+        if environment.audit is None and (now >= environment.deadline or _over(state, environment)):
+            end(state, environment, now)
+    for play in list(state.flight.leases):
+        if now >= play.deadline or (live is not None and play.holder not in live):
+            state.counters.expired_leases += 1
+            release(state, play)

@@ -1,0 +1,74 @@
+"""The service's files for people and their tools in the run directory: `metrics.jsonl` and `status.json`."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from replay.service.status import metrics_row
+from spade.disk import out_of_descriptors, replace
+from spade.errors import reason
+from spade.protocol import Evaluation, Status
+
+log = logging.getLogger(__name__)
+
+
+class Journal:
+    """The files of a run. Rows are appended and flushed one by one, so that a kill can cut the last row alone."""
+
+    def __init__(self, run: Path) -> None:
+        self._metrics = run / "metrics.jsonl"
+        self._status = run / "status.json"
+        if _last_byte(self._metrics) not in (b"", b"\n"):
+            self._append(b"")  # a killed service left half a row: end it
+
+    def event(self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None) -> None:
+        """An event of the run; `changed`: settings unlike those before, as "section.field": [before, now]."""
+        self._row({"kind": "event", "event": event, "elapsed_s": elapsed_s, "changed": changed or {}})
+
+    def step(self, status: Status, processes: dict[str, dict[str, float]]) -> None:
+        """One learner step; `processes` are the gauges each process sent with its last heartbeat, by its name."""
+        self._row({"kind": "step", **metrics_row(status), "process_gauges": processes})
+        self.status(status)
+
+    def evaluation(self, evaluation: Evaluation, elapsed_s: float) -> None:
+        """One evaluation."""
+        self._row({"kind": "evaluation", "elapsed_s": elapsed_s, **msgspec.structs.asdict(evaluation)})
+
+    def status(self, status: Status) -> None:
+        """The status that `spade status` shows while the run is down; replaced whole or not at all."""
+        with _unless_out_of_descriptors(self._status):
+            replace(self._status, msgspec.json.encode(status))
+
+    def _row(self, row: dict[str, object]) -> None:
+        with _unless_out_of_descriptors(self._metrics):
+            self._append(msgspec.json.encode({"time": time.time(), **row}))
+
+    def _append(self, line: bytes) -> None:
+        with self._metrics.open("ab") as file:
+            file.write(line + b"\n")
+
+
+@contextmanager
+def _unless_out_of_descriptors(path: Path) -> Iterator[None]:
+    """Write for people, and go on without: a lack of descriptors, which peers can cause, must not end the service."""
+    try:
+        yield
+    except OSError as error:
+        if not out_of_descriptors(error):
+            raise
+        log.error("%s is not written: %s; too many connections are open", path, reason(error))
+
+
+def _last_byte(path: Path) -> bytes:
+    """The last byte of a file; empty if it is empty or missing."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+            return file.read()
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,184 @@
+"""The service's view of its peers, which is not stored: rates, connected peers, the state of supervisors' children."""
+
+import math
+
+import msgspec
+
+from replay.ledger.keys import holder_id
+from replay.ledger.statistics import Meter
+from replay.service.status import Seen
+from replay.service.why import Progress
+from spade.codec import encode
+from spade.config import Config
+from spade.protocol import (
+    MOST_ACTORS,
+    Heartbeat,
+    Hello,
+    Orders,
+    Peer,
+    Process,
+    Refused,
+    RejectCandidate,
+    ReportProcesses,
+    Request,
+    Role,
+    Serving,
+    SubmitEnvironment,
+    SubmitPlays,
+    Weights,
+)
+from spade.transport import Server
+from spade.waits import with_owner
+
+SUPERVISORS = 64
+REPORT_BYTES = 262_144  # each is kept, shown and written into status.json
+CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
+
+
+class Peers:
+    """The peers seen since the service started; nobody is connected before `begin`."""
+
+    def __init__(self, config: Config, start: float) -> None:
+        self._start = start
+        self._silence_s = config.bus.silence_s
+        self._server: Server | None = None
+        self._progress = Progress(config.replay.stall_s, start)
+        self._plays = Meter(start)
+        self._tokens = Meter(start)
+        self._processes: dict[str, tuple[Process, ...]] = {}
+        self._wanted: dict[str, dict[Role, int]] = {}
+        self._orders: dict[str, Orders] = {}
+        self._spreading: Weights | None = None
+        self._announced = start
+        self._broadcast_s: float | None = None
+        self._served: dict[str, int] = {}
+
+    def begin(self, server: Server) -> None:
+        """Take the server through which the service is reached from now on."""
+        self._server = server
+
+    # ------------------------------------------------------------ connected peers
+
+    def _hellos(self) -> tuple[Hello, ...]:
+        return () if self._server is None else tuple(self._server.peers.values())
+
+    def services(self) -> tuple[Peer, ...]:
+        """The services that other peers may call."""
+        services = {
+            hello.name: Peer(hello.role, hello.name, hello.address)
+            for hello in self._hellos()
+            if hello.address is not None and hello.role in CALLED
+        }
+        return tuple(services.values())
+
+    def holders(self, now: float) -> frozenset[str] | None:
+        """Peers that may hold leases; None until every living peer has had time to greet a restarted service."""
+        return None if now - self._start < self._silence_s else frozenset(map(holder_id, self._hellos()))
+
+    def beats(self) -> dict[str, Heartbeat]:
+        """The last heartbeat of each peer, by its name."""
+        if self._server is None:
+            return {}
+        beats = self._server.heartbeats
+        return {hello.name: _finite(beats[peer]) for peer, hello in self._server.peers.items() if peer in beats}
+
+    # ------------------------------------------------------------ events
+
+    def finished(self, plays: int, now: float) -> None:
+        """Count finished plays, of all that were handed in."""
+        self._plays.add(now, plays)
+
+    def measure(self, request: Request, now: float) -> None:
+        """Count the tokens of a request that took effect, whatever becomes of them."""
+        match request:
+            case SubmitPlays(plays=plays):
+                trajectories = [play.trajectory for play in plays if play.trajectory is not None]
+                self._tokens.add(now, sum(trajectory.sampled for trajectory in trajectories))
+            case SubmitEnvironment(trajectory=trajectory) | RejectCandidate(trajectory=trajectory):
+                self._tokens.add(now, trajectory.sampled)
+
+    def stalls(self, step: int, plays: int, now: float) -> bool:
+        """True once when the run stalls."""
+        return self._progress.look(step, plays, now)
+
+    def announced(self, weights: Weights, now: float) -> None:
+        """Note that these weights are being announced to the engines."""
+        self._spreading, self._announced = weights, now
+
+    def serving(self, name: str, serving: Serving, now: float) -> None:
+        """Note that an engine serves these weights. The broadcast ends when all connected engines serve the newest."""
+        engines = [hello.name for hello in self._hellos() if hello.role == "engine"]
+        self._served = {engine: version for engine, version in self._served.items() if engine in engines}
+        self._served[name] = serving.version
+        newest = self._spreading
+        if newest is not None and all(self._served.get(engine, 0) >= newest.version for engine in engines):
+            self._broadcast_s, self._spreading = now - self._announced, None
+
+    # ------------------------------------------------------------ supervisors
+
+    def report(self, report: ReportProcesses) -> Orders | Refused:
+        """Take a supervisor's report; returns the changes it is to make, once. The newest reports are kept."""
+        if (size := len(encode(report))) > REPORT_BYTES:
+            return Refused(f"a report of {size} bytes is over {REPORT_BYTES}; have more supervisors, each of fewer")
+        self._processes.pop(report.supervisor, None)
+        self._processes[report.supervisor] = report.processes
+        if report.wanted is not None:
+            self._wanted[report.supervisor] = report.wanted
+        while len(self._processes) > SUPERVISORS:
+            oldest = next(iter(self._processes))
+            del self._processes[oldest]
+            self._wanted.pop(oldest, None)
+            self._orders.pop(oldest, None)
+        return self._orders.pop(report.supervisor, Orders(report.supervisor))
+
+    def order(self, orders: Orders) -> str:
+        """Keep orders until the supervisor reports; returns the reason if that cannot be, else ""."""
+        here = sorted({hello.name for hello in self._hellos()} & self._wanted.keys())
+        if orders.supervisor not in here:
+            return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(here) or 'none'}"
+        if not all(0 <= count <= MOST_ACTORS for count in orders.counts.values()) or len(orders.drain) > MOST_ACTORS:
+            return f"a supervisor keeps 0 to {MOST_ACTORS} actors of a role"
+        before = self._orders.get(orders.supervisor, Orders(orders.supervisor))
+        drain = tuple(dict.fromkeys((*before.drain, *orders.drain)))[-MOST_ACTORS:]
+        self._orders[orders.supervisor] = Orders(orders.supervisor, {**before.counts, **orders.counts}, drain)
+        return ""
+
+    # ------------------------------------------------------------ the whole view
+
+    def seen(self, run: str, now: float) -> Seen:
+        """The whole view at `now`."""
+        hellos, beats = self._hellos(), self.beats()
+        here = {hello.name for hello in hellos}
+        dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
+        processes = [
+            _as_seen(process, supervisor, supervisor in here, beats.get(process.name, Heartbeat()).gauges)
+            for supervisor, reported in self._processes.items()
+            for process in reported
+        ]
+        return Seen(
+            run=run,
+            now=now,
+            plays_per_s=self._plays.rate(now),
+            sampled_tokens_per_s=self._tokens.rate(now),
+            dropped=dropped,
+            strangers=strangers,
+            roles=frozenset(hello.role for hello in hellos),
+            processes=tuple(processes),
+            wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in here},
+            waits=tuple(wait for name, beat in beats.items() for wait in with_owner(beat.waits, name)),
+            stalled_s=self._progress.stalled_s(now),
+            broadcast_s=self._broadcast_s,
+        )
+
+
+def _finite(beat: Heartbeat) -> Heartbeat:
+    """A heartbeat without the floats that JSON lacks: they would make status.json unreadable."""
+    gauges = {name: value for name, value in beat.gauges.items() if math.isfinite(value)}
+    return Heartbeat(gauges, tuple(wait for wait in beat.waits if math.isfinite(wait.for_s)))
+
+
+def _as_seen(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:
+    """Show a process as silent if its supervisor is gone."""
+    alive = process.state in ("starting", "ready", "restarting", "draining")
+    state = "silent" if alive and not supervised else process.state
+    return msgspec.structs.replace(process, state=state, gauges=gauges, supervisor=supervisor)

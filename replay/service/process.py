@@ -1,0 +1,32 @@
+"""The replay service's process."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from replay.service.service import Service
+from replay.store import open_store
+from replay.store.load import open_run
+from spade.config import Config, digest
+from spade.process import Launch, main
+from spade.transport import serve
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Serve the run in `launch.run` until cancelled.
+
+    Raises RunError if the store is another run's, in use or of another format, BusError if the address cannot be
+    served.
+    """
+    folder = Path(launch.run)
+    with open_store(folder / "store", config.replay.durability) as store:
+        service = Service(config, folder, store, open_run(store, config))
+        address = launch.bind or launch.replay
+        async with serve(
+            address, digest=digest(config), bus=config.bus, ready=service.greet, pulse=service.pulse
+        ) as server:
+            ready()
+            await service.run(server)
+
+
+if __name__ == "__main__":
+    main(run)

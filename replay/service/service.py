@@ -1,0 +1,248 @@
+"""The replay service: one task that takes requests, lets them take effect, commits, and only then answers.
+
+    arrivals (bounded) ── ledger.apply ── ledger.advance ── one commit ── replies, pushes, journal
+
+Requests that have to wait (for leases, batches) are tried again after each round.
+"""
+
+import logging
+from pathlib import Path
+
+import msgspec
+import trio
+
+from replay.ledger.batches import RefusalError
+from replay.ledger.keys import holder_id
+from replay.ledger.ledger import Ledger
+from replay.ledger.records import BatchRecord, Change, Clock, Source
+from replay.service.journal import Journal
+from replay.service.peers import Peers
+from replay.service.status import build_status
+from replay.service.waiting import Answer, Replies, Waiting
+from replay.service.why import explained, own
+from replay.store import Store
+from replay.store.load import Opened
+from replay.store.past_batches import dropped, packed_batch, recorded
+from replay.store.retention import Retention
+from spade.config import Config
+from spade.protocol import (
+    Done,
+    GetProgram,
+    GetStatus,
+    Hello,
+    Orders,
+    Program,
+    Pulse,
+    Ready,
+    Refused,
+    ReportProcesses,
+    Serving,
+    Status,
+    TakeBatch,
+    Weights,
+)
+from spade.transport import Incoming, Server
+from spade.waits import describe_all
+
+ROUND = 256
+TICK_S = 0.5
+CLOCK_S = 5.0  # a kill loses at most so much of the run clock
+
+log = logging.getLogger(__name__)
+
+
+class Service:
+    """The shell around the ledger: bus, store, journal and clock."""
+
+    def __init__(self, config: Config, run: Path, store: Store, opened: Opened) -> None:
+        self.ledger = Ledger(opened.state)
+        self._config = config
+        self._name = run.name
+        self._store = store
+        self._journal = Journal(run)
+        self._base_s = opened.elapsed_s
+        self._started = trio.current_time()
+        self._next_tick = self._committed = self._base_s
+        self._expected = 1  # requests of the last round: peers that were answered together may ask again together
+        self._waiting = Waiting(config.bus.window)
+        self._peers = Peers(config, self._base_s)
+        self._retention = Retention(opened.state, store)
+        self._weights = self._newest()
+        self._evaluated = opened.state.history.evaluations[-1:]
+        self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
+
+    def now(self) -> float:
+        """The run clock: seconds this run's service has been up, over all its restarts."""
+        return self._base_s + trio.current_time() - self._started
+
+    def greet(self, _: Hello) -> Ready:
+        """The first message to a peer that joins."""
+        pulse = self.pulse()
+        return Ready(pulse.peers, pulse.weights)
+
+    def pulse(self) -> Pulse:
+        """The services that may be called, and the newest weights."""
+        return Pulse(self._peers.services(), self._weights)
+
+    async def run(self, server: Server) -> None:
+        """Serve until cancelled; all acknowledged requests are committed then."""
+        self._peers.begin(server)
+        try:
+            while True:
+                await self._round(server, await self._arrivals(server))
+        except trio.Cancelled:
+            await self._commit(self.ledger.state.changes())
+            self._journal.status(self.status())
+            self._journal.event("stop", self.now())
+            raise
+
+    # ------------------------------------------------------------ a round
+
+    async def _arrivals(self, server: Server) -> list[Incoming]:
+        """The requests to commit together, at most a round; none if a deadline of the service comes first.
+
+        All requests at hand, and those that come within the commit delay while they are fewer than the last time. So
+        a peer that asks alone never waits, and peers that are answered together are soon committed together again.
+        """
+        wake = min(self._next_tick, self._waiting.deadline())
+        arrived: list[Incoming] = []
+        with trio.move_on_after(max(wake - self.now(), 0.0)):
+            arrived.append(await server.receive())
+        if not arrived:
+            return arrived
+        with trio.move_on_after(self._config.replay.commit_delay_ms / 1_000):
+            while len(arrived) < ROUND:
+                if (next_ := server.receive_nowait()) is not None:
+                    arrived.append(next_)
+                elif len(arrived) < self._expected:
+                    arrived.append(await server.receive())
+                else:
+                    break
+        self._expected = len(arrived)
+        return arrived
+
+    async def _round(self, server: Server, arrived: list[Incoming]) -> None:
+        now, state = self.now(), self.ledger.state
+        if now >= self._next_tick:
+            self._next_tick = now + TICK_S
+            self.ledger.tick(now, self._peers.holders(now))
+            if self._peers.stalls(state.published_step, state.counters.plays, now):
+                self._tell_stall()
+        # First, so that no batch is handed out that this commit deletes.
+        self._retention.stage(now)
+        replies = self._serve(arrived, now)
+        self.ledger.advance(now)
+        replies += self._waiting.try_again(self._answer, lambda: self.status().waiting_for, server.peers, now)
+        # The clock is committed while nothing else is, so that kills in a row do not extend a lease for ever.
+        if (changes := state.changes()) or now >= self._committed + CLOCK_S:
+            await self._commit(changes)
+        # Versions are announced only now that they are committed.
+        newest = self._newest()
+        if newest != self._weights:
+            self._weights = newest
+            await self._announce(server)
+        if (evaluated := state.history.evaluations[-1:]) != self._evaluated:
+            self._evaluated = evaluated
+            self._journal.evaluation(evaluated[0], now)
+        for incoming, answer in replies:
+            await self._reply(server, incoming, answer)
+
+    async def _commit(self, changes: list[Change]) -> None:
+        """Write the changes and the clock; shielded from cancellation between taking effect and being durable."""
+        self._committed = self.now()
+        encoded = self._store.encode([*changes, ("meta", "clock", Clock(self._committed))])
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._store.commit, encoded)
+
+    def _serve(self, arrived: list[Incoming], now: float) -> Replies:
+        """Let requests take effect; each is answered after the commit, or waits."""
+        replies: Replies = []
+        counters = self.ledger.state.counters
+        before = counters.plays
+        for incoming in arrived:
+            answer = self._answer(incoming, now)
+            if answer is None:
+                answer = self._waiting.keep(incoming, now)
+            if answer is not None:
+                replies.append((incoming, answer))
+        self._peers.finished(counters.plays - before, now)
+        return replies
+
+    def _answer(self, incoming: Incoming, now: float) -> Answer | None:
+        request, holder = incoming.message, holder_id(incoming.hello)
+        match request:
+            case GetStatus():
+                return self.status()
+            case GetProgram(environment=environment):
+                return self._program(environment)
+            case Serving():
+                return self._serving(incoming.hello, request, now)
+            case ReportProcesses() if request.supervisor != incoming.hello.name:
+                return Refused(f"{incoming.hello.name} may not report for {request.supervisor!r}")
+            case ReportProcesses():
+                return self._peers.report(request)
+            case Orders():
+                refusal = self._peers.order(request)
+                return Refused(refusal) if refusal else Done()
+        try:
+            answer = self.ledger.apply(request, holder, now, incoming.id)
+        except RefusalError as refusal:
+            log.warning("refused %s of %s: %s", type(request).__name__, holder, refusal)
+            return Refused(str(refusal))
+        counters = self.ledger.state.counters
+        if answer is None and isinstance(request, TakeBatch) and request.step <= counters.taken_step:
+            past = recorded(self._store, request.step)
+            return Refused(dropped(request.step)) if request.step <= counters.dropped_step else past
+        self._peers.measure(request, now)
+        return answer
+
+    async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
+        if isinstance(answer, BatchRecord):
+            answer = await trio.to_thread.run_sync(packed_batch, self._store, answer)
+        # A lost answer loses no lease: the request is sent again, or the lease expires with its holder.
+        await server.reply(incoming, answer)
+
+    async def _announce(self, server: Server) -> None:
+        """Announce new weights to every engine, and write their step into the journal."""
+        assert self._weights is not None
+        self._peers.announced(self._weights, self.now())
+        for peer, hello in list(server.peers.items()):
+            if hello.role == "engine":
+                await server.push(peer, self._weights)
+        if self._weights.step > 0:
+            gauges = {name: beat.gauges for name, beat in self._peers.beats().items()}
+            self._journal.step(self.status(), gauges)
+
+    def _tell_stall(self) -> None:
+        """Log once for each stall who waits for whom."""
+        status = self.status()
+        log.warning("no learner step and no play for %.0f s (replay.stall_s)", status.stalled_s)
+        for line in (status.waiting_for, *describe_all(status.waits, status.processes)):
+            log.warning("%s", line)
+
+    # ------------------------------------------------------------ stored and seen
+
+    def _serving(self, hello: Hello, request: Serving, now: float) -> Done | Refused:
+        published = self.ledger.state.published.get(request.version)
+        if published != request.digest:
+            log.error("%s serves weights %s, not published as version %d", hello.name, request.digest, request.version)
+            return Refused(f"weights {request.digest} were never published as version {request.version}")
+        self._peers.serving(hello.name, request, now)
+        return Done()
+
+    def _program(self, environment: str) -> Program | Refused:
+        source = self.ledger.state.sources.get(environment) or self._store.get("sources", environment, Source)
+        if source is None:
+            return Refused(f"there is no environment {environment!r}")
+        return Program(environment, source.source, source.hint, source.reads)
+
+    def status(self) -> Status:
+        """The status of the run."""
+        now = self.now()
+        seen = self._peers.seen(self._name, now)
+        waits = (*explained(seen.waits, self.ledger), *own(self.ledger.state, now))
+        return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits))
+
+    def _newest(self) -> Weights | None:
+        newest = self.ledger.state.counters.newest
+        return None if newest is None else newest.weights

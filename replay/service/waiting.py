@@ -1,0 +1,94 @@
+"""Waiting requests: kept until there is an answer, their time is over or their peer is gone."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Container
+
+from replay.ledger.records import BatchRecord
+from spade.protocol import (
+    Audits,
+    Designs,
+    LeaseAudit,
+    LeaseDesigns,
+    LeasePlays,
+    NotYet,
+    Plays,
+    Refused,
+    Request,
+    Response,
+    TakeBatch,
+)
+from spade.transport import Incoming
+
+PATIENCE = 2  # waiting requests of one peer, in windows: one of live ones, one of those it has given up
+
+Answer = Response | BatchRecord
+Replies = list[tuple[Incoming, Answer]]
+
+
+class Waiting:
+    """The waiting requests, tried again in the order they came, so that peers do not poll. Bounded for each peer."""
+
+    def __init__(self, window: int) -> None:
+        self._most = PATIENCE * window
+        self._kept: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
+        self._count: Counter[bytes] = Counter()  # of each peer
+
+    def deadline(self) -> float:
+        """The earliest deadline of the waiting requests."""
+        return min((deadline for _, deadline in self._kept.values()), default=math.inf)
+
+    def keep(self, incoming: Incoming, now: float) -> Refused | None:
+        """Keep a request, or refuse it. A request that is sent again takes the place of the first."""
+        request, key = incoming.message, (incoming.peer, incoming.id)
+        assert isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch), (
+            f"{type(request).__name__} cannot wait"
+        )
+        if self._count[incoming.peer] >= self._most:
+            return Refused(f"{self._most} of your requests wait already (bus.window)")
+        self._count[incoming.peer] += key not in self._kept
+        self._kept[key] = (incoming, now + request.wait_s)
+        return None
+
+    def try_again(
+        self,
+        answer: Callable[[Incoming, float], Answer | None],
+        why: Callable[[], str],
+        peers: Container[bytes],
+        now: float,
+    ) -> Replies:
+        """Try `answer` again on each; those with an answer, or past their deadline, are answered and leave.
+
+        `why` is the reason why a batch waits; `peers` are those still connected.
+        """
+        replies: Replies = []
+        for key, (incoming, deadline) in list(self._kept.items()):
+            if incoming.peer not in peers:
+                self._drop(key)
+                continue
+            response = answer(incoming, now)
+            if response is None and now >= deadline:
+                response = _nothing(incoming.message, why)
+            if response is not None:
+                self._drop(key)
+                replies.append((incoming, response))
+        return replies
+
+    def _drop(self, key: tuple[bytes, int]) -> None:
+        peer, _ = key
+        del self._kept[key]
+        self._count[peer] -= 1
+        if not self._count[peer]:
+            del self._count[peer]
+
+
+def _nothing(request: Request, why: Callable[[], str]) -> Response:
+    match request:
+        case LeasePlays():
+            return Plays()
+        case LeaseDesigns():
+            return Designs()
+        case LeaseAudit():
+            return Audits()
+        case _:
+            return NotYet(why())

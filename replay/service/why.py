@@ -1,0 +1,103 @@
+"""The reasons why the replay service has no work to hand out, and the peers it waits for. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from replay.ledger import batches
+from replay.ledger.keys import name_of
+from replay.ledger.ledger import Ledger
+from replay.ledger.state import State
+from spade.protocol import Wait
+
+NAME = "replay"  # the name of the service in the waits that processes report
+
+
+def explained(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
+    """The waits; those for work of this service have its reasons."""
+    audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window is to be audited"
+    reasons = {
+        "LeaseAudit": audits,
+        "TakeBatch": why_no_batch(ledger),
+        "LeasePlays": why_no_play(ledger),
+        "LeaseDesigns": why_no_job(ledger),
+    }
+    return tuple(
+        msgspec.structs.replace(wait, why=reasons.get(wait.what, "")) if wait.holder == NAME else wait for wait in waits
+    )
+
+
+def why_no_batch(ledger: Ledger) -> str:
+    """The reason why the next batch waits."""
+    state = ledger.state
+    return _unpublished(state) or f"{batches.waiting(state)} of {state.config.learner.batch_sequences} sequences"
+
+
+def why_no_play(ledger: Ledger) -> str:
+    """The reason why no play is leased."""
+    state = ledger.state
+    if missing := _unpublished(state):
+        return missing
+    if not state.environments:
+        return f"no environment is open, {len(state.jobs)} design jobs are"
+    open_plays = sum(play.state == "open" for play in state.plays.values())
+    if open_plays:
+        return f"{open_plays} plays are held back while {ledger.load().outstanding} sequences are to be trained"
+    leased = sum(1 for _ in state.flight.leases)
+    return f"{leased} plays are leased, the next chunks open with newer weights"
+
+
+def why_no_job(ledger: Ledger) -> str:
+    """The reason why no design job is leased."""
+    state = ledger.state
+    if missing := _unpublished(state):
+        return missing
+    slots = state.config.design.active_environments
+    audited = f" ({len(state.audits)} of them is audited)" if state.audits else ""
+    have = f"{len(state.environments)} of {slots} slots have an environment{audited}"
+    return f"{have}, {len(state.jobs)} a job that is leased"
+
+
+def own(state: State, now: float) -> tuple[Wait, ...]:
+    """The holders that the loop waits for: of plays, design jobs and audits, and the learner while it trains."""
+    play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
+    plays = [(play.holder, now - play.deadline + play_s) for play in state.flight.leases]
+    jobs = [(job.holder, now - job.deadline + design_s) for job in state.job_leases]
+    step = state.counters.taken_step
+    training_since = state.batches[step].at if step in state.batches and step > state.published_step else None
+    learner = () if training_since is None else (Wait("learner", f"step {step}", 1, now - training_since, NAME),)
+    audits = [(audit.holder, now - audit.deadline + play_s) for audit in state.audit_leases]
+    return (*learner, *_held("plays", plays), *_held("design jobs", jobs), *_held("audits", audits))
+
+
+def _held(what: str, leases: Sequence[tuple[str, float]]) -> tuple[Wait, ...]:
+    """One wait for each holder of leases, given as (holder, age in s)."""
+    ages: dict[str, list[float]] = {}
+    for holder, age in leases:
+        ages.setdefault(name_of(holder), []).append(age)
+    return tuple(Wait(holder, what, len(each), max(each), NAME) for holder, each in ages.items())
+
+
+def _unpublished(state: State) -> str:
+    return "the learner has published no weights yet" if state.version == 0 else ""
+
+
+class Progress:
+    """The last progress of a run: a learner step or a play. A run without any for `stall_s` has stalled."""
+
+    def __init__(self, stall_s: float, now: float) -> None:
+        self._stall_s = stall_s
+        self._reached = (0, 0)
+        self._since = now
+        self._stalled = False
+
+    def look(self, step: int, plays: int, now: float) -> bool:
+        """Note the progress of the run; True once when it stalls."""
+        if (step, plays) != self._reached:
+            self._reached, self._since = (step, plays), now
+        before, self._stalled = self._stalled, now - self._since >= self._stall_s
+        return self._stalled and not before
+
+    def stalled_s(self, now: float) -> float:
+        """Seconds since the last progress of a stalled run, else 0."""
+        return now - self._since if self._stalled else 0.0

@@ -1,0 +1,65 @@
+"""Compaction: a store's file becomes as small as its records."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from replay.store.opening import lock, open_reader
+from replay.store.store import Store
+from spade.disk import sync
+from spade.errors import RunError
+
+DRAFT = ".compact-"
+
+
+def compact(path: Path) -> tuple[int, int]:
+    """Replace the store's file by a compact copy; returns its bytes before and after.
+
+    The copy is durable before it is renamed, so that a crash leaves one of both, whole. Raises RunError if the service
+    has the store, another process reads it, it is damaged, or the disk has no room for the copy.
+    """
+    if not path.is_dir():
+        raise RunError(f"{path}: no store is here")
+    with lock(path / "writer.lock"):
+        for left in path.glob(f"{DRAFT}*"):
+            shutil.rmtree(left)
+        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=path))
+        try:
+            with open_reader(path) as store:
+                _check_records(store)
+                store.copy(draft)
+            with open_reader(draft) as copied:
+                _check_records(copied)
+            data, compacted = path / "data.mdb", draft / "data.mdb"
+            sizes = data.stat().st_size, compacted.stat().st_size
+            sync(compacted)
+            with _alone(path / "lock.mdb"):
+                os.replace(compacted, data)
+                # The lock file counts the old file's transactions: the first process to open the new one makes another.
+                (path / "lock.mdb").unlink()
+            sync(path)
+        finally:
+            shutil.rmtree(draft)
+    return sizes
+
+
+def _check_records(store: Store) -> None:
+    """Read every record, since a copy of a damaged store would lose records for good. Raises DamagedError."""
+    for table in store.extents():
+        for _ in store.each(table):
+            pass
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Lock LMDB's lock file as its first opener does. Raises RunError if a process has the store open."""
+    with path.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+        except OSError:
+            raise RunError(f"{path.parent}: another process reads this store; try again when it is done") from None
+        yield

@@ -1,0 +1,131 @@
+"""Loading a run from its store, and beginning a fresh one."""
+
+import time
+import tomllib
+from typing import Any
+
+import msgspec
+
+from replay.ledger import audits, provenance
+from replay.ledger.environment_memory import EnvironmentMemory
+from replay.ledger.keys import batch_key, environment_prefix
+from replay.ledger.records import (
+    BatchRecord,
+    Clock,
+    Counters,
+    DesignGroup,
+    Environment,
+    Group,
+    Job,
+    Play,
+    Publication,
+    Remembered,
+    Source,
+)
+from replay.ledger.state import State
+from replay.ledger.statistics import History, Statistics
+from replay.store.store import Store
+from spade.config import MEANING, Config, digest, dump
+from spade.errors import RunError
+from spade.protocol import Recording
+from spade.seeds import derive, new_secret
+
+
+class Header(msgspec.Struct):
+    """A run's identity: secret, digest of the settings that may not change, settings as TOML, start (Unix time)."""
+
+    secret: bytes
+    digest: str
+    settings: str
+    created: float
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now]."""
+
+    state: State
+    elapsed_s: float
+    resumed: bool
+    changed: dict[str, tuple[str, str]]
+
+
+def open_run(store: Store, config: Config) -> Opened:
+    """Begin the run in an empty store, or load the one that is there.
+
+    Raises RunError if the config means another run than the store's.
+    """
+    header = store.get("meta", "run", Header)
+    settings = dump(config)
+    if header is None:
+        # With a given seed two runs hand out the same work; without one it cannot be predicted.
+        given = config.run.seed
+        secret = new_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
+        header = Header(secret, digest(config), settings, time.time())
+        store.commit(store.encode([("meta", "run", header)]))
+        return Opened(State(config, secret), 0.0, False, {})
+    changed = _changes(header.settings, settings)
+    if header.digest != digest(config):
+        named = [f"{key} ({old} -> {new})" for key, (old, new) in changed.items() if key.split(".")[0] in MEANING]
+        raise RunError(
+            f"{store.path}: this run was started with another meaning: {', '.join(named) or 'other defaults'}; "
+            "resume it as it was, or start a new run"
+        )
+    state = load(store, config, header.secret)
+    if changed:
+        state.touch("meta", "run", msgspec.structs.replace(header, settings=settings))
+    clock = store.get("meta", "clock", Clock) or Clock()
+    return Opened(state, clock.elapsed_s, True, changed)
+
+
+def load(store: Store, config: Config, secret: bytes) -> State:
+    """The live records of a run."""
+    state = State(config, secret)
+    state.counters = store.get("meta", "counters", Counters) or state.counters
+    state.history = store.get("meta", "history", History) or state.history
+    statistics = store.get("meta", "statistics", Statistics)
+    if statistics is not None:
+        state.statistics = msgspec.structs.replace(
+            statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
+        )
+    state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", Remembered))
+    for publication in store.scan("publications", Publication):
+        provenance.note(state, publication.weights)
+    for job in sorted(store.scan("jobs", Job), key=lambda job: job.number):
+        if job.state in ("open", "leased"):
+            state.add_job(job)
+    for environment in store.scan("environments", Environment):
+        if environment.state == "active":
+            _load_environment(state, store, environment)
+    groups = store.scan("design_groups", DesignGroup)
+    state.design_groups = {group.id: group for group in groups if group.closed < group.jobs}
+    state.queue = {group.order: group for group in store.scan("queue", Group)}
+    state.quarantine = {key for key, _ in store.each("quarantine")}
+    retired = batch_key(state.counters.retired_step + 1)
+    state.batches = {batch.step: batch for batch in store.scan("batches", BatchRecord, start=retired)}
+    return state
+
+
+def _load_environment(state: State, store: Store, environment: Environment) -> None:
+    state.environments[environment.id] = environment
+    state.sources[environment.id] = store.get_many("sources", [environment.id], Source)[0]
+    for chunk in environment.chunks:
+        state.flight.open(environment, chunk)
+    plays = store.scan("plays", Play, prefix=environment_prefix(environment.id))
+    for play in sorted(plays, key=lambda play: (play.chunk, play.hinted, play.index)):
+        state.add_play(play)
+    for play in plays:
+        if (recording := store.get("recordings", play.id, Recording)) is not None:
+            state.recordings.setdefault(environment.id, {})[play.id] = recording
+    if environment.audit is not None:
+        audits.take_up(state, environment)
+
+
+def _changes(before: str, now: str) -> dict[str, tuple[str, str]]:
+    """The settings that differ, by path."""
+    old, new = _flat(tomllib.loads(before)), _flat(tomllib.loads(now))
+    keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    return {key: (old.get(key, "unset"), new.get(key, "unset")) for key in keys}
+
+
+def _flat(tree: dict[str, Any]) -> dict[str, str]:
+    return {f"{section}.{key}": str(value) for section, table in tree.items() for key, value in table.items()}

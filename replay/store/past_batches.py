@@ -1,0 +1,52 @@
+"""Any past batch, rebuilt from the store."""
+
+from typing import cast
+
+import msgspec
+
+from replay.ledger.keys import batch_key
+from replay.ledger.records import BatchRecord, Counters
+from replay.store.store import Store
+from spade.errors import RunError
+from spade.protocol import Batch, Group, Trajectory
+
+
+def recorded(store: Store, step: int) -> BatchRecord | None:
+    """The record of learner step `step`, None if it was never taken."""
+    return store.get("batches", batch_key(step), BatchRecord)
+
+
+def batch(store: Store, record: BatchRecord) -> Batch:
+    """The batch as the learner was given it, with its trajectories. Raises RunError if retention deleted them."""
+    counters = store.get("meta", "counters", Counters)
+    if counters is not None and record.step <= counters.dropped_step:
+        raise RunError(dropped(record.step))
+    packed = packed_batch(store, record)
+    return msgspec.structs.replace(packed, groups=tuple(_unpacked(group) for group in packed.groups))
+
+
+def packed_batch(store: Store, record: BatchRecord) -> Batch:
+    """The batch as sent: its trajectories are msgspec.Raw, the stored bytes, decoded by the receiver."""
+    bodies = iter(store.bodies([member.trajectory for group in record.groups for member in group.members]))
+    groups = (
+        Group(
+            id=group.id,
+            role=group.role,
+            rewards=tuple(member.reward for member in group.members),
+            trajectories=cast(tuple[Trajectory, ...], tuple(msgspec.Raw(next(bodies)) for _ in group.members)),
+            baseline=group.baseline,
+        )
+        for group in record.groups
+    )
+    return Batch(record.step, record.version, tuple(groups))
+
+
+def _unpacked(group: Group) -> Group:
+    bodies = cast(tuple[msgspec.Raw, ...], group.trajectories)
+    decoded = tuple(msgspec.msgpack.decode(body, type=Trajectory) for body in bodies)
+    return msgspec.structs.replace(group, trajectories=decoded)
+
+
+def dropped(step: int) -> str:
+    """The reason why a batch cannot be rebuilt."""
+    return f"the trajectories of step {step} were deleted by retention (replay.retain_s, replay.retain_bytes)"

@@ -1,0 +1,63 @@
+"""`spade actors`: scale, list and drain the actors of a live run."""
+
+from typing import Annotated
+
+import typer
+
+from spade.app.commands.options import RunArgument
+from spade.app.printing import say
+from spade.text import line
+
+
+def scale(
+    run: RunArgument,
+    counts: Annotated[
+        list[str], typer.Argument(metavar="ROLE=COUNT", help="agents=8, designers=2, runners=1, engines=1")
+    ],
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The supervisor, if several keep actors (`spade actors ls` lists them)."),
+    ] = None,
+) -> None:
+    """Set how many actors of a role run.
+
+    Lasts until this `spade up` ends; a resumed run uses the config's counts. A number of agents ends `--agents auto`.
+    The counts of other roles stay.
+    """
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.supervisor import orders
+
+    say(trio.run(orders.scale, RunDir(run).require(), orders.parse(counts), on))
+
+
+def ls(run: RunArgument) -> None:
+    """List a run's actors and supervisors, with the counts set."""
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.screen.observe import ask_live
+    from spade.app.supervisor.orders import ROLES, kept
+
+    status = trio.run(ask_live, RunDir(run))
+    for supervisor, counts in sorted(status.wanted.items()):
+        say(f"{supervisor}: {', '.join(f'{name}={counts.get(role, 0)}' for name, role in ROLES.items())}")
+        for process in kept(status, supervisor):
+            detail = process.detail if process.state != "ready" else ""
+            row = (
+                f"{line(process.name):<24} {process.pid:>7}  {process.state:<10} restarts {process.restarts}  {detail}"
+            )
+            say(f"  {row.rstrip()}")
+
+
+def drain(
+    run: RunArgument, name: Annotated[str, typer.Argument(help="An actor's name (`spade actors ls` lists them).")]
+) -> None:
+    """Let one actor finish what it has in hand, and stop it for good."""
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.supervisor import orders
+
+    say(trio.run(orders.drain, RunDir(run).require(), name))

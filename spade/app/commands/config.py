@@ -1,0 +1,157 @@
+"""`spade config`: recipes listed, a config shown, and checked for what the processes of a run would refuse."""
+
+import re
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.app.commands.options import Set
+from spade.app.printing import say, show
+from spade.errors import SpadeError
+
+if TYPE_CHECKING:
+    from spade.app.screen.console import Screen
+    from spade.config import Config
+    from spade.config.described import Setting
+
+COMMENT_WIDTH = 100  # characters
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def ls() -> None:
+    """List the shipped recipes."""
+    from spade.config import recipes
+
+    for name, path in recipes().items():
+        first = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+        say(f"{name:<12} {first}")
+
+
+def show_config(
+    config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run's config.toml.")] = "nano",
+    set_: Set = None,
+    help_fields: Annotated[bool, typer.Option("--help-fields", help="Print what each setting means, too.")] = False,
+) -> None:
+    """Print a config with all settings, defaults included."""
+    from spade.config import dump, load
+
+    resolved = load(config, tuple(set_ or ()))
+    if help_fields:
+        _show_documented(resolved)
+    else:
+        show(dump(resolved).removesuffix("\n"))
+
+
+def _show_documented(config: "Config") -> None:
+    """Print every setting below its documentation and the values that it may have, as TOML with comments."""
+    from spade.app.screen.console import Screen
+    from spade.config.described import sections
+
+    screen = Screen()
+    for section in sections():
+        screen.tell((f"[{section.name}]", "bold"))
+        for setting in section.settings:
+            _show_setting(screen, setting, getattr(getattr(config, section.name), setting.name))
+
+
+def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
+    import tomli_w
+
+    from spade.config.allowed import allowed
+
+    for words in textwrap.wrap(f"{setting.doc} Values: {allowed(setting.type)}.", COMMENT_WIDTH - 2):
+        screen.tell((f"# {words}", "dim"))
+    written = f"# {setting.name} is left out\n" if value is None else tomli_w.dumps({setting.name: value})
+    for each in written.splitlines():
+        screen.tell(each)
+    screen.tell()
+
+
+def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
+    """Check a config and the files it names.
+
+    Prints what the processes of a run would refuse when they start: the corpus, evaluation programs, keys, a checkpoint
+    folder, the room of a design's prompt. Opens no port, asks no server, downloads nothing and needs no GPU.
+    """
+    say(check_config(config, tuple(set_ or ())))
+
+
+def check_config(name: str, overrides: tuple[str, ...]) -> str:
+    """The line of a config that is fine. Raises a group of SpadeErrors, one for each thing that would be refused."""
+    from spade.config import digest, load
+    from spade.gpus import placement
+
+    config = load(name, overrides)
+    found = [f"meaning {digest(config)[:12]}"]
+    refused: list[SpadeError] = []
+    for look in (_corpus, _programs, _keys, _endpoint, _model):
+        try:
+            found.append(look(config))
+        except SpadeError as error:
+            refused.append(error)
+    if refused:
+        raise ExceptionGroup(f"{name} is refused", refused)
+    if gpus := placement(config):
+        found.append(f"GPUs: {gpus}")
+    return f"{name}: fine, {'; '.join(filter(None, found))}"
+
+
+def _corpus(config: "Config") -> str:
+    from actors import corpus
+
+    return f"{len(corpus.load(config.design.corpus))} documents"
+
+
+def _programs(config: "Config") -> str:
+    from actors.roles.evaluator import read_programs
+
+    return f"{len(read_programs(config))} programs to evaluate on" if config.evaluation.programs else ""
+
+
+def _keys(config: "Config") -> str:
+    """The keys of this host's clients; where services listen, also the services' keys and the allow-list."""
+    if not config.bus.keys:
+        return ""
+    from spade.transport import keys
+
+    folder = Path(config.bus.keys)
+    keys.client_pair(folder)
+    keys.client_name(folder)
+    keys.server_public(folder)
+    if not config.bus.bind:
+        return "keys of a client"
+    keys.server_pair(folder)
+    names = [grant.name for grant in keys.allowed(folder).values()]
+    return f"keys that let in {', '.join(names) or 'nobody'}"
+
+
+def _endpoint(config: "Config") -> str:
+    if not config.endpoint.url:
+        return ""
+    from actors.engines.foreign.endpoint import read_key  # loads torch
+
+    read_key(config.endpoint.key)
+    return f"endpoint {config.endpoint.url}"
+
+
+def _model(config: "Config") -> str:
+    """A checkpoint folder: its thoughts, and the room of a design's prompt. A name on the hub is not looked up."""
+    from actors import corpus
+    from actors.roles.session import load_profile
+    from actors.text.design_prompt import fit_prompt
+    from spade import checkpoints
+    from spade.protocol import DesignJob
+    from spade.tokens import Tokenizer, dialogues
+
+    path = config.model.path
+    if _HUB_NAME.fullmatch(path) and path != "nano" and not Path(path).is_dir():
+        return f"model {path} of the hub"
+    tokenizer = Tokenizer.load(checkpoints.resolve(path), thinking=config.model.thinking)
+    dialogues(tokenizer, config.play.thoughts)
+    profile, document = load_profile(config), corpus.load("builtin")[0]
+    room = config.engine.context_tokens - config.design.max_tokens
+    for skill in config.run.skills:
+        fit_prompt(profile, tokenizer, DesignJob("", 0, 0, skill, 0, 0), document, room)
+    return f"model {path}"

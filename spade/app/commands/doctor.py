@@ -1,0 +1,162 @@
+"""`spade doctor`: what this machine can do for a run, and what would make it better."""
+
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.errors import SpadeError
+from spade.text import line
+
+if TYPE_CHECKING:
+    from actors.sandbox import Sandbox
+    from spade.protocol import Status
+
+_PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "math-verify")
+_TIERS = {
+    "namespaces": "bubblewrap, Landlock and seccomp",
+    "landlock": "Landlock and seccomp",
+    "seccomp": "seccomp alone",
+}
+_GIB = 2**30
+_DISK_GIB = 5
+NONE_MET = "no service met an error that nobody foresaw"
+
+
+def doctor(run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory.")] = None) -> None:
+    """Check what this machine can do for a run.
+
+    Says what would make it better. With RUN, also names the errors that the services of this run met.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from spade.app.screen.console import Screen
+
+    table = Table.grid(padding=(0, 2))
+    checks = [*_machine(), *_accelerator(), *_packages(), *_sandbox()] + (_run(run) if run else [])
+    for name, good, detail in checks:
+        mark = {True: Text("ok", "green"), False: Text("no", "red"), None: Text("–", "dim")}[good]
+        table.add_row(mark, Text(name), Text(line(detail)))
+    Screen().print(table)
+
+
+Check = tuple[str, bool | None, str]
+
+
+def _machine() -> Iterator[Check]:
+    yield "python", sys.version_info >= (3, 11), sys.version.split()[0]
+    yield "system", sys.platform == "linux", f"{platform.system()} {platform.release()} on {platform.machine()}"
+    cores = len(os.sched_getaffinity(0))
+    yield "cores", cores >= 2, f"{cores}" if cores >= 2 else f"{cores}: self-play wants two or more"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
+    yield "memory", memory >= 4, f"{memory:.0f} GiB"
+    free = shutil.disk_usage(Path.cwd()).free / _GIB
+    yield "disk", free >= _DISK_GIB, f"{free:.0f} GiB free here"
+
+
+def of_requests(status: "Status") -> Check:
+    """Unforeseen errors that the services of a run met."""
+    from spade.app.screen.observe import unforeseen
+
+    met = unforeseen(status)
+    return "requests", not met, "; ".join(met) or NONE_MET
+
+
+def _run(path: Path) -> list[Check]:
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.screen.observe import read_status
+
+    return [of_requests(trio.run(read_status, RunDir(path)))]
+
+
+def _accelerator() -> Iterator[Check]:
+    import torch
+
+    if torch.cuda.is_available():
+        yield "accelerator", True, f"{torch.cuda.device_count()} that torch sees"
+        for index in range(torch.cuda.device_count()):  # as engine.gpus and learner.gpus count them
+            found = torch.cuda.get_device_properties(index)
+            yield f"  GPU {index}", True, f"{found.name}, {found.total_memory / _GIB:.0f} GiB"
+    else:
+        yield "accelerator", None, "none that torch sees: nano runs on the CPU, larger models want a GPU"
+
+
+def _packages() -> Iterator[Check]:
+    from importlib import metadata
+
+    from spade import extras
+    from spade.config import ENGINE_KINDS
+
+    for package in _PACKAGES:
+        try:
+            yield package, True, metadata.version(package)
+        except metadata.PackageNotFoundError:
+            yield package, False, f"missing: pip install {package}"
+    for extra in ("deepspeed", *(kind.extra for kind in ENGINE_KINDS.values() if kind.extra)):
+        found = extras.installed(extra)
+        if found is None:
+            yield extra, None, f"not installed (an extra: {extras.wanted(extra)})"
+        elif extras.fits(extra):
+            yield extra, True, found
+        else:
+            yield extra, False, f"{found}; supported is {extras.wanted(extra)}: pip install 'spade-rl[{extra}]'"
+
+
+def _sandbox() -> Iterator[Check]:
+    """Raise every tier's walls here, and have small programs attack the strongest that holds."""
+    import trio
+
+    from actors.sandbox.inside import landlock
+
+    command = shutil.which("bwrap")
+    yield "bubblewrap", command is not None, command or "missing: install the package bubblewrap"
+    version = landlock.version()
+    lacking = "missing: wants Linux 5.13 or newer, and landlock among the kernel's lsm= settings"
+    yield "landlock", version > 0, f"version {version}" if version else lacking
+    yield from trio.run(_tiers)
+
+
+async def _tiers() -> list[Check]:
+    import msgspec
+
+    from actors.sandbox import open_sandbox
+    from actors.sandbox.tiers import LADDER
+    from spade.config import load
+
+    found: list[Check] = []
+    limits, chosen = load().sandbox, False
+    for tier in LADDER:
+        try:
+            async with open_sandbox(msgspec.structs.replace(limits, tier=tier)) as sandbox:
+                found.append((f"sandbox tier {tier}", True, _TIERS[tier] if chosen else f"{_TIERS[tier]}; taken"))
+                if not chosen:
+                    found += await _attack(sandbox)
+                    chosen = True
+        except SpadeError as error:
+            found.append((f"sandbox tier {tier}", None if chosen else False, f"{_TIERS[tier]}: {error}"))
+    return found
+
+
+async def _attack(sandbox: "Sandbox") -> list[Check]:
+    """The outcome of each attack, and the time in which an honest program answers."""
+    from actors.sandbox.tiers import ATTACKS, attacker
+    from spade.protocol import Faulted
+
+    found: list[Check] = []
+    for what in ATTACKS:
+        started = time.monotonic()
+        await sandbox.open("doctor", attacker(what), 0, 1)
+        spawn_ms = 1000 * (time.monotonic() - started)
+        answer = await sandbox.step("doctor", 1, "")
+        held = isinstance(answer, Faulted)
+        found.append((f"  {what}", held, f"refused ({answer.kind})" if isinstance(answer, Faulted) else "succeeds"))
+    return [("  first observation", True, f"after {spawn_ms:.0f} ms"), *found]

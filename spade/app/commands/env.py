@@ -1,0 +1,234 @@
+"""`spade env`: list, show, check and play environments."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.app.commands.options import Json, Recipe, RunArgument, Set, an_id
+from spade.app.printing import print_json, say
+from spade.errors import RunError, reason
+from spade.text import line, visible
+
+if TYPE_CHECKING:
+    from spade.app.screen.console import Screen
+    from spade.config import Config
+    from spade.protocol import Faulted, Form, Observed, Verdict
+
+NAME_CHARACTERS = 100
+
+
+def ls(
+    run: RunArgument,
+    rejected: Annotated[bool, typer.Option("--rejected", help="List the rejected candidates instead.")] = False,
+) -> None:
+    """List a run's environments with regret and win rates.
+
+    The newest is last.
+    """
+    from replay.inspect.environments import read_environments, read_rejected
+    from spade.app.rundir import RunDir
+
+    found = RunDir(run).require()
+    if rejected:
+        say(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
+        for reject in read_rejected(found.store):
+            why = " ".join(reject.reason.split())
+            say(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
+        return
+    say(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
+    for env in read_environments(found.store):
+        numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
+        row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
+        say(f"{env.id:<8} {line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
+
+
+def show(
+    run: RunArgument, environment: Annotated[str, typer.Argument(help="An environment's id.", callback=an_id)]
+) -> None:
+    """Show one environment: program, hint, win rates, reward, audit."""
+    from rich.syntax import Syntax
+
+    from replay.inspect.environments import read_environment
+    from spade.app.rundir import RunDir
+    from spade.app.screen.console import Screen
+
+    env = read_environment(RunDir(run).require().store, environment)
+    if env is None:
+        raise RunError(f"no environment {environment!r} in {run}; `spade env ls {run}` lists them")
+    console = Screen()
+    console.tell((env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document}", "dim"))
+    # Lines stay whole: what is printed is the program, also where it goes to a file.
+    console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
+    console.tell(("hint", "cyan"), f"  {env.hint}")
+    for name, value in (
+        ("win rate unhinted", env.win_rate_unhinted),
+        ("win rate hinted", env.win_rate_hinted),
+        ("regret", env.regret),
+        ("designer reward", env.reward),
+    ):
+        console.tell((f"{name:<18}", "dim"), f" {'not scored yet' if value is None else f'{value:.3f}'}")
+    if env.audit:
+        console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
+    if env.repairs:
+        console.tell((f"{'repaired':<18}", "dim"), f" {', '.join(env.repairs)}")
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Environment programs.")],
+    json: Json = False,
+    recipe: Recipe = None,
+    set_: Set = None,
+) -> None:
+    """Check environment files as admission does.
+
+    Prints what is wrong with each. Exit code 1 if any is rejected.
+    """
+    import trio
+
+    from spade.codec import named
+    from spade.config import load
+
+    config = load(recipe or "nano", tuple(set_ or ()))
+    verdicts = trio.run(_check, [(file, _source(file)) for file in files], config)
+    if json:
+        print_json([{"file": visible(str(file)), **named(verdict)} for file, verdict in verdicts])
+    else:
+        _tell_verdicts(verdicts)
+    if not all(verdict.passed for _, verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _tell_verdicts(verdicts: "list[tuple[Path, Verdict]]") -> None:
+    from spade.app.screen.console import Screen
+
+    console = Screen()
+    for file, verdict in verdicts:
+        word = ("admitted", "green") if verdict.passed else ("rejected", "red")
+        console.tell(word, f"  {file}  {verdict.name}".rstrip())
+        for stage in verdict.stages:
+            mark = ("ok", "green") if stage.passed else ("no", "red")
+            console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
+        if verdict.repairs:
+            console.tell(f"     {'repaired':<14} {', '.join(verdict.repairs)}")
+
+
+def _source(file: Path) -> "str | Verdict":
+    """The program in a file, or the verdict on a file that cannot be read: the others are checked all the same."""
+    from spade.protocol import Stage, Verdict
+
+    try:
+        return _read(file)
+    except RunError as error:
+        return Verdict(False, (Stage("read", False, str(error)),))
+
+
+async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") -> "list[tuple[Path, Verdict]]":
+    from actors.environments.admission import validate
+    from actors.sandbox import open_sandbox
+    from spade.protocol import Verdict
+    from spade.seeds import derive, new_secret
+
+    # Secret seeds: a program must not recognise admission.
+    secret = new_secret()
+    async with open_sandbox(config.sandbox) as sandbox:
+        verdicts = []
+        for number, (file, source) in enumerate(files):
+            if isinstance(source, Verdict):
+                verdicts.append((file, source))
+                continue
+            seed = derive(secret, "admission", number)
+            verdicts.append((file, await validate(sandbox, source, seed, config.sandbox, config.play)))
+        return verdicts
+
+
+def play(
+    source: Annotated[str, typer.Argument(metavar="FILE_OR_ID", help="An environment file, or with --run an id.")],
+    run: Annotated[Path | None, typer.Option("--run", help="The run of the id.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the instance.")] = 0,
+    hint: Annotated[bool, typer.Option("--hint", help="Show the hint of an environment of a run.")] = False,
+    recipe: Recipe = None,
+    set_: Set = None,
+) -> None:
+    """Play an environment in the terminal."""
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.screen.console import Screen
+    from spade.config import load
+
+    own = str(RunDir(run).require().config_path) if run is not None else "nano"
+    config = load(recipe or own, tuple(set_ or ()))
+    program, its_hint, reads = _find(source, run)
+    console = Screen()
+    if hint:
+        console.tell(("hint", "cyan"), f" {its_hint or 'a file has none'}")
+    try:
+        trio.run(_play, program, reads, seed, config, console)
+    except* (KeyboardInterrupt, EOFError):
+        console.tell(("left", "dim"))
+
+
+def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
+    """Source and hint of an environment in a file or a run, and the form of an action that it reads; None: unknown."""
+    if run is None:
+        if not os.path.exists(name):
+            raise RunError(f"{name}: no such file; an id needs --run RUN")
+        return _read(Path(name)), "", None
+    from replay.inspect.environments import read_environment
+    from spade.app.rundir import RunDir
+
+    env = read_environment(RunDir(run).require().store, an_id(name))
+    if env is None:
+        raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
+    return env.source, env.hint, env.reads
+
+
+def _read(file: Path) -> str:
+    from spade.disk import read
+
+    try:
+        return read(file).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
+
+
+async def _play(source: str, reads: "Form | None", seed: int, config: "Config", console: "Screen") -> None:
+    import trio
+
+    from actors.environments.forms import form_of
+    from actors.sandbox import open_sandbox
+    from actors.text.actions import action_typed, sent
+    from actors.text.conversation import converse
+    from spade.protocol import Faulted, Observed
+    from spade.returns import won
+    from spade.seeds import derive, new_secret
+
+    async def step(turn: int, action: str) -> "Observed | Faulted":
+        answer = await sandbox.step("play", turn, action)
+        if isinstance(answer, Observed):
+            _show(console, answer)
+            console.tell((f"reward {answer.reward:g}", "dim"))
+        return answer
+
+    async with open_sandbox(config.sandbox) as sandbox:
+        form = reads or await form_of(sandbox, source, derive(new_secret(), "form"), config.sandbox, config.play)
+
+        async def ask(_: Observed) -> str:
+            typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)
+            return sent(action_typed(typed), form)
+
+        first = await sandbox.open("play", source, seed, config.play.max_turns)
+        if isinstance(first, Observed):
+            _show(console, first)
+        played = await converse(first, config.play.max_turns, step, ask)
+    turns, last = len(played.actions), played.answers[-1]
+    if isinstance(last, Faulted):
+        raise RunError(f"the environment failed in turn {turns}: {last.kind}: {last.detail}")
+    outcome = ("won", "green") if won(played.episode_return, config.play.win_return) else ("lost", "red")
+    console.tell(outcome, f" in {turns} turns")
+
+
+def _show(console: "Screen", answer: "Observed") -> None:
+    console.print(visible(answer.observation))

@@ -1,0 +1,47 @@
+"""`spade keys`: key folders made and shown."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spade.app.printing import say
+from spade.errors import ConfigError, reason
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The run's key folder; made if it does not exist.")],
+    hosts: Annotated[list[str] | None, typer.Argument(metavar="HOST", help="Make a key folder for each.")] = None,
+    roles: Annotated[
+        str | None,
+        typer.Option(metavar="ROLE,…", help="Roles of these hosts [default: all that `spade actors up` starts]."),
+    ] = None,
+) -> None:
+    """Make the keys of a run and of its hosts, and let all these hosts in.
+
+    A host that may start actors may also supervise them. The run's own host may take any role.
+    """
+    from spade.transport import keys
+    from spade.transport.rights import HOST
+
+    try:
+        made = keys.create(folder, hosts or [], HOST if roles is None else roles.replace(",", " ").split())
+    except OSError as error:
+        raise ConfigError(f"{folder}: keys cannot be written there ({reason(error)})") from None
+    for path in made:
+        if path == folder:
+            say(f"{path}: keys of the services and of this machine; use them with --set bus.keys={path}")
+        else:
+            say(f"{path}: move this folder to {path.name} and delete it here; --set bus.keys= names it there")
+    if not made:
+        say(f"{folder}: has its keys already; name hosts to make keys for them")
+
+
+def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")]) -> None:
+    """List the hosts that a key folder lets in, with their roles."""
+    from spade.transport import keys
+
+    keys.server_public(folder)  # raises ConfigError if this is not a key folder
+    for public, grant in keys.allowed(folder).items():
+        roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
+        say(f"{public.decode()}  {grant.name}  {roles}")

@@ -1,0 +1,44 @@
+"""`spade model`: the model of a run."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.app.commands.options import RunArgument
+from spade.app.printing import say
+from spade.errors import RunError
+
+if TYPE_CHECKING:
+    from spade.app.rundir import RunDir
+
+
+def export(
+    run: RunArgument, out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")]
+) -> None:
+    """Write the newest policy of a run as a Hugging Face folder.
+
+    The folder appears when it is complete. The run may be up.
+    """
+    from spade.app.rundir import RunDir
+    from spade.disk import whole
+
+    found = RunDir(run).require()
+    with whole(out) as part:
+        shutil.copytree(newest_weights(found), part)
+    say(f"{out}: the newest policy of {found.path}")
+
+
+def newest_weights(run: "RunDir") -> Path:
+    """The folder of the newest published policy. Raises RunError where none was published."""
+    from replay.inspect.environments import newest_weights as read
+
+    weights = read(run.store)
+    if weights is None:
+        raise RunError(f"{run.path}: no policy was published yet")
+    # Not weights.path: that is where the run lay when it was published.
+    folder = run.weights / weights.digest
+    if not folder.is_dir():
+        raise RunError(f"{folder}: the newest policy, version {weights.version}, is missing")
+    return folder

@@ -1,0 +1,47 @@
+"""`spade nano`: the embedded model, made and measured."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spade.app.commands.model import newest_weights
+from spade.app.commands.options import Json, Seed
+from spade.app.printing import print_json, show
+
+
+def build(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the new checkpoint.")],
+    seed: Seed = 0,
+    minutes: Annotated[float, typer.Option(min=0, max=10_000, help="Length of the warm start: 60 steps each.")] = 40.0,
+    report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
+) -> None:
+    """Make the nano model: tokenizer, demonstrations, warm start."""
+    from spade.app.nano.build import build as make
+
+    make(out, seed, minutes)
+    if report:
+        measure(str(out), seed)
+
+
+def measure(
+    model: Annotated[str, typer.Argument(help="A checkpoint folder, or a run directory.")] = "nano",
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Measure a checkpoint on held-out programs.
+
+    Prints validity, novelty, and win rates with and without the hint. For a run, prints its policy before the first
+    learner step and its newest policy side by side; with --json, the newest policy alone.
+    """
+    from spade.app.nano.report import compared, report
+    from spade.app.rundir import RunDir
+    from spade.checkpoints import resolve
+
+    run = RunDir(Path(model))
+    origin = resolve(run.config().model.path if run.exists else model)
+    result = report(newest_weights(run) if run.exists else origin, origin, seed)
+    if json:
+        print_json(result)
+    else:
+        show(compared(report(origin, origin, seed), result) if run.exists else str(result))

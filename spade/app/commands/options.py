@@ -1,0 +1,52 @@
+"""Options and arguments that several commands share."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spade.errors import ConfigError
+from spade.text import line
+
+LONGEST_ID = 200
+
+Config = Annotated[str | None, typer.Argument(help="A recipe's name or a TOML file (`spade config ls`).")]
+Run = Annotated[
+    Path | None, typer.Option("--run", help="The run directory [default: runs/CONFIG]; an existing one is resumed.")
+]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. learner.lr=1e-5.")
+]
+Recipe = Annotated[
+    str | None, typer.Option("--config", help="The rules: a recipe or a TOML file [default: the run's, else nano].")
+]
+For = Annotated[str | None, typer.Option("--for", metavar="TIME", help="Stop after this long: 90s, 10m, 2h.")]
+Headless = Annotated[
+    bool, typer.Option("--headless", help="Print a line for each learner step instead of the live view.")
+]
+Agents = Annotated[
+    str | None,
+    typer.Option(metavar="N|auto", help="How many; auto: between actors.agents_min and actors.agents_max, by load."),
+]
+Count = Annotated[int, typer.Option(min=0, help="How many.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of everything drawn.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def an_id(text: str) -> str:
+    """An id as it was typed. Raises ConfigError if nothing in a run can have this id."""
+    if not (text.isascii() and text.isprintable() and 0 < len(text) <= LONGEST_ID):
+        raise ConfigError(f"{line(text, LONGEST_ID)!r} is no id; an id is at most {LONGEST_ID} characters of ASCII")
+    return text
+
+
+def seconds(text: str | None) -> float | None:
+    """Seconds of "90s", "10m", "2h" or "90"."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", text.strip())
+    if match is None or float(match[1]) == 0:
+        raise ConfigError(f"--for {text!r}: write a time like 90s, 10m or 2h")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]

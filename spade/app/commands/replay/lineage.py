@@ -1,0 +1,86 @@
+"""`spade replay lineage`: the origin of something in a run."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.app.commands.options import Json, RunArgument, an_id
+from spade.app.printing import print_json, say
+from spade.errors import RunError
+
+if TYPE_CHECKING:
+    from replay.inspect.lineage import DesignLine, Lineage, PlayLine, Runs
+
+
+def lineage(
+    run: RunArgument,
+    id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="A learner step, environment, group, play or design job.", callback=an_id),
+    ],
+    json: Json = False,
+) -> None:
+    """Print the origin of something in a run.
+
+    Names its groups, plays, environments, hints, documents, memory parents and weights.
+    """
+    from replay.inspect.lineage import Tracer
+    from replay.store import open_reader
+    from spade.app.rundir import RunDir
+
+    found = RunDir(run).require()
+    with open_reader(found.store) as store, store.pinned():
+        traced = Tracer(store).trace(id)
+    if traced is None:
+        raise RunError(
+            f"{found.path}: has no {id!r}; give a learner step (12), an environment (e000012), a group (e000012-0, "
+            "r00001-optimization), a play (e000012-0u003) or a design job (j000012)"
+        )
+    if json:
+        print_json(traced)
+        return
+    for line in _lines(traced):
+        say(line)
+
+
+def _lines(lineage: "Lineage") -> Iterator[str]:
+    yield f"{lineage.kind} {lineage.id}" + (
+        "" if lineage.version is None else f", trained at version {lineage.version}"
+    )
+    for group in lineage.groups:
+        trained = "not trained" if group.step is None else f"trained in step {group.step}"
+        members = " ".join(f"{member.trajectory} ({member.reward:g})" for member in group.members)
+        yield f"  group {group.id}: {group.role}, {trained}: {members}"
+    yield from (_play_line(play) for play in lineage.plays)
+    for design in lineage.designs:
+        yield from _design_lines(design)
+    for weights in lineage.weights:
+        yield f"  version {weights.version}: weights {weights.digest} after step {weights.step}"
+
+
+def _play_line(play: "PlayLine") -> str:
+    arm = "hinted" if play.hinted else "unhinted"
+    outcome = f"finished, return {play.episode_return:g}, {_runs(play.versions)}"
+    return f"  play {play.id}: {arm}, instance {play.instance}, {outcome if play.state == 'finished' else play.state}"
+
+
+def _design_lines(design: "DesignLine") -> Iterator[str]:
+    came_to = "no environment" if design.environment is None else f"environment {design.environment} {design.name}"
+    yield f"  design {design.job}: {design.skill}, round {design.round}, {came_to}"
+    yield f"    document {design.document or 'none yet'}, memory parents {' '.join(design.parents) or 'none'}"
+    if design.hint is not None:
+        yield f"    hint: {' '.join(design.hint.split())}"
+    if design.trajectory:
+        yield f"    trajectory {design.trajectory}, {_runs(design.versions)}"
+
+
+def _runs(versions: "Runs") -> str:
+    """Tokens by version, as few words as possible."""
+    counts: dict[int, int] = {}
+    for version, count in versions:
+        counts[version] = counts.get(version, 0) + count
+    return (
+        ", ".join(f"{count} tokens of version {version}" for version, count in counts.items())
+        or "no sampled token is kept"
+    )

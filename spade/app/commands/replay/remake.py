@@ -1,0 +1,133 @@
+"""A learner step made again from the store, to the bit.
+
+A step is made from the policy before it: the newest checkpoint up to that step, and from there every recorded batch in
+order. On the CPU with the threads it was trained with (one, for nano) the loss is the recorded one, bit for bit.
+"""
+
+import hashlib
+from contextlib import closing
+from dataclasses import fields
+from pathlib import Path
+
+import msgspec
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from learner import checkpoint
+from learner.batch import Prepared, prepare
+from learner.train import open_backend
+from replay.ledger.records import BatchRecord, Publication
+from replay.store import Store, open_reader
+from replay.store.past_batches import batch, recorded
+from spade.app.rundir import RunDir
+from spade.config import Config
+from spade.errors import RunError
+from spade.protocol import StepMetrics
+
+MEASURED_TIMES = ("step_s", "wait_s")
+
+
+class Remade(msgspec.Struct, frozen=True):
+    """A step made again.
+
+    checkpoint  step of the checkpoint it was made from, 0 for the initial policy
+    groups      id, role and trajectories of each group, in the order they were trained
+    tensors     blake2b-128 of all tensors of its micro-batches, in hex
+    recorded    the loss the learner reported; None where the step was not published
+    differs     every metric that is not the recorded one to the bit
+    """
+
+    step: int
+    version: int
+    checkpoint: int
+    groups: tuple[tuple[str, str, tuple[str, ...]], ...]
+    micro_batches: int
+    trained_tokens: int
+    tensors: str
+    loss: float
+    recorded: float | None
+    differs: tuple[str, ...]
+
+
+def remake(path: Path, step: int, out: Path | None) -> Remade:
+    """Make step `step` of a run again; its tensors go to the safetensors file `out`, if given.
+
+    Raises RunError where the step was never taken, or the checkpoint it needs is gone.
+    """
+    run = RunDir(path).require()
+    config = run.config()
+    with open_reader(run.store) as store, store.pinned():  # else retention may delete what was just found
+        record = recorded(store, step)
+        if record is None:
+            last = len(store.scan("batches", BatchRecord))
+            raise RunError(f"{run.path}: step {step} was never taken; its steps are 1 to {last}")
+        start = _start(run.checkpoints, step, config)
+        begun = 0 if start is None else start[1].step
+        earlier = [batch(store, _record(store, number)) for number in range(begun + 1, step)]
+        again = batch(store, record)
+        published = [one for one in store.scan("publications", Publication) if one.weights.step == step]
+    work = prepare(again.groups, config.learner.microbatch_tokens, config.learner.designer_weight_max)
+    if out is not None:
+        out.write_bytes(save(_tensors(work)))
+    backend, _ = open_backend(config, start)
+    with closing(backend):
+        for one in earlier:
+            backend.train(one)
+        metrics = backend.train(again)
+    reported = published[-1].metrics if published else None
+    return Remade(
+        step=step,
+        version=record.version,
+        checkpoint=begun,
+        groups=tuple((g.id, g.role, tuple(member.trajectory for member in g.members)) for g in record.groups),
+        micro_batches=len(work.micro),
+        trained_tokens=work.trained_tokens,
+        tensors=_digest(_tensors(work)),
+        loss=metrics.loss,
+        recorded=None if reported is None else reported.loss,
+        differs=() if reported is None else _differing(metrics, reported),
+    )
+
+
+def _start(checkpoints: Path, step: int, config: Config) -> tuple[Path, checkpoint.Manifest] | None:
+    """The newest checkpoint before `step`; None is the initial policy, which is as good for the first steps."""
+    found = checkpoint.newest(checkpoints, until=step - 1)
+    before = 0 if found is None else found[1].step
+    every = config.learner.checkpoint_every
+    if step - before > every:
+        kept = ", ".join(str(number) for number, _ in checkpoint.kept(checkpoints)) or "none"
+        raise RunError(
+            f"{checkpoints}: step {step} needs a checkpoint of step {step - every} to {step - 1}, which has been "
+            f"retired (kept: {kept}); learner.keep_checkpoints = {config.learner.keep_checkpoints} says how many stay"
+        )
+    return found
+
+
+def _record(store: Store, step: int) -> BatchRecord:
+    record = recorded(store, step)
+    if record is None:
+        raise RunError(f"{store.path}: the batch of step {step} is missing; `spade replay verify` says what else is")
+    return record
+
+
+def _tensors(work: Prepared) -> dict[str, Tensor]:
+    """All tensors of all micro-batches, by number and field."""
+    return {
+        f"{index:04d}.{field.name}": torch.as_tensor(getattr(micro, field.name))
+        for index, micro in enumerate(work.micro)
+        for field in fields(micro)
+    }
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    hashed = hashlib.blake2b(digest_size=16)
+    for name, tensor in tensors.items():
+        hashed.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        hashed.update(tensor.contiguous().numpy().tobytes())
+    return hashed.hexdigest()
+
+
+def _differing(metrics: StepMetrics, reported: StepMetrics) -> tuple[str, ...]:
+    names = [name for name in metrics.__struct_fields__ if name not in MEASURED_TIMES]
+    return tuple(name for name in names if getattr(metrics, name) != getattr(reported, name))

@@ -1,0 +1,112 @@
+"""`spade replay stats · export · compact · import`: a run's store measured, written out, made smaller, and seeded."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spade.app.commands.options import Json, RunArgument, Set
+from spade.app.printing import print_json, say
+from spade.errors import RunError
+
+MIB = 1 << 20
+
+
+def stats(run: RunArgument, json: Json = False) -> None:
+    """Print what a run's store holds, table by table."""
+    from replay.ledger.records import Clock, Counters
+    from replay.store import FORMAT, open_reader
+    from spade.app.rundir import RunDir
+    from spade.codec import named
+
+    found = RunDir(run).require()
+    with open_reader(found.store) as store, store.pinned():
+        tables = store.extents()
+        counters = store.get("meta", "counters", Counters) or Counters()
+        clock = store.get("meta", "clock", Clock) or Clock()
+    size = (found.store / "data.mdb").stat().st_size
+    held = sum(extent.bytes for extent in tables.values())
+    if json:
+        figures = {"elapsed_s": clock.elapsed_s, **named(counters)}
+        print_json({"format": FORMAT, "bytes": size, "held_bytes": held, "tables": tables, "counters": figures})
+        return
+    version = 0 if counters.newest is None else counters.newest.weights.version
+    say(f"{found.path}: format {FORMAT}, up for {clock.elapsed_s:.0f} s, step {counters.taken_step}, version {version}")
+    say(f"{'table':<14} {'records':>10} {'MiB':>10}")
+    for table, extent in tables.items():
+        say(f"{table:<14} {extent.records:>10} {extent.bytes / MIB:>10.2f}")
+    say(f"{'file':<14} {'':>10} {size / MIB:>10.2f}  of which free {max(size - held, 0) / MIB:.2f}")
+
+
+def export(
+    run: RunArgument,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
+    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files too (needs the extra `export`).")] = False,
+) -> None:
+    """Write a run's store as a JSONL file for each table.
+
+    The folder appears when it is complete.
+    """
+    import msgspec
+
+    from replay.inspect.export import TABLES, rows
+    from replay.store import open_reader
+    from spade.app.rundir import RunDir
+    from spade.disk import whole
+
+    found = RunDir(run).require()
+    if parquet and find_spec("pyarrow") is None:
+        raise RunError("--parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'")
+    encoder = msgspec.json.Encoder()
+    with whole(out) as part, open_reader(found.store) as store, store.pinned():
+        part.mkdir(parents=True)
+        for table, kind in TABLES.items():
+            with (part / f"{table}.jsonl").open("wb") as file:
+                for row in rows(store, table):
+                    file.write(encoder.encode(row) + b"\n")
+            if parquet:
+                from spade.app.commands.replay.parquet import write_parquet
+
+                write_parquet(part / f"{table}.parquet", kind, rows(store, table))
+    say(f"{out}: {len(TABLES)} tables of {found.path}")
+
+
+def compact(run: RunArgument) -> None:
+    """Return the free space of a stopped run's store to the disk."""
+    from replay.store.compact import compact
+    from spade.app.rundir import RunDir
+
+    found = RunDir(run).require()
+    before, after = compact(found.store)
+    say(f"{found.path}: its store had {before / MIB:.2f} MiB and has {after / MIB:.2f}")
+
+
+def import_run(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run to seed: a new directory, or a stopped run.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD_RUN", help="The run whose environment memory is taken.")],
+    config: Annotated[str | None, typer.Argument(help="The new run's config [default: its own, or OLD_RUN's].")] = None,
+    set_: Set = None,
+) -> None:
+    """Seed a run's environment memory from an old run."""
+    from replay.inspect.import_memory import check_fit, import_memory, read_memory
+    from replay.service.journal import Journal
+    from replay.store import open_store
+    from replay.store.load import open_run
+    from spade.app.rundir import RunDir
+    from spade.config import load
+
+    found, source = RunDir(run), RunDir(old).require()
+    if found.path == source.path:
+        raise RunError(f"{found.path}: is both runs; give the one to seed and then the one to seed it from")
+    resolved = load(config or str((found if found.exists else source).config_path), tuple(set_ or ()))
+    check_fit(resolved, source.config())
+    memory = read_memory(source.store)
+    with found.lock("replay"):
+        found.create(resolved)
+        with open_store(found.store, resolved.replay.durability) as store:
+            opened = open_run(store, resolved)
+            done = import_memory(store, opened.state, memory)
+        Journal(found.path).event("import", opened.elapsed_s, opened.changed)
+    others = f", {done.known} were known, {done.foreign} are of other skills" if done.known or done.foreign else ""
+    say(f"{found.path}: {done.taken} environments of the memory of {source.path}{others}")

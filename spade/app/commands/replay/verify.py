@@ -1,0 +1,76 @@
+"""`spade replay verify`: every invariant of a store, and every digest beside it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from spade.app.commands.options import RunArgument
+from spade.app.printing import say
+from spade.errors import WeightsError, reason
+
+if TYPE_CHECKING:
+    from replay.inspect.contents import Contents
+    from spade.app.rundir import RunDir
+
+SHOWN = 100  # problems that are printed
+
+
+def verify(run: RunArgument) -> None:
+    """Check every invariant and every digest of a run.
+
+    Names what is broken. Exit code 1 if anything is.
+    """
+    from replay.inspect.contents import Contents, read_contents
+    from replay.inspect.verify import problems
+    from replay.store import DamagedError, open_reader
+    from spade.app.rundir import RunDir
+
+    opened = RunDir(run).require()
+    found = Contents()
+    try:
+        with open_reader(opened.store) as store:
+            found = read_contents(store)
+        lines = [*problems(found), *_file_problems(opened, found)]
+    except DamagedError as error:  # its records cannot be looked at
+        lines = list(error.what)
+    for line in lines[:SHOWN]:
+        say(line)
+    if len(lines) > SHOWN:
+        say(f"… and {len(lines) - SHOWN} more")
+    count = len(found.trajectories)
+    say(f"{opened.path}: {len(lines) or 'no'} problem{'' if len(lines) == 1 else 's'}, {count} trajectories looked at")
+    if lines:
+        raise typer.Exit(1)
+
+
+def _file_problems(run: "RunDir", found: "Contents") -> Iterator[str]:
+    """Problems of the files beside the store: the config, published weights and checkpoints, against their digests."""
+    from learner import checkpoint
+    from spade import manifest
+    from spade.config import digest
+
+    if found.header is not None and digest(run.config()) != found.header.digest:
+        yield f"{run.config_path}: means another run than the store"
+    newest = found.counters.newest
+    if newest is not None and not (run.weights / newest.weights.digest).is_dir():
+        yield f"{run.weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
+    for folder in sorted(path for path in run.weights.glob("[!.]*") if path.is_dir()):
+        try:
+            manifest.verify(folder, folder.name)
+        except (OSError, WeightsError) as error:
+            if folder.exists():  # else a live learner has just retired it
+                yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
+    steps = [0]
+    for step, folder in reversed(checkpoint.kept(run.checkpoints)):  # the oldest may go meanwhile
+        try:
+            held = checkpoint.verified(folder).step
+        except (OSError, ValueError) as error:
+            if folder.exists():
+                yield f"{folder}: is damaged ({error})"
+            continue
+        steps.append(held)
+        if held != step:
+            yield f"{folder}: holds step {held}"
+    if max(steps) < found.counters.retired_step:
+        yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole is {max(steps)}"

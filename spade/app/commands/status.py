@@ -1,0 +1,28 @@
+"""`spade status`."""
+
+from spade.app.commands.options import Json, RunArgument
+from spade.app.printing import print_json, say
+from spade.text import line
+
+
+def status(run: RunArgument, json: Json = False) -> None:
+    """Print the status of a run, live or as it was left."""
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.screen.observe import evaluated, read_status, sentence, unforeseen
+
+    found = trio.run(read_status, RunDir(run))
+    if json:
+        print_json(found)
+        return
+    say(sentence(found))
+    if measured := evaluated(found):
+        say(measured)
+    # Names of actors that joined carry their host.
+    names = [line(process.name) for process in found.processes]
+    width = max(map(len, names), default=0)
+    for name, process in zip(names, found.processes, strict=True):
+        say(f"  {name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}")
+    for fault in unforeseen(found):
+        say(fault)

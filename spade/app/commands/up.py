@@ -1,0 +1,157 @@
+"""`spade up`, and the `up` of `replay`, `learner` and `actors`: start or resume a run, or a part of it."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.app.commands.options import Agents, Config, Count, For, Headless, Run, RunArgument, Set, seconds
+from spade.app.printing import say
+from spade.errors import ConfigError
+
+if TYPE_CHECKING:
+    from spade.app.rundir import RunDir
+    from spade.config import Config as Resolved
+
+
+def up(
+    config: Config = None,
+    run: Run = None,
+    duration: For = None,
+    headless: Headless = False,
+    agents: Agents = None,
+    set_: Set = None,
+) -> None:
+    """Start or resume a run: all roles, supervised, in a live view.
+
+    The numbers of actors are those of [actors] in the config. `spade actors scale` changes them until this command
+    ends.
+    """
+    import trio
+
+    from spade.app.screen.observe import evaluated, follow, interactive, narrate, read_status
+    from spade.app.supervisor import launches
+    from spade.app.supervisor.up import Body, keep_up
+
+    duration_s = seconds(duration)
+    opened, resolved = _open(config, run, [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])])
+    services = [launches.replay(opened, resolved), launches.learner(opened, resolved)]
+    if resolved.evaluation.programs:
+        services.append(launches.evaluator(opened, resolved))
+    actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
+    narrated = headless or not interactive()
+    body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
+    if narrated:
+        say(f"self-play in {opened.path}")
+    parts = ("replay", "learner")
+    trio.run(
+        partial(keep_up, opened, resolved, parts, launches=services, actor=actor, duration_s=duration_s, body=body)
+    )
+    say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
+    # Where the replay service had to be killed it may have left none.
+    if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, opened))):
+        say(measured)
+    if resolved.model.path == "nano":
+        say(f"`spade nano report {_short(opened.path)}` measures what it has learnt, on programs it never saw")
+
+
+def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
+    """Start or resume a run's replay service alone."""
+    import trio
+
+    from spade.app.supervisor.launches import replay
+    from spade.app.supervisor.up import keep_up
+
+    opened, resolved = _open(config, run, set_ or ())
+    say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
+    say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
+    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved)]))
+    say("replay service: stopped")
+
+
+def learner_up(
+    run: RunArgument,
+    backend: Annotated[str | None, typer.Option(metavar="NAME", help="torch or deepspeed (learner.backend).")] = None,
+    nproc: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes on this machine, a GPU each (learner.processes).")
+    ] = None,
+    set_: Set = None,
+) -> None:
+    """Start the learner of a run whose replay service is up.
+
+    Ctrl-C writes a checkpoint and stops it. The settings given here are saved in the run's config.
+    """
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.supervisor.launches import learner
+    from spade.app.supervisor.up import keep_up
+    from spade.config import load
+
+    given = {"backend": backend, "processes": nproc}
+    overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]
+    opened = RunDir(run).require()
+    resolved = load(str(opened.config_path), tuple(overrides))
+    with opened.lock("learner"):
+        opened.create(resolved)
+    say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
+    trio.run(partial(keep_up, opened, resolved, ("learner",), launches=[learner(opened, resolved)]))
+    say("learner: stopped")
+
+
+def actors_up(
+    connect: Annotated[str, typer.Option(metavar="ADDR", help="The run's replay service (`replay` in its run.json).")],
+    config: Config = None,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", help="The folder of their logs [default: a new folder under runs/]."),
+    ] = None,
+    designers: Count = 0,
+    agents: Agents = None,
+    runners: Count = 0,
+    engines: Count = 0,
+    set_: Set = None,
+) -> None:
+    """Add actors to a run that is up. Ctrl-C drains them.
+
+    Several such commands may join one run: the name of an actor carries the pid and the host of its command.
+    """
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.supervisor.launches import actor, actor_counts, command_tag
+    from spade.app.supervisor.up import keep_up
+    from spade.config import load
+
+    counts = {"designers": designers, "agents": agents or 0, "runners": runners, "engines": engines}
+    # The learner of the config runs elsewhere, so its GPUs are free here.
+    overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]
+    opened = RunDir(run or Path("runs") / f"actors-{os.uname().nodename}-{os.getpid()}")
+    resolved = load(config or "nano", tuple(overrides))
+    if not any(actor_counts(resolved).values()):
+        raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
+    opened.create(resolved)
+    say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
+    launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
+    trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect))
+    say("actors: stopped")
+
+
+def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved]":
+    """A run to start or resume. An existing run keeps its config unless `recipe` names another."""
+    from spade.app.rundir import RunDir
+    from spade.config import load
+
+    run = RunDir(path or Path("runs") / Path(recipe or "nano").stem)
+    config = load(str(run.config_path) if run.exists and recipe is None else recipe or "nano", tuple(overrides))
+    with run.lock("replay"):
+        run.create(config)
+    return run, config
+
+
+def _short(path: Path) -> Path:
+    """A path as a person would type it from here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,1 +1,0 @@
-"""The groups of commands below `spade`, a module for those that belong together."""

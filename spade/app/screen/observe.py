@@ -1,0 +1,168 @@
+"""Looking at a run from outside: its status, live or as it was left, and the screen that follows it."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+import trio
+from rich.live import Live
+
+from spade.app.rundir import RunDir
+from spade.app.screen.console import Screen
+from spade.app.screen.view import render
+from spade.config import Bus, digest
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
+from spade.errors import BusError, RunError
+from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, Status
+from spade.transport import Client, connect
+from spade.waits import describe_all, root_causes
+
+REFRESH_S = 0.5
+STATUS_BYTES = 1 << 26  # of a status that was left
+ANSWER_S = 5.0  # a service that takes longer is shown as one that does not answer
+
+_statuses: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
+
+
+@asynccontextmanager
+async def observer(run: RunDir, bus: Bus | None = None) -> AsyncIterator[Client]:
+    """A connection to the live run's replay service (`bus`: other deadlines). Raises RunError where none is up."""
+    if not run.require().holders():
+        raise RunError(f"{run.path}: nothing is up; `spade up --run {run.path}` resumes it")
+    config = run.config()
+    hello = Hello(PROTOCOL_VERSION, digest(config), "observer", f"observer-{os.getpid()}", os.getpid())
+    async with connect(run.replay_address, hello, bus=bus or config.bus) as client:
+        yield client
+
+
+async def ask_status(client: Client) -> Status:
+    """The run's status now. Raises BusError where the service does not answer."""
+    match await client.call(GetStatus(), deadline_s=ANSWER_S):
+        case Status() as status:
+            return status
+        case other:
+            raise BusError(f"the replay service answered {type(other).__name__} when asked for its status")
+
+
+async def ask_live(run: RunDir, bus: Bus | None = None) -> Status:
+    """The status of a live run. Raises RunError where the run is down, BusError where the service does not answer."""
+    async with observer(run, bus) as client:
+        return await ask_status(client)
+
+
+async def read_status(run: RunDir) -> Status:
+    """The status of a live run, or the last one of a run that is down."""
+    if run.require().holders():
+        return await ask_live(run)
+    try:
+        left = decoded(_statuses.decode, read(run.status_path, STATUS_BYTES))
+    except FileNotFoundError:
+        raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
+    except UnreadableError as error:
+        raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
+    stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
+    return msgspec.structs.replace(left, processes=stopped)
+
+
+async def follow(client: Client, note: str, console: Screen | None = None) -> None:
+    """Show the live screen until cancelled. Draws on the terminal's alternate screen, so nothing scrolls."""
+    console = console or Screen()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        status = Status()
+        while True:
+            try:
+                status = await ask_status(client)
+                line = note
+            except BusError:
+                line = "the replay service does not answer; waiting for its restart"
+            live.update(render(status, console.width, console.height, line), refresh=True)
+            await trio.sleep(REFRESH_S)
+
+
+async def narrate(client: Client, say: Callable[[str], None]) -> None:
+    """One line for each learner step, and where it stalls one for each wait, until cancelled."""
+    shown, stalled = -1, False
+    while True:
+        # A replay service that restarts misses a question; the next one is answered.
+        with suppress(BusError):
+            status = await ask_status(client)
+            if status.learner_step != shown:
+                shown = status.learner_step
+                say(sentence(status))
+            if status.stalled_s and not stalled:
+                for line in explain(status):
+                    say(line)
+            stalled = status.stalled_s > 0
+        await trio.sleep(REFRESH_S)
+
+
+def explain(status: Status) -> list[str]:
+    """The waits of a run in a line each, after the lines of a stall and of processes that are not well."""
+    stalled = [f"stalled: no learner step and no play for {status.stalled_s:.0f} s"] if status.stalled_s else []
+    apart = (
+        [f"{status.quarantined} trajectories are quarantined, the last {status.newest_quarantined}"]
+        if status.quarantined
+        else []
+    )
+    if status.audit_findings:
+        apart.append(f"{status.audit_findings} environments failed their audit, the last {status.newest_finding}")
+    ill = [
+        f"{process.name} is {process.state}{f': {process.detail}' if process.detail else ''}"
+        for process in status.processes
+        if process.state in ("silent", "restarting", "starting", "failed")
+    ]
+    holders = [wait.holder for wait in root_causes(status.waits)]
+    last = [f"it ends at {', '.join(holders) or 'a circle'}"] if status.waits else []
+    return [
+        *stalled,
+        status.waiting_for,
+        *apart,
+        *ill,
+        *unforeseen(status),
+        *describe_all(status.waits, status.processes),
+        *last,
+    ]
+
+
+def unforeseen(status: Status) -> list[str]:
+    """A line for each service that met errors nobody foresaw while it served a request."""
+    return [
+        f"{process.name} met {count:.0f} errors that nobody foresaw, each in one request; its log has their tracebacks"
+        for process in status.processes
+        if (count := process.gauges.get("request_faults", 0))
+    ]
+
+
+def sentence(status: Status) -> str:
+    """A status in one line."""
+    minutes, seconds = divmod(int(status.elapsed_s), 60)
+
+    def show(value: float | None) -> str:
+        return "–" if value is None else f"{value:.2f}"
+
+    regret = show(status.regret) + ("" if status.regret_error is None else f" ± {status.regret_error:.2f}")
+
+    held_out = "".join(f"held-out {one.win_rate:.2f} " for one in status.evaluations[-1:])
+    return (
+        f"{minutes:02d}:{seconds:02d} step {status.learner_step} policy v{status.policy_version} "
+        f"plays {status.plays} ({status.plays_per_s:.1f}/s) win rate {held_out}"
+        f"{show(status.win_rate_unhinted)} unhinted {show(status.win_rate_hinted)} hinted regret {regret} "
+        f"learnable {show(status.learnable_share)} valid {show(status.validity)}"
+    )
+
+
+def evaluated(status: Status) -> str:
+    """The first evaluation and the newest in one line; "" where there is none."""
+    told = [
+        f"{one.win_rate:.2f} ± {one.error:.2f} after step {one.step}"
+        for one in dict.fromkeys((*status.evaluations[:1], *status.evaluations[-1:]))
+    ]
+    return f"held-out win rate {' -> '.join(told)}" if told else ""
+
+
+def interactive() -> bool:
+    """True where a person looks at the output."""
+    return sys.stdout.isatty()

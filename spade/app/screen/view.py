@@ -1,0 +1,245 @@
+"""The live view: a run's Status as one screen. Pure: the same status and size give the same picture."""
+
+from typing import Any
+
+import msgspec
+from rich.console import RenderableType
+from rich.layout import Layout
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from spade.app.screen.chart import bar, chart
+from spade.protocol import Process, Status
+from spade.text import line
+from spade.waits import describe_all, root_causes
+
+REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
+_STATES = {
+    "ready": "green",
+    "starting": "yellow",
+    "restarting": "yellow",
+    "draining": "yellow",
+    "silent": "red",
+    "failed": "red",
+}
+_SMALL_WIDTH = 120
+_LONGEST_TEXT = 500  # characters; no screen has room for more of one
+_HEADER, _FOOTER, _NUMBERS, _CHARTS = 1, 1, 5, 6  # lines; the charts have what is left, so many at least
+
+
+def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
+    """The whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
+    status = _shown(status)
+    room = height - _HEADER - _FOOTER
+    processes_height = min(len(status.processes) + 3, max(height // 3, 10))
+    panels = [
+        (_NUMBERS, _numbers(status, width)),
+        (processes_height, _processes(status.processes, processes_height - 3, width)),
+    ]
+    # A terminal with no room for all has the charts, and the panels that still fit.
+    shown = []
+    for size, panel in panels:
+        if room - size >= _CHARTS:
+            shown.append(Layout(panel, size=size))
+            room -= size
+    half = width // 2
+    charts = Layout(size=max(room, 1))
+    charts.split_row(
+        Layout(_regret(status, half, room), size=half),
+        Layout(_win_rates(status, width - half, room)),
+    )
+    screen = Layout()
+    screen.split_column(
+        Layout(_header(status), size=_HEADER), charts, *shown, Layout(_footer(status, note), size=_FOOTER)
+    )
+    return screen
+
+
+def _shown(status: Status) -> Status:
+    """The same with every text as one line, however many a process or a model wrote in it."""
+
+    def shown(value: Any) -> Any:
+        match value:
+            case str():
+                return line(value, _LONGEST_TEXT)
+            case list():
+                return [shown(item) for item in value]
+            case dict():
+                return {shown(key): shown(item) for key, item in value.items()}
+        return value
+
+    return msgspec.convert(shown(msgspec.to_builtins(status)), Status)
+
+
+def _header(status: Status) -> Text:
+    minutes, seconds = divmod(int(status.elapsed_s), 60)
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(" SPADE ", "bold reverse")
+    line.append(f" {status.run}", "bold")
+    line.append(f"  {minutes:02d}:{seconds:02d}")
+    line.append(f"  step {status.learner_step}", "bold")
+    line.append(f"  policy v{status.policy_version}")
+    line.append(f"  {status.plays} plays  {status.plays_per_s:.1f}/s", "dim")
+    return line
+
+
+def _regret(status: Status, width: int, height: int) -> Panel:
+    title = "regret" if status.regret is None else f"regret {_with_error(status.regret, status.regret_error)}"
+    steps = len(status.regret_history)
+    below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else ""
+    return _panel(chart(status.regret_history, width - 4, height - 2, REGRET), title, REGRET, below)
+
+
+def _win_rates(status: Status, width: int, height: int) -> Panel:
+    rows = [
+        ("unhinted", status.win_rate_unhinted, UNHINTED),
+        ("hinted", status.win_rate_hinted, HINTED),
+        ("learnable", status.learnable_share, LEARNABLE),
+        ("valid", status.validity, VALID),
+    ]
+    # Who sees it stand still, or fall, should know that the programs are not the same ones.
+    title, below, curve = "win rate and learnable share", "unhinted, on the newest programs", UNHINTED
+    history = [(unhinted, status.win_rate_error or 0.0) for unhinted, _ in status.win_rate_history]
+    if status.evaluations:
+        rows.insert(0, ("held-out", status.evaluations[-1].win_rate, HELD_OUT))
+        title, below, curve = _held_out(status, width), "the others: on the newest programs", HELD_OUT
+        history = [(one.win_rate, one.error) for one in status.evaluations]
+    table = Table.grid(padding=(0, 1))
+    room = max(width - 4 - 10 - 6, 4)
+    for label, share, style in rows:
+        table.add_row(Text(label.ljust(9), style), bar(share, room, style), Text(_number(share), "bold"))
+    chart_height = height - 2 - len(rows) - 1
+    if chart_height < 3:
+        return _panel(table, title, curve, below)
+    body = Layout()
+    body.split_column(Layout(table, size=len(rows) + 1), Layout(chart(history, width - 4, chart_height, curve)))
+    return _panel(body, title, curve, below)
+
+
+def _held_out(status: Status, width: int) -> str:
+    """The newest evaluation and the first, with as many words as there is room for."""
+    first, newest = status.evaluations[0], status.evaluations[-1]
+    told = f"{newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
+    words = f"held-out win rate {told}"
+    return words if len(words) <= width - 4 else f"held-out {told}"
+
+
+def _numbers(status: Status, width: int) -> Panel:
+    metrics = status.step_metrics
+    cells = [
+        ("environments", f"{status.active_environments} of {status.environments}"),
+        ("designer groups", str(status.designer_groups)),
+        ("designer reward", _number(status.designer_reward).strip()),
+        ("policy lag", _number(status.lag_mean).strip()),
+        ("wasted", f"{status.wasted_share_agent:.1%} / {status.wasted_share_designer:.1%}"),
+        ("no variance", _percent(status.zero_variance_share)),
+        ("tokens/s", f"{status.sampled_tokens_per_s:,.0f}"),
+        ("loss", "–" if metrics is None else f"{metrics.loss:+.4f}, ESS {metrics.effective_sample_share:.0%}"),
+        ("step", "–" if metrics is None else f"{metrics.step_s:.1f} s, waited {metrics.wait_s:.1f} s"),
+        ("rejected", f"{status.rejected_candidates}, jobs failed {status.failed_jobs}"),
+        ("voids", f"{status.voids}, leases expired {status.expired_leases}"),
+        ("response", "–" if status.response_tokens is None else f"{status.response_tokens:.1f} tokens"),
+    ]
+    columns = 4 if width >= _SMALL_WIDTH else 3
+    table = Table.grid(padding=(0, 2), expand=True)
+    for _ in range(columns):
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    shown = cells if columns == 4 else cells[:9]
+    for start in range(0, len(shown), columns):
+        table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in shown[start : start + columns]))
+    return _panel(table, "the loop", "white", status.waiting_for)
+
+
+def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
+    table = Table.grid(padding=(0, 2), expand=True)
+    columns = {"process": 14, "pid": 7, "state": 10, "restarts": 8}
+    if width < _SMALL_WIDTH:
+        del columns["pid"]
+    for size in columns.values():
+        table.add_column(no_wrap=True, overflow="ellipsis", width=size)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_row(*(Text(name, "dim") for name in (*columns, "doing")))
+    for process in processes[: room if len(processes) <= room else room - 1]:
+        cells = {
+            "process": Text(process.name),
+            "pid": Text(str(process.pid), "dim"),
+            "state": Text(process.state, _STATES.get(process.state, "dim")),
+            "restarts": Text(str(process.restarts), "yellow" if process.restarts else "dim"),
+        }
+        table.add_row(*(cells[name] for name in columns), _doing(process))
+    if len(processes) > room:
+        table.add_row(Text(f"and {len(processes) - room + 1} more", "dim"))
+    return _panel(table, "processes", "white")
+
+
+def _doing(process: Process) -> Text:
+    """The last error of a process, or its own gauges."""
+    if process.state != "ready" and process.detail:
+        return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
+    told = "  ".join(_gauge(name, value) for name, value in process.gauges.items() if value)
+    unwalled = "no walls: sandbox.tier = none  " if process.gauges.get("sandbox_tier") == 0 else ""
+    return Text.assemble((unwalled, "bold red"), (told, "dim"))
+
+
+def _footer(status: Status, note: str) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    if status.quarantined:
+        line.append(f" {status.quarantined} quarantined ", "bold red")
+        line.append(status.newest_quarantined + " ")
+    if status.audit_findings:
+        line.append(f" {status.audit_findings} failed their audit ", "yellow")
+    if status.stalled_s:
+        line.append(f" stalled for {status.stalled_s:.0f} s ", "bold red")
+        # Where the chain ends is what to look at; a circle has no end.
+        waits = root_causes(status.waits) or status.waits
+        line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
+        return line
+    if note:
+        line.append(f" {note} ", "dim")
+    if status.newest_environment:
+        line.append(" newest: ", "dim")
+        line.append(status.newest_environment, "bold")
+        line.append(f" ({status.newest_skill})", "dim")
+    return line
+
+
+def _panel(body: RenderableType, title: str, style: str, below: str = "") -> Panel:
+    return Panel(
+        body,
+        title=Text(title),
+        title_align="left",
+        subtitle=Text(below) if below else None,
+        subtitle_align="left",
+        border_style="dim " + style,
+        padding=(0, 1),
+    )
+
+
+def _gauge(name: str, value: float) -> str:
+    """A gauge with its unit, which its name ends with, behind the figure."""
+    match name.split("_"):
+        case [*words, "per", "s"]:
+            return f"{' '.join(words)} {_figure(value)}/s"
+        case [*words, ("s" | "ms") as unit]:
+            return f"{' '.join(words)} {_figure(value)} {unit}"
+        case [*words, "bytes"]:
+            return f"{' '.join(words)} {value / 2**20:.1f} MiB"
+        case words:
+            return f"{' '.join(words)} {_figure(value)}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.2f}"
+
+
+def _number(value: float | None) -> str:
+    return "  – " if value is None else f"{value:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _with_error(value: float, error: float | None) -> str:
+    return f"{value:.3f}" if error is None else f"{value:.3f} ± {error:.3f}"

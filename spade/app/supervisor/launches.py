@@ -1,0 +1,77 @@
+"""The processes of a run: the module of each role, how many of each the config wants, and the orders of each."""
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from spade.app.rundir import RunDir
+from spade.config import Bus, Config
+from spade.gpus import share
+from spade.process import Launch
+from spade.protocol import Role
+from spade.transport.keys import client_name
+
+MODULES: Mapping[Role, str] = {  # a service stands before those it serves: they are drained in the opposite order
+    "replay": "replay.service.process",
+    "engine": "actors.engines.server",
+    "endpoint": "actors.engines.foreign.endpoint",
+    "env-runner": "actors.environments.runner",
+    "learner": "learner.train",
+    "designer": "actors.roles.designer",
+    "agent": "actors.roles.agent",
+    "evaluator": "actors.roles.evaluator",
+}
+SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})
+
+
+def actor_counts(config: Config) -> dict[Role, int]:
+    """The number of actors of each role that a supervisor starts with."""
+    actors = config.actors
+    return {
+        "engine": actors.engines,
+        "endpoint": 1 if config.endpoint.url else 0,
+        "env-runner": actors.runners,
+        "agent": actors.agents_min if actors.agents == "auto" else actors.agents,
+        "designer": actors.designers,
+    }
+
+
+def replay(run: RunDir, config: Config) -> Launch:
+    """Orders of the replay service."""
+    return _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
+
+
+def learner(run: RunDir, config: Config) -> Launch:
+    """Orders of the learner, which serves its weights."""
+    bind = _free_port(config.bus) or run.socket("learner")
+    return _launch(run, config, "learner", "learner", run.replay_address, bind)
+
+
+def evaluator(run: RunDir, config: Config) -> Launch:
+    """Orders of the evaluator."""
+    return _launch(run, config, "evaluator", "evaluator", run.replay_address)
+
+
+def actor(run: RunDir, config: Config, address: str, tag: str, role: Role, index: int) -> Launch:
+    """Orders of an actor. `address`: the replay service; `tag`: end of its name; `index`: 0-based, within its role."""
+    name = f"{role}-{index}"
+    bind = _free_port(config.bus) or run.socket(name) if role in SERVERS else None
+    return _launch(run, config, name + tag, role, address, bind, index)
+
+
+def command_tag(bus: Bus) -> str:
+    """The pid and the host of this command, unique among all commands of a run; a host is named as in its key."""
+    return f"{os.getpid()}@{client_name(Path(bus.keys)) if bus.keys else socket.gethostname()}"
+
+
+def _free_port(bus: Bus) -> str:
+    """Any port of the host in bus.bind, "" where bus.bind is empty."""
+    return bus.bind and f"{bus.bind.rpartition(':')[0]}:*"
+
+
+def _launch(
+    run: RunDir, config: Config, name: str, role: Role, address: str, bind: str | None = None, index: int = 0
+) -> Launch:
+    gpus = share(config, role, index)
+    return Launch(name, role, str(run.config_path), str(run.path), address, bind, index, gpus)

@@ -1,0 +1,126 @@
+"""Orders to the supervisors of a live run: given until they take effect."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import trio
+
+from spade.app.rundir import RunDir
+from spade.app.screen.observe import ANSWER_S, ask_status, observer
+from spade.app.supervisor.actors import longest_lease_s
+from spade.errors import ConfigError, RunError
+from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
+from spade.transport import Client
+
+ROLES: dict[str, Role] = {"agents": "agent", "designers": "designer", "runners": "env-runner", "engines": "engine"}
+_UP = ("starting", "ready", "restarting")
+LOOK_S = 0.2
+AGAIN_S = 2.0  # an order that a restarting service lost is given again
+
+
+def parse(words: Sequence[str]) -> dict[Role, int]:
+    """Counts of "agents=8" and the like. Raises ConfigError."""
+    counts: dict[Role, int] = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        if name not in ROLES or not re.fullmatch("[0-9]{1,9}", number) or int(number) > MOST_ACTORS:
+            raise ConfigError(f"{word!r}: write ROLE=COUNT, the role one of {', '.join(ROLES)}, at most {MOST_ACTORS}")
+        counts[ROLES[name]] = int(number)
+    return counts
+
+
+def choose(status: Status, on: str | None) -> str:
+    """The supervisor meant. Raises RunError where that is not clear."""
+    names = sorted(status.wanted)
+    if not names:
+        raise RunError(f"{status.run}: no supervisor keeps actors; `spade up` or `spade actors up` starts one")
+    if on is None and len(names) > 1:
+        raise RunError(f"{status.run}: several supervisors keep actors; choose one with --on: {', '.join(names)}")
+    if on is not None and on not in names:
+        raise RunError(f"{status.run}: no supervisor {on!r} keeps actors; there are {', '.join(names)}")
+    return on or names[0]
+
+
+async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
+    """Set counts of actors at the supervisor `on`; a line of what runs now.
+
+    Raises RunError where no supervisor, or more than one, is meant, and where the actors are not ready in time.
+    """
+    async with observer(run) as client:
+        name = choose(await ask_status(client), on)
+
+        def wanted(status: Status) -> bool:
+            return counts.items() <= status.wanted.get(name, {}).items()
+
+        def there(status: Status) -> bool:
+            if name not in status.wanted:
+                return False  # the replay service restarted and has not heard of it again
+            if not wanted(status):
+                failed = [f"{each.name}: {each.detail}" for each in kept(status, name) if each.state == "failed"]
+                raise RunError("; ".join(failed) or f"{name}: another order came in between")
+            up = [each.role for each in kept(status, name) if each.state not in ("draining", "stopped", "failed")]
+            ready = [each.role for each in kept(status, name) if each.state == "ready"]
+            return all(up.count(role) == ready.count(role) == count for role, count in counts.items())
+
+        settings = run.config().supervise
+        patience_s = settings.ready_s + settings.drain_s
+        await _order(client, Orders(name, counts), wanted, patience_s)
+        await _until(client, there, patience_s)
+    return f"{name}: {', '.join(f'{word} {counts[role]}' for word, role in ROLES.items() if role in counts)}"
+
+
+async def drain(run: RunDir, name: str) -> str:
+    """Stop the actor `name` when it has finished what it has in hand; a line of how it left. Raises RunError."""
+    async with observer(run) as client:
+        actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
+        found = [each for each in actors if each.name == name and each.state != "silent"]
+        if not found:
+            raise RunError(f"{run.path}: no actor {name!r}; there are {', '.join(each.name for each in actors)}")
+        supervisor = found[0].supervisor
+
+        def gone(status: Status) -> bool:
+            return all(each.state in ("stopped", "failed") for each in kept(status, supervisor) if each.name == name)
+
+        config = run.config()
+        patience_s = longest_lease_s(config) + config.supervise.drain_s
+        status = await _order(client, Orders(supervisor, drain=(name,)), gone, patience_s)
+    (left,) = [each for each in kept(status, supervisor) if each.name == name]
+    if left.detail != "left in order":
+        raise RunError(f"{name}: {left.detail}; its log is in {run.logs} of the host that had it")
+    others = any(each.role == left.role and each.state in _UP for each in status.processes)
+    word = next(word for word, role in ROLES.items() if role == left.role)
+    missing = f"no {left.role} is left; `spade actors scale {run.path} {word}=1` starts one"
+    return f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}"
+
+
+def kept(status: Status, supervisor: str) -> list[Process]:
+    """The actors that a supervisor has or had, by role and name."""
+    order = list(ROLES.values())
+    kept = [each for each in status.processes if each.supervisor == supervisor and each.role in order]
+    return sorted(kept, key=lambda each: (order.index(each.role), len(each.name), each.name))
+
+
+async def _order(client: Client, orders: Orders, met: Callable[[Status], bool], patience_s: float) -> Status:
+    """Give orders until they are met. Raises RunError at the deadline."""
+    until = trio.current_time() + patience_s
+    while trio.current_time() < until:
+        await client.call(orders, deadline_s=ANSWER_S)
+        with trio.move_on_after(AGAIN_S):
+            return await _look(client, met)
+    raise RunError(f"{orders.supervisor}: the order did not take effect; `spade actors ls` shows how it is")
+
+
+async def _until(client: Client, met: Callable[[Status], bool], patience_s: float) -> None:
+    """Wait for `met`. Raises RunError at the deadline."""
+    with trio.move_on_after(patience_s):
+        await _look(client, met)
+        return
+    raise RunError("not all are ready yet; `spade actors ls` shows how it is")
+
+
+async def _look(client: Client, met: Callable[[Status], bool]) -> Status:
+    while True:
+        status = await ask_status(client)
+        if met(status):
+            return status
+        await trio.sleep(LOOK_S)

@@ -1,0 +1,122 @@
+"""The supervisor of an `up` command: keeps its processes up, reports them to the replay service, obeys orders."""
+
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import trio
+
+from replay.client import ReplayClient
+from spade import logs
+from spade.app.rundir import RunDir
+from spade.app.screen.observe import ANSWER_S
+from spade.app.supervisor.actors import Actors, longest_lease_s
+from spade.app.supervisor.autoscale import autoscale
+from spade.app.supervisor.launches import MODULES, actor_counts, command_tag
+from spade.config import Config, digest
+from spade.errors import BusError
+from spade.process import Launch
+from spade.protocol import PROTOCOL_VERSION, Hello, Role
+from spade.supervise import Supervisor, supervise
+from spade.transport import Client, connect
+
+REPORT_S = 0.5
+
+Body = Callable[[Client], Awaitable[None]]
+
+
+async def _wait(client: Client) -> None:
+    await trio.sleep_forever()
+
+
+async def keep_up(
+    run: RunDir,
+    config: Config,
+    parts: tuple[str, ...],
+    *,
+    launches: Sequence[Launch] = (),
+    actor: Callable[[Role, int], Launch] | None = None,
+    address: str | None = None,
+    duration_s: float | None = None,
+    body: Body = _wait,
+) -> None:
+    """Keep `launches` and as many actors as wanted up until a signal, the end of `duration_s` or a failure; then drain.
+
+    parts    of the run that this command alone may keep up
+    actor    gives the orders of an actor by role and 0-based index; None where this command keeps no actors
+    address  of the replay service, where it is not the run's own
+    body     runs meanwhile, with the connection to the replay service
+    """
+    with ExitStack() as locks:
+        for part in parts:
+            locks.enter_context(run.lock(part))
+        name = f"supervisor-{command_tag(config.bus)}"
+        _log(name, run.logs / "supervisor.log")
+        async with (
+            _signals() as told,
+            supervise(config.supervise, run.logs, MODULES) as supervisor,
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(_leave, told, nursery.cancel_scope)
+            nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
+            for launch in launches:
+                if launch.role == "replay":  # first: all others call it
+                    await supervisor.add(launch)
+            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid())
+            async with connect(address or run.replay_address, hello, bus=config.bus) as client:
+                actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
+                nursery.start_soon(_report, name, supervisor, actors, client)
+                nursery.start_soon(body, client)
+                # All at once: an engine is ready only when the learner has published.
+                for launch in launches:
+                    if launch.role != "replay":
+                        nursery.start_soon(supervisor.add, launch)
+                if actors is not None:
+                    actors.begin(actor_counts(config))
+                    if config.actors.agents == "auto":
+                        nursery.start_soon(autoscale, client, actors, config)
+                await trio.sleep_forever()
+
+
+def _log(name: str, path: Path) -> None:
+    """All goes to the file; warnings to standard error too, as it is then: the live view takes it over."""
+    handlers: list[logging.Handler] = [logs.File(path)]
+    logs.begin(name, handlers + ([logging.lastResort] if logging.lastResort else []))
+
+
+@asynccontextmanager
+async def _signals() -> AsyncIterator[trio.Event]:
+    """Set by the first signal to leave. Those that come during the drain are taken too, so that none breaks it off."""
+    told = trio.Event()
+
+    async def listen(task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+            task_status.started()
+            async for _ in signals:
+                told.set()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(listen)
+        yield told
+        nursery.cancel_scope.cancel()
+
+
+async def _leave(told: trio.Event, scope: trio.CancelScope) -> None:
+    await told.wait()
+    scope.cancel()
+
+
+async def _report(name: str, supervisor: Supervisor, actors: Actors | None, client: Client) -> None:
+    """Tell the replay service how our children are, for status and view; hear what to change about them."""
+    replay = ReplayClient(client, ANSWER_S)
+    while True:
+        wanted = None if actors is None else actors.wanted
+        # A replay service that restarts misses a report; the next one says the same.
+        with suppress(BusError):
+            orders = await replay.report_processes(name, supervisor.processes(), wanted)
+            if actors is not None:
+                actors.obey(orders)
+        await trio.sleep(REPORT_S)

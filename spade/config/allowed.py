@@ -1,0 +1,61 @@
+"""The values that a setting's type allows, in words: for error lines and for the reference."""
+
+from collections.abc import Collection, Iterator
+
+import msgspec
+from msgspec import inspect
+
+from spade.config.sections import Section
+from spade.config.sections.bounds import NOT_BLANK
+
+
+def fields(section: type[Section]) -> dict[str, inspect.Field]:
+    """The settings of a section with their types, in their order."""
+    return {field.name: field for field in inspect.type_info(section).fields}  # type: ignore[attr-defined]
+
+
+def allowed(type_: inspect.Type, unsaid: Collection[float] = ()) -> str:
+    """The values of a setting's type, as they are written in TOML. Bounds that are `unsaid` are left out."""
+    *most, last = _alternatives(type_, unsaid)
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _alternatives(type_: inspect.Type, unsaid: Collection[float]) -> Iterator[str]:
+    match type_:
+        case inspect.BoolType():
+            yield "true or false"
+        case inspect.IntType():
+            yield f"a whole number{_bounds(type_, unsaid)}"
+        case inspect.FloatType():
+            yield f"a number{_bounds(type_, unsaid)}"
+        case inspect.StrType(pattern=pattern):
+            yield "a text that is not blank" if pattern == NOT_BLANK else "a text"
+        case inspect.LiteralType(values=values):
+            for value in values:
+                yield msgspec.json.encode(value).decode()
+        case inspect.NoneType():
+            yield "left out"
+        case inspect.UnionType(types=types):
+            for each in types:
+                yield from _alternatives(each, unsaid)
+        case inspect.VarTupleType(item_type=item, min_length=least):
+            yield f"a list{f' of {least} or more' if least else ''}, each {allowed(item, unsaid)}"
+        case inspect.TupleType(item_types=items):
+            yield f"[{', '.join(allowed(item, unsaid) for item in items)}]"
+        case _:
+            raise TypeError(f"no words for {type_}")
+
+
+def _bounds(number: inspect.IntType | inspect.FloatType, unsaid: Collection[float]) -> str:
+    bounds = {
+        " from": number.ge,
+        " over": number.gt,
+        " to" if number.ge is not None else ", at most": number.le,
+        ", under": number.lt,
+    }
+    return "".join(f"{word} {_written(bound)}" for word, bound in bounds.items() if bound not in {None, *unsaid})
+
+
+def _written(bound: float | None) -> str:
+    """A bound as TOML has it."""
+    return f"{bound:_}" if isinstance(bound, int) else f"{bound:g}"

@@ -1,0 +1,59 @@
+"""docs/config.md, made of the sections: `python -m spade.config.reference docs/config.md`."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spade.config.allowed import allowed
+from spade.config.described import Described, Setting, sections
+from spade.config.sections.bounds import MOST, MOST_BYTES, MOST_SECONDS
+
+_HEAD = """\
+# Settings
+
+<!-- `make docs` makes this page from spade/config/sections/: edit the text there. -->
+
+"""
+_INTRODUCTION = (
+    "Every setting of a run. A recipe (`spade config ls`) or a TOML file states only what differs from the defaults, "
+    "in a table for each section; `--set section.key=value` overrides it. `spade config show RECIPE --help-fields` "
+    "prints a recipe's values with this text.\n\n"
+    "Where no upper bound is given, a number is at most 2_147_483_647, a time 1e9, a size 2^50 bytes. Rules across "
+    "settings are in `spade/config/checks.py`; `spade config check` applies them, too.\n"
+)
+_UNSAID = (MOST, MOST_BYTES, MOST_SECONDS)
+
+
+def reference() -> str:
+    """The whole page as Markdown."""
+    return "\n".join([_HEAD + _INTRODUCTION, *map(_section, sections())])
+
+
+def _section(section: Described) -> str:
+    rows = "".join(map(_row, section.settings))
+    return f"## {section.name}\n\n{section.doc}\n\n| setting | values | default | |\n|---|---|---|---|\n{rows}"
+
+
+def _row(setting: Setting) -> str:
+    cells = (
+        f"`{setting.name}`",
+        allowed(setting.type, (MOST, MOST_BYTES, MOST_SECONDS)),
+        _default(setting.default),
+        setting.doc,
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _default(value: Any) -> str:
+    """A default as TOML has it, in one line."""
+    if value is None:
+        return "left out"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"`{value:_}`"
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(reference(), encoding="utf-8")

@@ -1,0 +1,39 @@
+"""The sections of a run's configuration, in modules by the part of the framework that a section is about.
+
+Defaults are the paper's numbers for games (Qwen3-4B and Qwen3-30B-A3B) where the paper gives one.
+"""
+
+from spade.config.sections.actors import Actors, Design, Evaluation, Play, Sandbox, Tier
+from spade.config.sections.bounds import Section
+from spade.config.sections.engines import Endpoint, Engine
+from spade.config.sections.learner import Learner, Loss
+from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
+from spade.config.sections.replay import Audit, Replay, Reward
+from spade.config.sections.run import SKILLS, Model, Run
+
+__all__ = [
+    "LONGEST_WAIT_S", "SKILLS",
+    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Loss", "Model",
+    "Play", "Replay", "Reward", "Run", "Sandbox", "Section", "Supervise", "Tier",
+]  # fmt: skip
+
+
+class Config(Section, frozen=True):
+    """A whole run."""
+
+    run: Run = Run()
+    model: Model = Model()
+    design: Design = Design()
+    play: Play = Play()
+    reward: Reward = Reward()
+    loss: Loss = Loss()
+    learner: Learner = Learner()
+    actors: Actors = Actors()
+    evaluation: Evaluation = Evaluation()
+    engine: Engine = Engine()
+    endpoint: Endpoint = Endpoint()
+    sandbox: Sandbox = Sandbox()
+    audit: Audit = Audit()
+    replay: Replay = Replay()
+    bus: Bus = Bus()
+    supervise: Supervise = Supervise()

@@ -1,0 +1,213 @@
+"""Settings of designing, playing and evaluating, and of the processes that do it."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from spade.config.sections.bounds import (
+    MOST,
+    Bytes,
+    Count,
+    CountOrZero,
+    Name,
+    Positive,
+    Seconds,
+    Section,
+    Share,
+    ShareAboveZero,
+)
+from spade.protocol import MOST_ACTORS
+
+Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
+
+
+class Design(Section, frozen=True):
+    """The designer's side. Rounds of design jobs ask for the skills in turn.
+
+    `single_turn_share`, `difficulties` and `example_worlds` are for `model.profile` "full"; "nano" asks for nothing but
+    a skill and a document. docs/designing.md says what a prompt has.
+    """
+
+    active_environments: Count = 24
+    """Environments that are open at once, the designs under way included. The default is the paper's 24 a rollout."""
+
+    round_jobs: Count = 24
+    """Design jobs of a round, shared evenly by its skills. The default is the paper's 24; after a resume with another
+    number it holds from the next round."""
+
+    active_skills: Count = 3
+    """Skills of a round, which take turns round-robin. The default is the paper's three of six."""
+
+    attempts: Count = 5
+    """Programs that a designer may write for one job until one is admitted. The default is the paper's."""
+
+    temperature: Positive = 0.6
+    """Sampling temperature of programs and hints. The default is the paper's; vLLM takes 0.01 to 2."""
+
+    max_tokens: Count = 16_384
+    """Tokens of one program with the designer's reasoning. The default is the paper's (20,000 for Qwen3-8B)."""
+
+    hint_max_tokens: Count = 512
+    """Tokens of one hint. A model that thinks needs room for its thoughts: a hint that is cut is no hint."""
+
+    corpus: str = "builtin"
+    """A JSONL file of documents, each line an object with a `text`, or `builtin`: 230 documents that ship with the
+    package. The paper has 15,000."""
+
+    memory_records: Count = 200
+    """Environments that the memory keeps, the oldest out first. The default is the paper's."""
+
+    memory_seeds: CountOrZero = 2
+    """Programs of the memory that a prompt shows to be varied, beside one to be avoided; 0 shows neither."""
+
+    round_deadline_s: Seconds = 86_400.0
+    """Seconds from the opening of a designer group's first job until the group is scored with the windows that have
+    closed. Under `design.lease_s` + `play.window_deadline_s`, a window that lasts to its deadline misses its group."""
+
+    lease_s: Seconds = 7_200.0
+    """Seconds that a designer has for all attempts of one job; then the job is leased again."""
+
+    single_turn_share: Share = 0.0
+    """Probability that a job asks for a world of one question and one answer; the others take a course of actions."""
+
+    difficulties: Annotated[tuple[tuple[Name, Count], ...], Meta(min_length=1)] = (
+        ("moderately difficult", 5), ("difficult", 8), ("very difficult", 12),
+    )  # fmt: skip
+    """Difficulties that jobs ask for, all equally likely: a name, and the fewest actions that a good player needs, at
+    most `play.max_turns`."""
+
+    example_worlds: bool = False
+    """True names a few ideas of the skill beside the document."""
+
+
+class Play(Section, frozen=True):
+    """The agent's side. A window is the chunks of plays of one environment; its first chunk has a hinted twin."""
+
+    group_size: Annotated[int, Meta(ge=2, le=MOST)] = 16
+    """Plays of a chunk, whose mean return is the baseline of each. The default is the paper's G; one play alone has no
+    baseline."""
+
+    window_chunks: Count = 4
+    """Unhinted chunks of an environment before it is scored and closed. The default is the paper's k for games."""
+
+    temperature: Positive = 0.6
+    """Sampling temperature of actions. The default is the paper's; vLLM takes 0.01 to 2."""
+
+    max_turn_tokens: Count = 8_192
+    """Tokens that one turn may sample, thoughts included. The default is the paper's."""
+
+    max_turns: Count = 25
+    """Turns of an episode; then it is truncated and returns 0. The default is the paper's."""
+
+    context_tokens: Count = 32_768
+    """Tokens that a turn of an episode may read and sample. The default is the paper's (49,152 later at 4B)."""
+
+    win_return: ShareAboveZero = 1.0
+    """Least episode return that counts as won. The default is the highest return, which a program gives at its goal
+    alone."""
+
+    void_share: Share = 0.25
+    """Share of the plays of a window that may end in faults of the program; beyond it the environment is
+    quarantined."""
+
+    chunk_wait_s: Seconds = 600.0
+    """Seconds that the next chunk of a window waits for newer weights than the last one began with."""
+
+    window_deadline_s: Seconds = 43_200.0
+    """Seconds until a window ends with the plays it has. The default is chosen by simulation (docs/learner.md,
+    "Policy lag")."""
+
+    lease_s: Seconds = 7_200.0
+    """Seconds that an agent has for one play; then the play is leased again. The default is chosen by simulation."""
+
+    min_turn_tokens: Count = 1_024
+    """Least room for a turn in tokens: where less is left of the context than this and than `play.max_turn_tokens`, no
+    turn begins and the play is truncated."""
+
+    thoughts: Literal["keep", "strip"] = "keep"
+    """Thoughts of earlier turns: "keep" leaves them in the context, "strip" takes them out as the model's own chat
+    template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
+
+
+class Actors(Section, frozen=True):
+    """Processes of each role that `spade up` starts, and the work that each has in hand at once."""
+
+    designers: Processes = 1
+    """Designer processes."""
+
+    agents: Processes | Literal["auto"] = 2
+    """Agent processes; "auto" starts and retires them by load, from `actors.agents_min` to `actors.agents_max`."""
+
+    runners: Processes = 1
+    """Env-runner processes, which run the environment programs."""
+
+    engines: Processes = 1
+    """Engine processes, which sample tokens."""
+
+    designs_in_flight: Count = 8
+    """Design jobs that one designer has in hand at once."""
+
+    episodes_in_flight: Count = 64
+    """Plays that one agent has in hand at once. They are asynchronous tasks of one process."""
+
+    agents_min: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 1
+    """Least number of agents under "auto", with which a run starts."""
+
+    agents_max: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 8
+    """Greatest number of agents under "auto"."""
+
+
+class Evaluation(Section, frozen=True):
+    """The policy measured on the same programs again and again, unhinted. It is not trained on these plays."""
+
+    programs: str = ""
+    """A folder of environment programs (`*.py`), `builtin` (the held-out programs of nano), or "" for no evaluation."""
+
+    plays: Count = 256
+    """Episodes of one evaluation, on the same instance and sampling seeds each time."""
+
+    in_flight: Count = 8
+    """Episodes at once, and so the most engine rows that the evaluator takes."""
+
+    every_steps: Count = 10
+    """Learner steps that lie at least between the policies of two evaluations."""
+
+
+Tier = Literal["namespaces", "landlock", "seccomp", "none"]
+
+
+class Sandbox(Section, frozen=True):
+    """The walls around programs, the limits of one episode's process, and those of the env-runner as a whole."""
+
+    tier: Literal["auto"] | Tier = "auto"
+    """The walls (docs/sandbox.md, "Tiers"). "auto" takes the strongest that hold on the machine and refuses to run
+    without any; "none" has no walls and is for your own programs."""
+
+    load_s: Seconds = 10.0
+    """Seconds that a program has to be loaded."""
+
+    step_s: Seconds = 5.0
+    """Seconds that a program has to answer `reset` or `step`."""
+
+    memory_bytes: Bytes = 268_435_456
+    """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
+
+    runner_bytes: Bytes = 4_294_967_296
+    """Bytes that all programs of an env-runner may take together (4 GiB); beyond it the plays that grew most are
+    ended and retried."""
+
+    observation_bytes: Bytes = 262_144
+    """Bytes of one observation as UTF-8 (256 KiB); more is a fault of the program."""
+
+    episodes: Count = 256
+    """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
+
+    quarantine_faults: Count = 8
+    """Faults in a row after which an env-runner runs a program no more."""
+
+    random_win_share: Share = 0.25
+    """Share of plays that random actions may win. Admission lets a program pass that they win no more often, and
+    rejects one that they win with 0.15 more, each but for one time in a hundred; 1 rejects none."""
+
+    readable_actions: bool = False
+    """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""

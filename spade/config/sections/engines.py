@@ -1,0 +1,62 @@
+"""Settings of sampling: the run's own engines, and an endpoint elsewhere."""
+
+from typing import Literal
+
+from spade.config.engine_kinds import EngineKind
+from spade.config.sections.bounds import Bytes, Count, CountOrZero, Gpu, Positive, Seconds, Section
+
+
+class Engine(Section, frozen=True):
+    """The engines, which sample for all roles that no endpoint serves (docs/engines.md)."""
+
+    kind: EngineKind = "torch"
+    """Implementation: "torch" ships with the package, "vllm" needs the extra of that name."""
+
+    device: str = "auto"
+    """Device of an engine as torch names it: `cpu`, `cuda`, `cuda:1`; "auto" is the GPU if there is one."""
+
+    gpus: tuple[Gpu, ...] = ()
+    """GPUs of the engines: the first takes the first `tensor_parallel` of them, the next the next. A GPU named twice is
+    shared; an empty list shows every engine all that are visible."""
+
+    threads: CountOrZero = 0
+    """CPU threads of torch in each engine; 0 leaves the number to torch."""
+
+    rows: Count = 64
+    """Sequences that one engine samples at once."""
+
+    context_tokens: Count = 32_768
+    """Tokens of the longest sequence, prompt and answer. The default is the paper's."""
+
+    request_deadline_s: Seconds = 1_800.0
+    """Seconds that an engine has for one request, its wait for a row included; then the work is given back."""
+
+    tensor_parallel: Count = 1
+    """GPUs that hold one copy of the model together (vLLM alone)."""
+
+    canary_tolerance: Positive | None = None
+    """Nats by which an engine's log-probabilities of the canary may be off the learner's on average. Without it 1e-3 in
+    float32 and 0.25 in bfloat16."""
+
+    kv_bytes: Bytes = 17_179_869_184
+    """Bytes for the keys and values of all sequences of an engine (16 GiB)."""
+
+    swap: Literal["keep", "wait"] = "keep"
+    """Sequences in flight at new weights: "keep" goes on with them under the new weights; "wait" ends them under the
+    old ones first, and begins nothing meanwhile."""
+
+
+class Endpoint(Section, frozen=True):
+    """An OpenAI-compatible server that samples for some roles. Its tokens are not trained (docs/engines.md)."""
+
+    url: str = ""
+    """Root of the server's API, for example http://127.0.0.1:8000/v1; "" is no endpoint."""
+
+    model: str = ""
+    """Name of the model at the server; "" is for a server that has one."""
+
+    key: str = ""
+    """File that holds the API key; "" sends none."""
+
+    roles: tuple[Literal["designer", "agent"], ...] = ("designer",)
+    """Roles that the endpoint samples for. With both, nothing would be trained, which is refused."""

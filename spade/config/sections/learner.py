@@ -1,0 +1,146 @@
+"""Settings of the loss, the optimisation and the learner's processes."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from spade.config.sections.bounds import (
+    MOST,
+    Count,
+    CountOrZero,
+    Fraction,
+    Gpu,
+    Positive,
+    PositiveOrZero,
+    Seconds,
+    Section,
+    ShareAboveZero,
+)
+
+
+class Loss(Section, frozen=True):
+    """The loss of a token. docs/learner.md has the formula of each `kind`, its source and its use."""
+
+    kind: Literal["tis", "icepop", "sequence_tis", "cispo", "gspo"] = "tis"
+    """The formula. The default is the paper's: a clipped surrogate with a truncated importance weight."""
+
+    aggregation: Literal["token", "sequence"] = "token"
+    """The mean over a batch: over all trained tokens, or over the tokens of each sequence and then over sequences."""
+
+    cap: Positive = 2.0
+    """Greatest importance weight of a token (of a sequence for "sequence_tis"); a greater one is truncated."""
+
+    clip_low: Fraction = 0.20
+    """Distance below 1 at which the ratio of policies is clipped. The default is the paper's, as in DAPO
+    (arXiv:2503.14476)."""
+
+    clip_high: Positive = 0.28
+    """Distance above 1 at which the ratio of policies is clipped. The default is the paper's, as in DAPO."""
+
+    mask_low: ShareAboveZero = 0.5
+    """Importance weight under which "icepop" leaves a token out. The default is that of INTELLECT-3
+    (arXiv:2512.16144)."""
+
+    mask_high: Annotated[float, Meta(ge=1, le=MOST)] = 5.0
+    """Importance weight over which "icepop" leaves a token out. The default is that of INTELLECT-3."""
+
+    kl: PositiveOrZero = 0.0
+    """Weight of the KL to the model that the run started from. The default is the paper's (0.005 for Qwen3-8B); at 0
+    that model is not loaded."""
+
+
+class Learner(Section, frozen=True):
+    """Optimisation, batches, checkpoints and the learner's processes (docs/learner.md)."""
+
+    backend: Literal["torch", "deepspeed"] = "torch"
+    """Implementation of a step: "torch" is one process on one device, "deepspeed" shards the model over `processes`."""
+
+    processes: Count = 1
+    """Processes of the backend "deepspeed" on this machine, a GPU each where it has GPUs."""
+
+    zero_stage: Literal[0, 1, 2, 3] = 2
+    """State that "deepspeed" shards over its processes: 0 nothing, 1 the optimiser's state, 2 gradients too, 3
+    parameters too (ZeRO, arXiv:1910.02054)."""
+
+    offload: Literal["none", "optimizer", "all"] = "none"
+    """State that "deepspeed" keeps in the CPU's memory: "optimizer" its state (stage 1 or more), "all" the parameters
+    too (stage 3)."""
+
+    lora_rank: CountOrZero = 0
+    """Rank of an adapter that is trained in place of the model and published merged (LoRA, arXiv:2106.09685); 0 trains
+    all parameters."""
+
+    lora_alpha: Positive = 32.0
+    """Scale of the adapter, which is multiplied by `lora_alpha` / `lora_rank`."""
+
+    device: str = "auto"
+    """Device of the learner as torch names it: `cpu`, `cuda`, `cuda:1`; "auto" is the GPU if there is one."""
+
+    gpus: tuple[Gpu, ...] = ()
+    """GPUs of the learner, the first for its first process and so on; an empty list shows it all that are visible."""
+
+    threads: CountOrZero = 0
+    """CPU threads of torch in each process; 0 leaves the number to torch."""
+
+    lr: Positive = 1e-6
+    """Learning rate of AdamW after the warm-up. The default is the paper's."""
+
+    schedule: Literal["constant", "cosine"] = "constant"
+    """Learning rate after the warm-up: constant, as in the paper, or along half a cosine to `lr_min`."""
+
+    warmup_steps: CountOrZero = 0
+    """Learner steps over which the learning rate rises evenly to `lr`."""
+
+    schedule_steps: Count = 400
+    """Learner step at which a cosine ends. The default is the number of rollouts of the paper."""
+
+    lr_min: PositiveOrZero = 0.0
+    """Learning rate at the end of a cosine, at most `lr`."""
+
+    adam_beta1: Fraction = 0.9
+    """Fraction of AdamW's mean of gradients. The default is the paper's."""
+
+    adam_beta2: Fraction = 0.98
+    """Fraction of AdamW's mean of squared gradients. The default is the paper's."""
+
+    weight_decay: PositiveOrZero = 0.1
+    """AdamW's weight decay of matrices; vectors have none. The default is the paper's."""
+
+    max_grad_norm: Positive = 1.0
+    """Norm to which a gradient is clipped."""
+
+    batch_sequences: Count = 192
+    """Trajectories of a learner step; whole groups are added until there are so many. The default is the paper's."""
+
+    microbatch_tokens: Count = 65_536
+    """Tokens of a micro-batch, which packs whole sequences; a longer sequence goes alone. It bounds the memory for
+    activations and changes no result beyond rounding."""
+
+    steps_per_batch: Count = 1
+    """Optimiser steps on each batch. With one, the ratio of "tis" is 1 and its clip takes no part."""
+
+    publish_every: Count = 1
+    """Learner steps between two publications of weights."""
+
+    checkpoint_every: Count = 10
+    """Learner steps between two checkpoints, and so the most that a killed learner computes again."""
+
+    keep_checkpoints: Count = 2
+    """Newest checkpoints that stay on the disk."""
+
+    agent_lag: CountOrZero = 4
+    """Published versions that a play may lie behind when it is trained; an older one is not trained. 0 makes a run
+    synchronous."""
+
+    designer_weight_max: Positive = 32.0
+    """Greatest factor by which advantages of the designer's few trajectories are weighted up against the agent's."""
+
+    group_deadline_s: Seconds = 28_800.0
+    """Seconds that a group may wait for its batch; then it is not trained. The default is chosen by simulation
+    (docs/learner.md, "Policy lag")."""
+
+    adam_eps: Positive = 1e-8
+    """AdamW's term that keeps the division stable. The default is torch's."""
+
+    activation_checkpointing: bool = True
+    """True keeps each layer's input alone and computes the rest again for the gradient: less memory, more time."""

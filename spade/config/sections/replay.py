@@ -1,0 +1,89 @@
+"""Settings of the replay service: the designer's reward, the audit of environments, and the store."""
+
+from typing import Literal
+
+from spade.config.sections.bounds import (
+    BytesOrZero,
+    Count,
+    CountOrZero,
+    Milliseconds,
+    Positive,
+    PositiveOrZero,
+    Seconds,
+    SecondsOrZero,
+    Section,
+    Share,
+    ShareAboveZero,
+)
+
+
+class Reward(Section, frozen=True):
+    """The designer's reward: regret_weight * clip(regret / regret_scale) + anchor_weight * anchor(win rate).
+
+    A resume with other values is refused.
+    """
+
+    regret_scale: Positive = 0.15
+    """Regret that counts as 1; the regret is clipped to [0, 1] after the division. The default is the paper's."""
+
+    regret_weight: PositiveOrZero = 0.4
+    """Weight of the normalised regret. The default is the paper's."""
+
+    anchor_weight: PositiveOrZero = 0.6
+    """Weight of the difficulty anchor. The default is the paper's."""
+
+    anchor_low: Share = 0.4
+    """Least win rate at which the anchor is 1. The default is the paper's (0.2 later at 4B)."""
+
+    anchor_high: ShareAboveZero = 0.6
+    """Greatest win rate at which the anchor is 1. The default is the paper's (0.4 later at 4B)."""
+
+    anchor_ramp: Positive = 0.25
+    """Distance in win rate over which the anchor falls to 0 on each side. The default is the paper's."""
+
+    shrink: bool = False
+    """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""
+
+
+class Audit(Section, frozen=True):
+    """The audit of a window before its designer is paid (docs/sandbox.md, "Audit").
+
+    With `replays` and `random_plays` 0 there is none.
+    """
+
+    replays: CountOrZero = 2
+    """Recorded plays of each arm that are run again action by action and must come out the same."""
+
+    random_plays: CountOrZero = 16
+    """Plays of random actions on instances that the agent won."""
+
+    random_wins: Count = 13
+    """Won random plays that are a finding. At the default, an honest world that random actions win half of the time
+    comes there once in a hundred windows."""
+
+
+class Replay(Section, frozen=True):
+    """The store, and the windows of recent plays over which the status has its figures."""
+
+    durability: Literal["sync", "nosync"] = "sync"
+    """Fate of acknowledged work: "sync" flushes every commit to the disk; under "nosync" commits survive the death of
+    the process, not of the machine."""
+
+    learnable_slots: Count = 24
+    """Slots that closed or failed last, over which the status takes learnable share and regret."""
+
+    statistics_plays: Count = 512
+    """Plays that finished last, over which the status takes win rates and lengths."""
+
+    stall_s: Seconds = 600.0
+    """Seconds without a learner step or a finished play after which a run has stalled; the log then says once which
+    process waits for which."""
+
+    commit_delay_ms: Milliseconds = 2.0
+    """Milliseconds that a commit waits at most for as many requests as the last one had; 0 commits at once."""
+
+    retain_s: SecondsOrZero = 0.0
+    """Seconds after which trajectories are deleted that were trained and that no resume needs; 0 keeps them."""
+
+    retain_bytes: BytesOrZero = 0
+    """Bytes of all trajectories above which the oldest of these are deleted; 0 keeps them."""

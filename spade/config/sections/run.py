@@ -1,0 +1,47 @@
+"""Settings that say what a run is: its domain, its skills, its model."""
+
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta
+
+from spade.config.sections.bounds import Section
+
+Skill = Literal[
+    "mathematical reasoning",
+    "logical deduction",
+    "spatial reasoning",
+    "pattern recognition",
+    "optimization",
+    "causal inference",
+]
+SKILLS: tuple[Skill, ...] = get_args(Skill)
+
+
+class Run(Section, frozen=True):
+    """The meaning of a run. A resume with other values is refused."""
+
+    domain: Literal["games"] = "games"
+    """The kind of environments that designers write."""
+
+    skills: Annotated[tuple[Skill, ...], Meta(min_length=1)] = SKILLS
+    """The skills that design jobs ask for, in the order of their turns. The default is the paper's six."""
+
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    """The number from which the run's secret is derived, so that two runs hand out the same work. Without it the
+    secret is drawn at random, and no program can foresee its instances."""
+
+
+class Model(Section, frozen=True):
+    """The one model that plays both roles. A resume with other values is refused."""
+
+    path: str = "nano"
+    """A Hugging Face checkpoint folder, a name on the hub, or `nano`, the model that ships with the package."""
+
+    profile: Literal["nano", "full"] = "full"
+    """The prompts that fit the model: `nano` for the nano model, `full` for instruct models."""
+
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    """The number format in which engines hold the parameters and the learner does its arithmetic."""
+
+    thinking: bool = False
+    """True renders the chat template with its thinking mode on, for models that have one (Qwen3-8B in the paper)."""

@@ -1,0 +1,190 @@
+"""The sandbox with honest programs and with those that err, in real processes."""
+
+import random
+import time
+
+import pytest
+import trio
+
+from actors.sandbox import open_sandbox
+from spade.config import Sandbox as Limits
+from spade.errors import RunError
+from spade.protocol import Faulted, Observed
+from tests.actors.odd_programs import DOOR, LIMITS, fault, play, program
+
+HASTY = Limits(load_s=0.4, step_s=0.4)
+
+
+# ---------------------------------------------------------------- honest programs
+
+
+async def test_an_honest_episode_is_answered_word_by_word(sandbox):
+    seed = next(seed for seed in range(9) if random.Random(seed).choice(["red", "blue"]) == "blue")
+    assert await play(sandbox, DOOR, "red", "?", "blue", seed=seed) == [
+        Observed("Which door? Actions: red blue"),
+        Observed("The red door is shut. Actions: red blue", 0.25),
+        Observed("The ? door is shut. Actions: red blue", 0.25),
+        Observed("It opens.", 1.0, terminated=True),
+    ]
+    assert sandbox.live == 0  # what is over holds no process
+
+
+async def test_the_last_turn_is_answered_from_memory_and_no_other(sandbox):
+    first, second = (await play(sandbox, DOOR.replace("0.25", "0.1 * self.turn"), "?", "?"))[1:]
+    assert await sandbox.step("e", 2, "anything") == second != first
+    for turn in (1, 4, 0):
+        assert isinstance(lost := await sandbox.step("e", turn, "?"), Faulted)
+        assert lost.kind == "lost"
+    sandbox.close("e")
+    assert (await sandbox.step("e", 3, "?")).kind == "lost"
+
+
+async def test_the_turn_limit_is_the_hosts_and_the_programs_own_holds_under_it(sandbox):
+    endless = program()
+    await sandbox.open("a", endless, 1, 2)
+    assert [(await sandbox.step("a", turn, "x")).truncated for turn in (1, 2)] == [False, True]
+    assert (await sandbox.step("a", 3, "x")).kind == "lost"
+    for most, turns in ((2, 2), (8, 3)):
+        await sandbox.open("b", DOOR, 1, most)
+        ends = [(await sandbox.step("b", turn, "?")).terminated for turn in range(1, turns + 1)]
+        assert ends == [False] * (turns - 1) + [True]
+
+
+async def test_episodes_side_by_side_do_not_mix(sandbox):
+    transcripts: dict[int, list[Observed | Faulted]] = {}
+
+    async def one(seed: int) -> None:
+        transcripts[seed] = await play(sandbox, DOOR, "?", "red", name=str(seed), seed=seed)
+
+    async with trio.open_nursery() as nursery:
+        for seed in range(8):
+            nursery.start_soon(one, seed)
+    for seed in range(8):
+        assert transcripts[seed] == await play(sandbox, DOOR, "?", "red", name="again", seed=seed)
+    assert len({tuple(answers) for answers in transcripts.values()}) == 2
+
+
+async def test_chance_is_fixed_by_the_seed_alone(sandbox):
+    source = program(reset="text = str((random.random(), WORDS))", module="WORDS = random.sample(range(99), 3)")
+    same, again, other = [(await sandbox.open("e", source, seed, 3)).observation for seed in (5, 5, 6)]
+    assert same == again != other
+    assert same.split(",", 1)[1] == other.split(",", 1)[1]  # the module's constants are no part of the instance
+
+
+async def test_common_names_need_no_import_and_prints_go_nowhere(sandbox):
+    source = program(
+        module="from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int = 0",
+        reset="for _ in range(2000):\n    print('{}' * 99)\n    print('x', file=sys.stderr)\n"
+        "text = str(Counter('aab')['a'] + math.floor(1.5))",
+    )
+    assert await sandbox.open("e", source, 1, 3) == Observed("3")
+
+
+async def test_numpy_scalars_are_numbers_in_the_heavy_zygote(sandbox):
+    source = program(result="'on', np.float64(0.5), np.bool_(False), False, {}")
+    assert (await play(sandbox, source, "x"))[-1] == Observed("on", 0.5)
+
+
+@pytest.mark.parametrize("tier", ["namespaces", "landlock", "seccomp", "none"])
+async def test_libraries_are_imported_without_a_file(tier):
+    standard = "import asyncio, statistics, zoneinfo\nfrom xml.etree import ElementTree\nfrom email.mime import text"
+    named = "import numpy.testing, sympy.physics.units\nfrom mpmath import mp"
+    try:
+        async with open_sandbox(Limits(tier=tier, load_s=60.0, step_s=60.0)) as sandbox:
+            for lines in (standard, standard + "\n" + named):
+                ends = await play(sandbox, program(step=lines), "x")
+                assert ends[-1] == Observed("on")
+            for other in ("import msgspec", "import numpy, msgspec", "import spade", "import numpy, spade"):
+                assert "No module named" in (await fault(sandbox, program(step=other))).detail
+    except RunError as error:
+        pytest.skip(str(error))
+
+
+async def test_text_is_made_utf8(sandbox):
+    source = program(reset="text = 'a\\udc80\\x00é'")
+    assert (await sandbox.open("e", source, 1, 3)).observation == "a\\udc80\x00é"
+
+
+# ---------------------------------------------------------------- programs that err
+
+
+WRONG_RESULTS = [
+    ("'on', 0.0, False, {}", "protocol", "a tuple of 4"),
+    ("['on', 0.0, False, False, {}]", "protocol", "a list of 5"),
+    ("None", "protocol", "NoneType"),
+    ("7, 0.0, False, False, {}", "protocol", "observation"),
+    ("'on', 0.0, 1, False, {}", "protocol", "terminated"),
+    ("'on', 0.0, False, None, {}", "protocol", "truncated"),
+    ("'on', 0.0, False, False, None", "protocol", "info"),
+    ("'x' * 300_000, 0.0, False, False, {}", "protocol", "262144"),
+    ("'on', float('nan'), False, False, {}", "reward", "finite"),
+    ("'on', float('-inf'), False, False, {}", "reward", "finite"),
+    ("'on', 10 ** 999, False, False, {}", "reward", "finite"),
+    ("'on', 10.5, False, False, {}", "reward", "within"),
+    ("'on', '1', False, False, {}", "reward", "str"),
+    ("'on', None, False, False, {}", "reward", "NoneType"),
+    ("'on', type('F', (float,), {})(1), False, False, {}", "reward", "F"),
+]
+
+
+async def test_the_result_of_step_is_held_to_the_interface(sandbox):
+    for result, kind, words in WRONG_RESULTS:
+        ended = await fault(sandbox, program(result=result))
+        assert (ended.kind, words in ended.detail) == (kind, True), (result, ended)
+
+
+ENDS = [
+    ("class Env(:", "exception", "SyntaxError"),
+    ("\0", "exception", "null"),
+    ("(" * 500, "exception", "Error"),
+    ("1 / 0", "exception", "ZeroDivisionError: division by zero (line 1)"),
+    ("x = 1", "protocol", "found: none"),
+    (DOOR.replace("def close", "close = 3\n\n    def shut"), "protocol", "close of DoorEnv is no method"),
+    (DOOR.replace("DoorEnv", "Door") + DOOR.replace("DoorEnv", "Gate"), "protocol", "found: Door, Gate"),
+    (program(init="raise SystemExit(3)"), "exception", "SystemExit: 3"),
+    (program(reset="sys.exit()"), "exception", "SystemExit"),
+    (program(reset="raise KeyboardInterrupt"), "exception", "KeyboardInterrupt"),
+    (program(step="return self.step(action)"), "exception", "RecursionError"),
+    (program(step="input()"), "exception", "EOFError"),
+    (program(reset="text = bytearray(10 ** 9)"), "exception", "MemoryError"),
+    (program(step="x = []\nwhile True:\n    x.append(bytes(10 ** 6))"), "exception", "MemoryError"),
+    (program(step="os.fork()"), "exception", "Operation not permitted"),
+    (program(step="threading.Thread(target=print).start()"), "exception", "start new thread"),
+    (program(step="open('/dev/shm/spade-test', 'w').write('x' * 9999)"), "exception", "Error"),
+    (program(step="os._exit(3)"), "died", "exit status 3"),
+    (program(step="signal.setitimer(signal.ITIMER_REAL, 0.01)\nwhile True:\n    pass"), "died", "SIGALRM"),
+    (program(step="os.execv('/bin/true', ['true'])"), "died", "SIGSYS"),
+    (program(step="os.kill(os.getpid(), signal.SIGKILL)"), "exception", "Operation not permitted"),
+    (program(step="ctypes.string_at(0)"), "died", "SIGSEGV"),
+]
+
+
+async def test_every_end_is_a_typed_fault(sandbox):
+    for source, kind, words in ENDS:
+        ended = await fault(sandbox, source)
+        assert (ended.kind, words in ended.detail) == (kind, True), (source, ended)
+
+
+async def test_the_environment_class_is_the_leaf_named_env(sandbox):
+    helpers = "class Base:\n    def reset(self, seed): ...\n    def step(self, action): ...\n"
+    assert await sandbox.open("e", helpers + DOOR.replace("DoorEnv:", "DoorEnv(Base):"), 1, 3) == Observed(
+        "Which door? Actions: red blue"
+    )
+    assert isinstance(await sandbox.open("e", helpers + DOOR, 1, 3), Observed)
+
+
+async def test_an_exceptions_text_is_cut_and_may_itself_raise(sandbox):
+    assert len((await fault(sandbox, program(step="raise ValueError('x' * 99_999)"))).detail) == 2_000
+    evil = "class Evil(Exception):\n    def __str__(self):\n        raise self"
+    assert (await fault(sandbox, program(step="raise Evil", module=evil))).detail.startswith("Evil")
+
+
+@pytest.mark.parametrize("place", ["module", "init", "reset", "step"])
+async def test_an_endless_loop_is_killed_in_time(place):
+    async with open_sandbox(LIMITS) as sandbox:
+        sandbox.limits = HASTY  # not before it has proven its walls
+        began = time.monotonic()
+        loop = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True:\n    pass"
+        ended = await fault(sandbox, program(**{place: loop}))
+        assert ended == Faulted("timeout", "no answer within 0.4 s")
+        assert time.monotonic() - began < 30

@@ -1,0 +1,95 @@
+"""`spade config check`: what a process of the run would refuse when it starts is refused before."""
+
+import pytest
+
+from spade.app.commands.config import check_config
+from spade.config import recipes
+from spade.errors import ConfigError
+from spade.transport import keys
+
+
+def refused(*overrides: str) -> list[str]:
+    with pytest.raises(ExceptionGroup) as caught:
+        check_config("nano", overrides)
+    return [str(error) for error in caught.value.exceptions]
+
+
+@pytest.mark.parametrize("recipe", recipes())
+def test_a_shipped_recipe_is_fine_and_says_how_many_documents_it_has(recipe):
+    said = check_config(recipe, ())
+    assert said.startswith(f"{recipe}: fine, meaning ")
+    assert "; 230 documents; " in said
+
+
+def test_nano_is_looked_at_whole():
+    assert check_config("nano", ()).endswith("; 192 programs to evaluate on; model nano")
+
+
+@pytest.mark.parametrize(("content", "says"), [
+    (None, "No such file"),
+    ("", "holds no document"),
+    ('{"text": "A tide."}\n{"title": "no text"}\n', "line 2"),
+    ('{"text": "A tide."}\n{"text": " "}\n', "line 2: the text is empty"),
+])  # fmt: skip
+def test_a_corpus_that_a_designer_would_refuse_is_refused(tmp_path, content, says):
+    file = tmp_path / "corpus.jsonl"
+    if content is not None:
+        file.write_text(content)
+    (said,) = refused(f"design.corpus={file}")
+    assert said.startswith("design.corpus: ")
+    assert says in said
+
+
+def test_the_documents_of_an_own_corpus_are_counted(tmp_path):
+    (tmp_path / "corpus.jsonl").write_text('{"text": "A tide."}\n\n{"text": "A moon."}\n')
+    assert "; 2 documents; " in check_config("nano", (f"design.corpus={tmp_path / 'corpus.jsonl'}",))
+
+
+def test_programs_of_an_evaluation_are_counted_or_refused(tmp_path):
+    (said,) = refused(f"evaluation.programs={tmp_path}")
+    assert "has no environment program" in said
+    (tmp_path / "tide.py").write_text("class TideEnv: ...")
+    assert "; 1 programs to evaluate on; " in check_config("nano", (f"evaluation.programs={tmp_path}",))
+    (tmp_path / "text.py").write_bytes(b"\xff\xfe")
+    (said,) = refused(f"evaluation.programs={tmp_path}")
+    assert "cannot be read" in said
+
+
+def test_keys_are_those_that_this_host_needs(tmp_path):
+    folder = tmp_path / "keys"
+    named, bound = f"bus.keys={folder}", "bus.bind=tcp://127.0.0.1:5555"
+    assert "is missing or no key" in refused(named)[0]
+    keys.create(folder, ["far"])
+    assert "keys that let in far, local" in check_config("nano", (named, bound))
+    far = f"bus.keys={folder / 'hosts' / 'far'}"
+    assert "; keys of a client; " in check_config("nano", (far,))
+    assert "server.key_secret is missing" in refused(far, bound)[0]
+    (folder / "client.key_secret").chmod(0o644)
+    assert "others may read this secret" in refused(named)[0]
+
+
+def test_a_checkpoint_folder_is_opened_and_a_name_on_the_hub_is_not_looked_up(tmp_path):
+    assert "give 'nano', a checkpoint folder" in refused(f"model.path={tmp_path / 'none'}")[0]
+    (tmp_path / "empty").mkdir()
+    assert "holds no config.json" in refused(f"model.path={tmp_path / 'empty'}")[0]
+    assert check_config("nano", ("model.path=someone/something",)).endswith("; model someone/something of the hub")
+
+
+def test_a_design_prompt_without_room_is_refused():
+    (said,) = refused("model.profile=full", "play.max_turns=12")
+    assert said.startswith("engine.context_tokens: a design prompt does not fit the 512 tokens")
+
+
+def test_a_key_of_an_endpoint_is_read(tmp_path):
+    endpoint = "endpoint.url=http://127.0.0.1:8000/v1", f"endpoint.key={tmp_path / 'key'}"
+    assert refused(*endpoint)[0].startswith("endpoint.key: ")
+    (tmp_path / "key").write_text("secret\n")
+    assert "; endpoint http://127.0.0.1:8000/v1; " in check_config("nano", endpoint)
+
+
+def test_all_that_is_wrong_is_said_at_once_and_a_setting_alone_first(tmp_path):
+    said = refused(f"design.corpus={tmp_path / 'none'}", f"evaluation.programs={tmp_path}", "bus.keys=/none")
+    for line, named in zip(said, ("design.corpus: ", "evaluation.programs: ", "/none/client.key_secret "), strict=True):
+        assert line.startswith(named)
+    with pytest.raises(ConfigError, match=r"learner\.lr"):
+        check_config("nano", ("learner.lr=-1", "design.corpus=none"))

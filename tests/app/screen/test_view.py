@@ -1,0 +1,139 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from spade.app.screen.chart import bar, chart
+from spade.app.screen.observe import evaluated
+from spade.app.screen.view import render
+from spade.protocol import Evaluation, Process, Status, StepMetrics, Wait
+
+ROLES = ("replay", "learner", "engine", "env-runner", "agent", "designer")
+
+
+def full_status(processes=6):
+    return Status(
+        run="runs/nano", elapsed_s=192, learner_step=42, policy_version=43, plays=8123, plays_per_s=24.3,
+        environments=301, active_environments=12, validity=0.96, win_rate_unhinted=0.47, win_rate_hinted=0.66,
+        win_rate_error=0.02, regret=0.187, regret_error=0.04, learnable_share=0.58,
+        newest_environment="TidesDoorEnv", newest_skill="logical deduction",
+        step_metrics=StepMetrics(loss=0.0123, effective_sample_share=1.0, step_s=1.2, wait_s=3.4),
+        processes=tuple(Process(f"{ROLES[i % 6]}-{i}", ROLES[i % 6], 1000 + i, "ready", 0) for i in range(processes)),
+        regret_history=tuple((i / 100, 0.03) for i in range(30)),
+        win_rate_history=tuple((0.3 + i / 100, 0.5) for i in range(30)),
+    )  # fmt: skip
+
+
+def with_evaluations():
+    rates = [0.396, *(0.41 + i / 100 for i in range(20))]
+    evaluations = [Evaluation(10 * i, 10 * i + 1, 10 * i + 4, 240, 0, rate, 0.031, 9.0) for i, rate in enumerate(rates)]
+    return msgspec.structs.replace(full_status(processes=7), evaluations=tuple(evaluations))
+
+
+def draw(status, width, height, note=""):
+    console = Console(width=width, height=height, color_system=None, force_terminal=True, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(render(status, width, height, note), height=height)
+    return capture.get().rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (100, 30), (60, 15), (40, 9), (20, 4)])
+@pytest.mark.parametrize(
+    "status",
+    [Status(), full_status(), full_status(processes=40), with_evaluations()],
+    ids=["empty", "full", "crowd", "held-out"],
+)
+def test_the_screen_is_exactly_as_large_as_the_terminal(status, width, height):
+    lines = draw(status, width, height)
+    assert len(lines) == height
+    assert all(len(line) <= width for line in lines)
+
+
+def test_a_run_without_walls_says_so():
+    runner = Process("env-runner-0", "env-runner", 7, "ready", 0, gauges={"sandbox_tier": 0.0, "live_episodes": 3.0})
+    assert "no walls" in "\n".join(draw(Status(processes=(runner,)), 80, 24))
+    walled = Process("env-runner-0", "env-runner", 7, "ready", 0, gauges={"sandbox_tier": 1.0})
+    assert "no walls" not in "\n".join(draw(Status(processes=(walled,)), 80, 24))
+
+
+def test_the_small_screen_shows_the_main_figures():
+    text = "\n".join(draw(full_status(), 80, 24, "Ctrl-C drains"))
+    figures = "0.187 ± 0.040", "0.47", "0.66", "0.58", "0.96", "ESS 100%"
+    for shown in ("step 42", "policy v43", *figures, "TidesDoorEnv", "Ctrl-C", *ROLES):
+        assert shown in text
+
+
+@pytest.mark.parametrize(("width", "height", "told", "curve"), [
+    (80, 24, "held-out 0.60 ± 0.03, at start 0.40", False),
+    (120, 30, "held-out win rate 0.60 ± 0.03, at start 0.40", True),
+])  # fmt: skip
+def test_the_held_out_win_rate_is_named_with_its_error_and_its_start(width, height, told, curve):
+    lines = draw(with_evaluations(), width, height)
+    text = "\n".join(lines)
+    assert told in text
+    assert "others: on the newest programs" in text
+    assert any("held-out  █" in line and "0.60" in line for line in lines)
+    # The curve's scale is that of the evaluations: 0.60 + 0.03.
+    assert ("0.63 ▔" in text or "0.63  " in text) == curve
+
+
+def test_evaluations_in_a_line():
+    status = with_evaluations()
+    assert evaluated(status) == "held-out win rate 0.40 ± 0.03 after step 0 -> 0.60 ± 0.03 after step 200"
+    first = msgspec.structs.replace(status, evaluations=status.evaluations[:1])
+    assert evaluated(first) == "held-out win rate 0.40 ± 0.03 after step 0"
+    assert evaluated(Status()) == ""
+
+
+def test_a_crowd_of_processes_is_counted_not_cut_in_silence():
+    assert "more" in "\n".join(draw(full_status(processes=40), 80, 24))
+
+
+def test_a_process_that_is_not_well_is_seen():
+    status = Status(processes=(Process("agent-0", "agent", 7, "restarting", 3, "died by SIGKILL"),))
+    text = "\n".join(draw(status, 80, 24))
+    assert "restarting" in text
+    assert "died by SIGKILL" in text
+
+
+def test_a_stall_is_the_footer_until_it_is_over():
+    waits = (
+        Wait("replay", "TakeBatch", 1, 63.0, "learner", "8 of 96 sequences"),
+        Wait("agent-0", "plays", 48, 62.0, "replay"),
+        Wait("engine-0", "Generate", 48, 61.5, "agent-0"),
+    )
+    stalled = msgspec.structs.replace(full_status(), stalled_s=61.7, waits=waits)
+    footer = draw(stalled, 80, 24, "Ctrl-C drains")[-1]
+    assert footer.startswith(" stalled for 62 s agent-0 waits 61.5 s for engine-0, Generate ×48")
+    assert len(footer) <= 80
+    assert draw(msgspec.structs.replace(stalled, stalled_s=0.0), 80, 24, "Ctrl-C")[-1].startswith(" Ctrl-C")
+
+
+def test_the_row_of_a_process_shows_its_activity():
+    gauges = {"episodes": 48.0, "released": 0.0, "step_ms": 1.25, "tokens_per_s": 1284.0, "program_bytes": 2.0**21}
+    status = Status(processes=(Process("agent-0", "agent", 7, "ready", 0, "", gauges),))
+    assert "episodes 48  step 1.25 ms  tokens 1,284/s  program 2.0 MiB" in "\n".join(draw(status, 120, 24))
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), max_size=200), st.integers(8, 80), st.integers(-2, 30))
+def test_a_chart_fills_its_room(points, width, height):
+    lines = chart(points, width, height, "green").plain.split("\n")
+    assert len(lines) <= max(height, 1)
+    if points and height > 0:
+        assert len(lines) == height
+        # One mark of the line in each column that has a point.
+        marks = sum(line.count(mark) for line in lines for mark in "▁━▔")
+        assert marks == min(len(points), width - 6)
+
+
+@given(st.one_of(st.none(), st.floats(-2, 3)), st.integers(1, 60))
+def test_a_bar_is_as_wide_as_asked(share, width):
+    assert len(bar(share, width, "green").plain) == width
+
+
+def test_a_chart_shows_a_long_run_from_its_beginning():
+    fell = [(1.0, 0.0)] * 100 + [(0.0, 0.0)] * 100
+    lines = chart(fell, 26, 5, "green").plain.split("\n")
+    assert lines[0] == " 1.00 " + "▔" * 10 + " " * 10
+    assert lines[-1] == " 0.00 " + " " * 10 + "▁" * 10

@@ -1,0 +1,77 @@
+"""The examples of earlier designs that designers are shown."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replay.ledger.environment_memory import EnvironmentMemory
+from replay.ledger.records import Remembered
+
+
+def remembered(number, win_rate, regret=0.1, skill="optimization", hinted=None):
+    return Remembered(number, f"e{number:06d}", skill, f"source {number}", regret, win_rate, hinted)
+
+
+def test_the_oldest_falls_out():
+    memory = EnvironmentMemory(3)
+    fallen = [record.number for number in range(5) for record in memory.add(remembered(number, 0.5))]
+    assert fallen == [0, 1]
+    assert len(memory) == 3
+
+
+def test_a_smaller_capacity_after_a_resume_drops_the_oldest():
+    memory = EnvironmentMemory(2, [remembered(number, 0.5) for number in range(4)])
+    assert [record.number for record in memory.add(remembered(4, 0.5))] == [0, 1, 2]
+
+
+def test_seeds_are_of_the_skill_within_the_band_and_among_the_ten_of_highest_regret():
+    memory = EnvironmentMemory(200, [remembered(n, 0.5, regret=n / 100) for n in range(30)])
+    memory.add(remembered(30, 0.5, regret=0.9, skill="causal inference"))
+    memory.add(remembered(31, 0.86, regret=0.9))
+    memory.add(remembered(32, 0.14, regret=0.9))
+    memory.add(remembered(33, 0.5, regret=None))
+    shown = {seed.environment for draw in range(200) for seed in memory.seeds("optimization", 2, draw)}
+    assert shown == {f"e{number:06d}" for number in range(20, 30)}
+    assert all(len(memory.seeds("optimization", 2, draw)) == 2 for draw in range(10))
+
+
+def test_an_environment_whose_hint_did_not_help_is_no_seed():
+    memory = EnvironmentMemory(5, [remembered(0, 0.5, regret=0.0), remembered(1, 0.5, regret=-0.1), remembered(2, 0.5)])
+    assert [seed.environment for seed in memory.seeds("optimization", 5, 0)] == ["e000002"]
+
+
+def test_a_seed_carries_the_whole_program_and_its_figures():
+    memory = EnvironmentMemory(5, [remembered(7, 0.4, regret=0.3)])
+    (seed,) = memory.seeds("optimization", 2, draw=0)
+    assert (seed.source, seed.regret, seed.win_rate, seed.reason) == ("source 7", 0.3, 0.4, "")
+
+
+def test_a_high_regret_is_no_fault():
+    """Seldom won without its hint, often with it: what regret looks for."""
+    memory = EnvironmentMemory(5, [remembered(0, 0.03, regret=0.15, hinted=0.2), remembered(1, 0.95, regret=0.3)])
+    assert all(memory.avoid("optimization", 0.15, draw) is None for draw in range(10))
+    memory.add(remembered(2, 0.03, regret=0.14, hinted=0.17))
+    memory.add(remembered(3, 0.03, regret=None))
+    shown = {memory.avoid("optimization", 0.15, draw).environment for draw in range(50)}
+    assert shown == {"e000002", "e000003"}
+
+
+def test_an_example_to_avoid_says_why():
+    easy = EnvironmentMemory(5, [remembered(0, 0.97), remembered(1, 0.5)]).avoid("optimization", 0.15, 0)
+    hard = EnvironmentMemory(5, [remembered(0, 0.03, hinted=0.0)]).avoid("optimization", 0.15, 0)
+    needs_hint = EnvironmentMemory(5, [remembered(0, 0.03, hinted=0.2)]).avoid("optimization", 0.15, 0)
+    assert easy.reason == "too easy: 97% of the plays without a hint won"
+    assert hard.reason == "too hard: 3% of the plays without a hint won, and the hint did not help"
+    assert needs_hint.reason == "too hard without its hint: 3% of the plays without a hint won, 20% with it"
+    assert EnvironmentMemory(5, [remembered(0, 0.5)]).avoid("optimization", 0.15, 0) is None
+    assert EnvironmentMemory(5, [remembered(0, 0.97)]).avoid("causal inference", 0.15, 0) is None
+
+
+@given(st.lists(st.floats(0, 1), max_size=40), st.integers(1, 5), st.integers(0, 2**63 - 1))
+def test_the_draw_is_repeatable_and_without_repetition(rates, count, draw):
+    memory = EnvironmentMemory(20, [])
+    for number, rate in enumerate(rates):
+        memory.add(remembered(number, rate))
+    seeds = memory.seeds("optimization", count, draw)
+    assert seeds == memory.seeds("optimization", count, draw)
+    assert len({seed.environment for seed in seeds}) == len(seeds) <= count
+    assert all(0.15 <= seed.win_rate <= 0.85 for seed in seeds)

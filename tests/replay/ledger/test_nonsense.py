@@ -1,0 +1,149 @@
+"""Messages that a peer's role allows but no honest peer sends: refused in one line, or harmless."""
+
+import math
+import struct
+
+import msgspec
+import pytest
+
+from replay.ledger.batches import RefusalError
+from spade import protocol
+from spade.codec import decode_request, encode
+from tests.replay.replay_world import config, ended, environment, leased_job, rejected, started
+
+ONE = (
+    "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=4",
+    "play.window_chunks=1", "learner.batch_sequences=4", "audit.replays=1", "audit.random_plays=8",
+    "audit.random_wins=6",
+)  # fmt: skip
+LARGEST = 2**64 - 1  # that a message carries
+
+
+def designing(*overrides):
+    ledger = started(config(*ONE, *overrides))
+    return ledger, leased_job(ledger)
+
+
+def playing(*overrides):
+    ledger, job = designing(*overrides)
+    ledger.apply(environment(job, 1), "designer/1", 0.0)
+    return ledger, ledger.apply(protocol.LeasePlays(100, 0.0), "agent/1", 0.0).plays
+
+
+def auditing(*overrides, recording=None):
+    ledger, plays = playing(*overrides)
+    for play in plays:
+        whole = ended(play, 1.0, 1)
+        whole = msgspec.structs.replace(whole, recording=recording or whole.recording)
+        ledger.apply(protocol.SubmitPlays((whole,)), "agent/1", 0.0)
+    return ledger, ledger.apply(protocol.LeaseAudit(0.0), "env-runner/1", 0.0).jobs[0]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seconds": 1e308}, {"seconds": -1.0}, {"seconds": math.nan}, {"steps": LARGEST}], ids=str
+)
+def test_an_audit_whose_figures_no_audit_can_have_is_refused(wrong):
+    ledger, job = auditing()
+    sent = msgspec.structs.replace(protocol.Audited(job.environment, job.lease, "", 2, 0, 8, 0, 30, 0.25), **wrong)
+    with pytest.raises(RefusalError, match="the audit of e000000: "):
+        ledger.apply(decode_request(encode(sent)), "env-runner/1", 1.0)
+    assert ledger.state.audits, "it stays leased, and ends with its lease"
+    assert (ledger.state.counters.audit_steps, ledger.state.counters.audit_s) == (0, 0.0)
+
+
+def test_courses_too_large_for_the_message_of_an_audit_are_not_kept():
+    ledger, job = auditing(
+        "bus.max_message_bytes=1000000", recording=protocol.Recording(("x" * 400_000,), bytes(32), 8)
+    )
+    assert job.replays == ()
+    assert not ledger.state.recordings.get("e000000")
+
+
+def test_courses_that_are_kept_fit_the_message_of_an_audit():
+    ledger, job = auditing(
+        "bus.max_message_bytes=1000000", recording=protocol.Recording(("x" * 200_000,), bytes(32), 8)
+    )
+    assert len(job.replays) == 2
+    assert len(encode(protocol.Audits((job,)))) < ledger.state.config.bus.max_message_bytes
+
+
+def test_many_empty_actions_count_with_the_bytes_of_their_answers():
+    actions = ("",) * 20_000
+    answers = bytes(protocol.DIGEST_BYTES * (len(actions) + 1))
+    _, job = auditing("bus.max_message_bytes=1000000", recording=protocol.Recording(actions, answers, 8))
+    assert job.replays == ()
+
+
+@pytest.mark.parametrize("lease", [-1, 0, 2, LARGEST])
+def test_a_design_under_a_lease_that_nobody_was_given_is_refused(lease):
+    ledger, job = designing()
+    forged = msgspec.structs.replace(job, lease=lease)
+    for request in (environment(forged, 1), rejected(forged, 1), rejected(forged, 1, last=True)):
+        with pytest.raises(RefusalError, match=f"job j000000: its lease {lease} was never given"):
+            ledger.apply(request, "designer/2", 0.0)
+    assert not ledger.state.environments
+    assert ledger.state.jobs["j000000"].attempts == ()
+
+
+@pytest.mark.parametrize("attempt", [-1, 0, 6, LARGEST])
+def test_an_attempt_that_no_designer_makes_is_refused(attempt):
+    ledger, job = designing("design.attempts=5")
+    for request in (rejected(job, 1, attempt), msgspec.structs.replace(environment(job, 1), attempt=attempt)):
+        with pytest.raises(RefusalError, match=f"job j000000: attempt {attempt} is not one of 5"):
+            ledger.apply(request, "designer/1", 0.0)
+
+
+def test_a_trajectory_of_tokens_that_no_model_has_is_refused():
+    """The learner would end at its batch, and at every resume again."""
+    ledger, plays = playing()
+    whole = ended(plays[0], 1.0, 1)
+    wrong = {
+        "a token is negative": {"ids": struct.pack("<5i", 0, 1, -2, 3, 4)},
+        "a log-probability is not finite": {"logprobs": struct.pack("<2f", -1.0, math.nan)},
+    }
+    for why, fields in wrong.items():
+        trajectory = msgspec.structs.replace(whole.trajectory, **fields)
+        with pytest.raises(RefusalError, match=why):
+            ledger.apply(protocol.SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
+    assert ledger.state.plays[whole.id].state == "leased"
+
+
+def test_rewinds_that_no_play_has_are_refused():
+    """Of a few bytes they would make more tokens than the learner has memory for."""
+    ledger, plays = playing("play.max_turns=3", "play.context_tokens=40", "play.max_turn_tokens=8")
+    tokens, sampled = 60, 4
+    long = protocol.Trajectory(
+        struct.pack(f"<{tokens}i", *range(tokens)), (tokens - sampled, sampled), struct.pack("<4f", *[-1.0] * 4),
+        ((1, sampled),), 1.0,
+    )  # fmt: skip
+    whole = ended(plays[0], 1.0, 1)
+
+    def hand_in(*rewinds):
+        trajectory = msgspec.structs.replace(long, rewinds=rewinds)
+        ledger.apply(protocol.SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
+
+    with pytest.raises(RefusalError, match=r"its sequences have 121 tokens, over .* = 120"):
+        hand_in((50, 35), (52, 26))
+    with pytest.raises(RefusalError, match="a rewind comes before what the model read"):
+        hand_in((57, 30))
+    assert ledger.state.plays[whole.id].state == "leased"
+    hand_in((50, 35), (52, 25))
+    assert ledger.state.plays[whole.id].state == "finished"
+    assert ledger.state.plays[whole.id].sampled == sampled
+
+
+def test_a_design_with_rewinds_is_refused():
+    ledger, job = designing()
+    sent = environment(job, 1)
+    ids, spans = struct.pack("<4i", 1, 2, 3, 4), (3, 1)
+    rewound = protocol.Trajectory(ids, spans, struct.pack("<f", -1.0), ((1, 1),), 1.0, rewinds=((2, 1),))
+    with pytest.raises(RefusalError, match="a design is one sequence"):
+        ledger.apply(msgspec.structs.replace(sent, trajectory=rewound), "designer/1", 0.0)
+    assert not ledger.state.environments
+
+
+def test_a_flawed_receipt_from_another_than_the_holder_is_refused_and_not_kept():
+    ledger, plays = playing()
+    with pytest.raises(RefusalError, match=r"its lease 1 is not of agent/2"):
+        ledger.apply(protocol.SubmitPlays((ended(plays[0], 1.0, 77),)), "agent/2", 0.0)
+    assert ledger.state.counters.quarantined == 0

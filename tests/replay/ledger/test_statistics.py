@@ -1,0 +1,100 @@
+"""Windows over the last plays, slots and candidates; histories and rates."""
+
+import pytest
+
+from replay.ledger.statistics import CANDIDATES, HISTORY, History, Meter, PlayFigures, SlotFigures, Statistics
+from spade.config import Replay
+from spade.protocol import Evaluation
+
+
+@pytest.fixture
+def statistics():
+    return Statistics.of(Replay(learnable_slots=4, statistics_plays=6))
+
+
+def play(environment="e0", hinted=False, won=True, turns=2, sampled=10):
+    return PlayFigures(environment, hinted, won, turns, sampled)
+
+
+def test_nothing_is_measured_at_first(statistics):
+    assert statistics.win_rate(hinted=False) == (None, None)
+    assert statistics.regret() == (None, None)
+    shares = (statistics.learnable_share(), statistics.validity(), statistics.zero_variance_share())
+    means = (statistics.reward_levels(), statistics.response_tokens(), statistics.designer_reward())
+    assert shares == means == (None,) * 3
+
+
+def test_win_rates_are_over_the_last_plays_by_arm(statistics):
+    for _ in range(6):
+        statistics.add_play(play(won=False))
+    for environment, hinted, won in (("e0", False, True), ("e1", False, False), ("e0", True, True), ("e0", True, True)):
+        statistics.add_play(play(environment, hinted, won))
+    assert len(statistics.plays) == 6
+    assert statistics.win_rate(hinted=True) == (1.0, None)
+    rate, error = statistics.win_rate(hinted=False)
+    assert rate == 0.25  # two old losses, one won, one lost
+    # e0: residuals sum to -0.5 - 0.25 + 0.75 = 0.25, e1: -0.25; sqrt(2 * (1/16 + 1/16)) / 4
+    assert error == pytest.approx(0.125)
+
+
+def test_a_failed_job_fills_a_slot_that_is_not_learnable(statistics):
+    statistics.add_slot(SlotFigures(1.0, True, 0.5, 3))
+    statistics.add_slot(SlotFigures(0.0, False))
+    assert statistics.learnable_share() == 0.5
+    assert statistics.designer_reward() == 0.5
+    assert statistics.regret() == (0.5, None)
+    assert statistics.reward_levels() == 3
+    for _ in range(4):
+        statistics.add_slot(SlotFigures(None, False))
+    assert statistics.learnable_share() == 0.0
+    assert statistics.designer_reward() is None
+
+
+def test_response_length_is_a_turns(statistics):
+    statistics.add_play(play(turns=1, sampled=10))
+    statistics.add_play(play(turns=4, sampled=10))
+    statistics.add_play(play(hinted=True, turns=1, sampled=1_000))
+    statistics.add_play(play(turns=0, sampled=0))
+    assert statistics.response_tokens() == 4.0
+
+
+def test_windows_are_bounded(statistics):
+    for _ in range(300):
+        statistics.add_candidate(valid=False, shown=3)
+        statistics.add_chunk(variance=False)
+    for _ in range(CANDIDATES // 2):
+        statistics.add_candidate(valid=True, shown=0)
+    assert (len(statistics.candidates), len(statistics.variances)) == (CANDIDATES, 4)
+    assert statistics.validity() == 0.5
+    assert (len(statistics.examples), statistics.examples_shown()) == (CANDIDATES, 1.5)
+
+
+def test_history_has_a_point_a_step_once_something_is_measured(statistics):
+    history = History()
+    history.add(statistics)
+    assert (history.regret, history.win_rates) == ([], [])
+    statistics.add_slot(SlotFigures(1.0, True, 0.5, 3))
+    for hinted in (False, True):
+        statistics.add_play(play(hinted=hinted))
+    for _ in range(HISTORY + 5):
+        history.add(statistics)
+    assert (len(history.regret), len(history.win_rates)) == (HISTORY, HISTORY)
+    assert (history.regret[-1], history.win_rates[-1]) == ((0.5, 0.0), (1.0, 1.0))
+
+
+def test_rates_are_over_the_last_minute_or_since_the_start():
+    meter = Meter(100.0)
+    assert meter.rate(100.0) == 0.0
+    for second in range(10):
+        meter.add(100.5 + second, 3.0)
+    assert meter.rate(110.0) == pytest.approx(3.0)
+    assert meter.rate(150.0) == pytest.approx(30 / 50)
+    assert meter.rate(300.0) == 0.0
+
+
+def test_the_first_evaluation_is_kept_and_the_last_not_taken_twice():
+    history = History()
+    made = [Evaluation(step, 1, 1, 8, 0, 0.5, 0.2, 9.0) for step in range(HISTORY + 5)]
+    assert all(history.add_evaluation(one) for one in made)
+    assert not history.add_evaluation(made[-1])
+    assert history.evaluations == [made[0], *made[-HISTORY + 1 :]]
