@@ -132,7 +132,7 @@ class Probing:
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 
     async def heeds(self) -> bool:
-        """What is said in this form makes a difference in a play of one seed."""
+        """True if actions in this form make a difference in a play of one seed."""
         for policy in (self.anything, self.anything, lambda _: NOTHING):
             play = await self.probe(self.seed(0), policy)
             if any(heeded(play, other) for other in self.transcripts[:-1]):

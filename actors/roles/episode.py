@@ -125,7 +125,7 @@ class Episode:
         return seen
 
     async def _ask(self, request: OpenEpisode | StepEpisode, program_s: float) -> Observed | Faulted:
-        """What the environment answers; the env-runner enforces `program_s`, we wait for the env-runner."""
+        """The environment's answer; the env-runner enforces `program_s`, this waits for the env-runner."""
         reply = await self._runner.call(request, program_s + self._session.config.bus.call_deadline_s)
         match reply:
             case Faulted() if not reply.environment_fault:

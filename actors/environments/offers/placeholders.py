@@ -63,7 +63,7 @@ def _numbers(ranged: re.Match[str] | None) -> Sequence[str] | None:
 
 
 def _values(name: str, words: Words, meant: Sequence[str] | None) -> Sequence[str]:
-    """What a placeholder of this name may hold; `meant` are the numbers of the range beside the action."""
+    """The values that a placeholder of this name may hold; `meant` are the numbers of the range beside the action."""
     chain = _numbers(RANGE.search(name))
     if chain is not None:
         return chain or words.numbers
