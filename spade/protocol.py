@@ -17,6 +17,7 @@ Role = Literal[
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
 Form = Literal["inside", "box"]  # of an action as it is sent to a program: what the model boxed, or with its box
+Repair = Literal["f-string braces", "fences"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
@@ -27,6 +28,7 @@ Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
 Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
 Name = Annotated[str, Meta(max_length=MOST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
+Repairs = Annotated[tuple[Repair, ...], Meta(max_length=2)]  # of a program, before anything else is done with it
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -518,7 +520,8 @@ class Validate(Wire, frozen=True):
 class Verdict(Wire, frozen=True):
     """The stages in the order they ran, the last one failed where `passed` is False.
 
-    `name` is the class's name, `reads` the form in which plays send actions to the program.
+    `name` is the class's name, `reads` the form in which plays send actions to the program, `repairs` those of its text
+    that its process told of; it was played so.
     """
 
     passed: bool
@@ -527,6 +530,7 @@ class Verdict(Wire, frozen=True):
     seed_sensitive: bool = False
     first_observation: str = ""
     reads: Form = "inside"
+    repairs: Repairs = ()
 
 
 # ---------------------------------------------------------------- replay: designers
@@ -566,7 +570,8 @@ class RejectCandidate(Wire, frozen=True):
 class SubmitEnvironment(Wire, frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
-    Idempotent by job. Reply: Done.
+    `repairs` are those without which it would not have been admitted, or not found in the completion. Idempotent by
+    job. Reply: Done.
     """
 
     job: str
@@ -581,6 +586,7 @@ class SubmitEnvironment(Wire, frozen=True):
     trajectory: Trajectory
     shown: tuple[str, ...] = ()
     reads: Form = "inside"
+    repairs: Repairs = ()
 
 
 class ReleaseDesign(Wire, frozen=True):

@@ -1,6 +1,6 @@
 """Admission: named stages that a candidate passes one after the other, each of which can fail.
 
-    parse        it compiles
+    parse        it compiles, its literal braces doubled where need be (`actors/sandbox/inside/repair.py`)
     class        it runs, and has one environment class
     interface    solution and close are methods, where there are such
     construct    the class builds
@@ -83,7 +83,8 @@ class Admission(Probing):
     def verdict(self) -> Verdict:
         passed = all(stage.passed for stage in self.stages)
         first = self.transcripts[0].answers[0].observation if self.transcripts else ""
-        return Verdict(passed, tuple(self.stages), self.trials.name, self.seed_sensitive, first, self.reads)
+        name, repairs = self.trials.name, self.trials.repairs
+        return Verdict(passed, tuple(self.stages), name, self.seed_sensitive, first, self.reads, repairs)
 
     async def run(self) -> None:
         """All stages; raises RejectedError from the one that fails."""

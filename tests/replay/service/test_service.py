@@ -376,7 +376,8 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
         await publish(replay)
         (first, second) = await replay.lease_designs(2, 5.0)
         await replay.reject_candidate(rejected(first, 1))
-        await replay.submit_environment(msgspec.structs.replace(environment(second, 1), reads="box"))
+        told = msgspec.structs.replace(environment(second, 1), reads="box", repairs=("fences",))
+        await replay.submit_environment(told)
         assert (await replay.program("e000001")).reads == "box"
         beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
@@ -385,7 +386,7 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
     assert (listed.state, listed.win_rate_unhinted, listed.regret, listed.document) == ("closed", 0.5, 0.0, "tides")
     shown = environments.read_environment(store, "e000001")
     assert (shown.source, shown.hint, shown.reward) == ("class LampEnv: ...", "pull the second lever", listed.reward)
-    assert (shown.first_observation, shown.reads) == ("Three levers.", "box")
+    assert (shown.first_observation, shown.reads, shown.repairs) == ("Three levers.", "box", ("fences",))
     assert environments.read_environment(store, "e7") is None
     (reject,) = environments.read_rejected(store)
     assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
