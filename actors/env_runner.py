@@ -1,6 +1,7 @@
 """The env-runner process: serves the episodes of generated programs, and their admission, and audits windows.
 
-Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. What
+Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. An
+opening names its program by digest: one that is not here is fetched from the replay service, once. What
 nobody wants any more is freed: the episodes of a peer that is gone, and those without a step for as long as a play is
 leased.
 """
@@ -14,7 +15,7 @@ import trio
 
 from actors.audit import audit
 from actors.leasing import keep_busy
-from actors.sandbox import Sandbox, open_sandbox
+from actors.sandbox import Programs, Sandbox, open_sandbox
 from actors.validation import validate
 from replay.client import ReplayClient
 from spade.config import Config
@@ -27,6 +28,7 @@ from spade.protocol import (
     Done,
     Faulted,
     Hello,
+    KeepProgram,
     Observed,
     OpenEpisode,
     Refused,
@@ -56,13 +58,18 @@ class Tenant:
 
 
 class Runner:
-    """The service. Gauges: the sandbox's, and since the start `validations`, `admitted`, `audits`, `request_faults`."""
+    """The service.
+
+    Gauges: the sandbox's, and since the start `program_fetches`, `validations`, `admitted`, `audits`, `request_faults`.
+    """
 
     def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
         self._server = server
         self._replay = replay
         self._ledger = ReplayClient(replay, config.play.lease_s)
         self._sandbox = sandbox
+        # The agent that waits for a fetch allows it a call's deadline: later, nobody would want the program.
+        self._programs = Programs(ReplayClient(replay, config.bus.call_deadline_s).program)
         self._config = config
         self._tenants: dict[str, Tenant] = {}
         self._validating = self._validations = self._admitted = self._audits = 0
@@ -110,6 +117,9 @@ class Runner:
                 return Done()
             case Validate() as request:
                 return await self._validate(request)
+            case KeepProgram(source=source):
+                self._programs.keep(source)
+                return Done()
             case other:
                 return Refused(f"an env-runner does not serve {type(other).__name__}")
 
@@ -123,9 +133,12 @@ class Runner:
             tenant = self._tenants[request.episode] = Tenant(owner)
         async with tenant.lock:
             if tenant.first is None:
-                tenant.first = await self._sandbox.open(
-                    request.episode, request.source, request.seed, request.max_turns
-                )
+                program = await self._programs.get(request.program)
+                if isinstance(program, Faulted):
+                    return program  # and not kept: the opening may be asked for again
+                if self._tenants.get(request.episode) is not tenant:
+                    return Faulted("lost", "the episode was closed while its program was fetched")
+                tenant.first = await self._sandbox.open(request.episode, program, request.seed, request.max_turns)
         return tenant.first
 
     async def _step(self, owner: Hello, request: StepEpisode) -> Response:
@@ -148,6 +161,8 @@ class Runner:
             self._validating -= 1
         self._validations += 1
         self._admitted += verdict.passed
+        if verdict.passed:
+            self._programs.keep(request.source)  # it is about to be played
         return verdict
 
     # ------------------------------------------------------------ audits
@@ -209,7 +224,7 @@ class Runner:
                 self._evict(episode)
             self._replay.gauges.update(self._sandbox.gauges())
             self._replay.gauges.update(validations=self._validations, admitted=self._admitted, audits=self._audits)
-            self._replay.gauges.update(request_faults=self._faults.total)
+            self._replay.gauges.update(request_faults=self._faults.total, program_fetches=self._programs.fetches)
             await trio.sleep(self._config.bus.heartbeat_s)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.in_flight import Flight, Leases
+from replay.ledger.programs import Programs
 from replay.ledger.records import (
     Audit,
     BatchRecord,
@@ -45,6 +46,7 @@ class State:
         self.job_leases: Leases[Job] = Leases()
         self.environments: dict[str, Environment] = {}
         self.sources: dict[str, Source] = {}
+        self.programs = Programs()
         self.plays: dict[str, Play] = {}
         self.design_groups: dict[str, DesignGroup] = {}
         self.queue: dict[int, Group] = {}
@@ -96,6 +98,12 @@ class State:
         self.plays[play.id] = play
         self.flight.enter(play)
 
+    def add_environment(self, environment: Environment, source: Source) -> None:
+        """Take an active environment in, with its program."""
+        self.environments[environment.id] = environment
+        self.sources[environment.id] = source
+        self.programs.add(environment.id, source.source)
+
     def forget_environment(self, environment: Environment) -> None:
         """A closed environment leaves the memory with its plays; the store keeps them, but not the recordings."""
         for play in self.flight.forget(environment):
@@ -104,6 +112,7 @@ class State:
             self.delete("recordings", play_id)
         del self.environments[environment.id]
         del self.sources[environment.id]
+        self.programs.drop(environment.id)
 
     # ------------------------------------------------------------ versions and seeds
 

@@ -11,7 +11,7 @@ import trio
 
 from actors import env_runner
 from spade import config
-from spade.codec import pack_floats, pack_ids, unpack_ids
+from spade.codec import pack_floats, pack_ids, program_digest, unpack_ids
 from spade.process import Launch
 from spade.protocol import (
     PROTOCOL_VERSION,
@@ -88,7 +88,7 @@ class SmallReplay:
     """
 
     def __init__(
-        self, plays: Sequence[PlayLease] = (), jobs: Sequence[DesignJob] = (), programs: Sequence[Program] = ()
+        self, plays: Sequence[PlayLease] = (), jobs: Sequence[DesignJob] = (), programs: Sequence[str] = ()
     ) -> None:
         self.work: list[PlayLease | DesignJob] = [*plays, *jobs]
         self.audits: list[AuditJob] = []
@@ -100,7 +100,7 @@ class SmallReplay:
         self.forgetful = False
         self.weights: Weights | None = None
         self._given = {job.id: job for job in self.work}
-        self._programs = {program.environment: program for program in programs}
+        self._programs = {program_digest(source): Program(source) for source in programs}
         self._changed = trio.Event()
 
     def change(self) -> None:
@@ -144,10 +144,9 @@ class SmallReplay:
                 return Done()
             case Serving():
                 return Done()
-            case GetProgram(environment=environment):
-                self.fetched.append(environment)
-                found = self._programs.get(environment)
-                return found or Refused(f"there is no environment {environment!r}")
+            case GetProgram(program=digest):
+                self.fetched.append(digest)
+                return self._programs.get(digest) or Refused(f"no active environment has the program {digest!r}")
             case ReleasePlay(id=id, lease=lease) | ReleaseDesign(job=id, lease=lease):
                 self.work.append(msgspec.structs.replace(self._given[id], lease=lease + 1))
             case SubmitPlays(plays=plays):

@@ -12,12 +12,12 @@ from spade.app.supervisor.launches import MODULES
 from spade.config import digest, dump
 from spade.errors import SuspectError
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Hello, Observed, OpenEpisode, StepEpisode, Validate, Verdict
+from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Hello, Observed, StepEpisode, Validate, Verdict
 from spade.supervise import supervise
 from spade.transport import connect
 from tests.actors.odd_programs import DOOR
 from tests.actors.small_services import SmallReplay, small_replay
-from tests.actors.test_env_runner import small
+from tests.actors.test_env_runner import opening, small
 
 CONFIG = small(tier="landlock")
 SLOW = "import time\ntime.sleep(30)\n" + DOOR
@@ -29,7 +29,7 @@ async def supervised(folder, role):
     path = folder / "config.toml"
     path.write_text(dump(CONFIG))
     async with (
-        small_replay(SmallReplay(), CONFIG) as replay,
+        small_replay(SmallReplay(programs=[DOOR]), CONFIG) as replay,
         supervise(CONFIG.supervise, folder / "logs", MODULES) as supervisor,
     ):
         launch = Launch("runner-0", "env-runner", str(path), str(folder), replay.address, f"ipc://{folder}/runner")
@@ -70,12 +70,12 @@ async def test_a_validation_over_which_two_env_runners_died_is_asked_of_no_third
 async def test_a_kill_between_two_steps_of_a_play_is_not_held_against_it(tmp_path):
     async with supervised(tmp_path, "agent") as (pool, supervisor, replay):
         with pool.hold() as runner:
-            assert isinstance(await runner.call(OpenEpisode("e", DOOR, 1, 3), 60), Observed)
+            assert isinstance(await runner.call(opening("e", DOOR, 1, 3), 60), Observed)
             await kill(supervisor, replay, 1)
             with trio.fail_after(60):
                 while runner.answers:  # noqa: ASYNC110 - until we see that it is gone
                     await trio.sleep(0.01)
             lost = await runner.call(StepEpisode("e", 1, "red"), 60)
             assert (lost.kind, lost.environment_fault) == ("lost", False)
-            assert isinstance(await runner.call(OpenEpisode("e", DOOR, 1, 3), 60), Observed)
+            assert isinstance(await runner.call(opening("e", DOOR, 1, 3), 60), Observed)
             await runner.call(CloseEpisode("e"), 60)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 import trio
 
 from actors import env_runner
+from spade.codec import program_digest
 from spade.config import Bus, Config, digest, load
 from spade.errors import RefusedError
 from spade.process import Launch
@@ -18,16 +20,20 @@ from spade.protocol import (
     CloseEpisode,
     Done,
     Faulted,
+    GetProgram,
     Hello,
+    KeepProgram,
     LeasePlays,
     Observed,
     OpenEpisode,
+    Program,
+    Refused,
     Role,
     StepEpisode,
     Validate,
     Verdict,
 )
-from spade.transport import Client, Server, connect, serve
+from spade.transport import Client, Incoming, Server, connect, serve
 
 COUNTER = """
 class CounterEnv:
@@ -64,15 +70,35 @@ def small(**sandbox: float) -> Config:
     return msgspec.structs.replace(config, sandbox=limits, bus=Bus(heartbeat_s=0.05, silence_s=5.0))
 
 
+def opening(episode: str, source: str, seed: int = 1, max_turns: int = 8) -> OpenEpisode:
+    return OpenEpisode(episode, program_digest(source), seed, max_turns)
+
+
+async def hand_out(replay: Server, programs: dict[str, str], asked: list[str]) -> None:
+    """In the replay service's place: note each program that is asked for, and send it where there is such a one."""
+    while True:
+        incoming = await replay.receive()
+        if isinstance(incoming.message, GetProgram):
+            asked.append(incoming.message.program)
+            source = programs.get(incoming.message.program)
+            await replay.reply(incoming, Refused("no such program") if source is None else Program(source))
+
+
+PROGRAMS = {program_digest(source): source for source in (COUNTER, ENDLESS)}
+
+
 @asynccontextmanager
-async def running(folder: Path, config: Config) -> AsyncIterator[tuple[str, Server]]:
-    """An env-runner in its own task, and the server it reports to."""
+async def running(
+    folder: Path, config: Config, programs: dict[str, str] = PROGRAMS, asked: list[str] | None = None
+) -> AsyncIterator[tuple[str, Server]]:
+    """An env-runner in its own task, and the server it reports to and has programs of."""
     ready = trio.Event()
     launch = Launch("runner-0", "env-runner", "", "", f"ipc://{folder}/replay", f"ipc://{folder}/runner")
     async with (
         serve(launch.replay, digest=digest(config), bus=config.bus) as replay,
         trio.open_nursery() as nursery,
     ):
+        nursery.start_soon(hand_out, replay, programs, [] if asked is None else asked)
         nursery.start_soon(env_runner.run, launch, config, ready.set)
         with trio.fail_after(60):
             await ready.wait()
@@ -104,12 +130,12 @@ async def gauge(replay: Server, name: str, holds: Callable[[float], bool]) -> No
 
 async def test_an_episode_over_the_bus_and_every_request_twice(tmp_path):
     async with service(tmp_path, small()) as (client, replay):
-        opening = OpenEpisode("p#1", COUNTER, 2, 8)  # the goal is 5
+        first = opening("p#1", COUNTER, 2)  # the goal is 5
         for _ in range(2):
-            assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1..6")
+            assert await client.call(first) == Observed("Reach the goal exactly. Actions: 1..6")
         for _ in range(2):
             assert await client.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1..6", 0.1)
-        assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1..6")
+        assert await client.call(first) == Observed("Reach the goal exactly. Actions: 1..6")
         for _ in range(2):
             assert await client.call(StepEpisode("p#1", 2, "2")) == Observed("Reached.", 1.0, terminated=True)
         for _ in range(2):
@@ -139,11 +165,11 @@ async def test_a_hanging_program_holds_up_nobody(tmp_path):
         async def hang() -> None:
             ended.append(await client.call(StepEpisode("bad", 1, "1"), 120))
 
-        await client.call(OpenEpisode("bad", ENDLESS, 1, 8))
+        await client.call(opening("bad", ENDLESS))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hang)
             for index in range(5):
-                assert isinstance(await client.call(OpenEpisode(f"good-{index}", COUNTER, 4, 8)), Observed)
+                assert isinstance(await client.call(opening(f"good-{index}", COUNTER, 4)), Observed)
                 assert isinstance(await client.call(StepEpisode(f"good-{index}", 1, "1")), Observed)
             assert ended == []
             await client.call(CloseEpisode("bad"))
@@ -152,7 +178,7 @@ async def test_a_hanging_program_holds_up_nobody(tmp_path):
 
 async def test_a_hanging_program_times_out(tmp_path):
     async with service(tmp_path, small(step_s=1.0)) as (client, _):
-        await client.call(OpenEpisode("bad", ENDLESS, 1, 8))
+        await client.call(opening("bad", ENDLESS))
         assert await client.call(StepEpisode("bad", 1, "1")) == Faulted("timeout", "no answer within 1 s")
 
 
@@ -164,20 +190,20 @@ async def test_a_full_runner_refuses_and_a_closed_episode_makes_room(tmp_path):
         agent(address, config, "designer-0", "designer") as designer,
     ):
         for name in ("a", "b"):
-            assert isinstance(await client.call(OpenEpisode(name, COUNTER, 1, 8)), Observed)
-        for peer, request in ((client, OpenEpisode("c", COUNTER, 1, 8)), (designer, Validate(COUNTER, 1))):
+            assert isinstance(await client.call(opening(name, COUNTER)), Observed)
+        for peer, request in ((client, opening("c", COUNTER)), (designer, Validate(COUNTER, 1))):
             with pytest.raises(RefusedError, match=r"overloaded: sandbox\.episodes = 2"):
                 await peer.call(request)
         await client.call(CloseEpisode("a"))
-        assert isinstance(await client.call(OpenEpisode("c", COUNTER, 1, 8)), Observed)
+        assert isinstance(await client.call(opening("c", COUNTER)), Observed)
 
 
 async def test_episodes_of_a_peer_that_left_are_freed_and_no_others(tmp_path):
     config = small()
     async with running(tmp_path, config) as (address, replay), agent(address, config, "agent-1") as staying:
-        await staying.call(OpenEpisode("kept", COUNTER, 1, 8))
+        await staying.call(opening("kept", COUNTER))
         async with agent(address, config, "agent-2") as leaving:
-            await leaving.call(OpenEpisode("orphan", COUNTER, 1, 8))
+            await leaving.call(opening("orphan", COUNTER))
             await gauge(replay, "live_episodes", lambda live: live == 2)
         await gauge(replay, "live_episodes", lambda live: live == 1)
         assert isinstance(await staying.call(StepEpisode("kept", 1, "1")), Observed)
@@ -190,7 +216,7 @@ async def test_nobody_steps_or_closes_the_episode_of_another(tmp_path):
         agent(address, config, "agent-1") as owner,
         agent(address, config, "agent-2") as other,
     ):
-        await owner.call(OpenEpisode("p#1", COUNTER, 2, 8))  # the goal is 5
+        await owner.call(opening("p#1", COUNTER, 2))  # the goal is 5
         lost = await other.call(StepEpisode("p#1", 1, "3"))
         assert isinstance(lost, Faulted)
         assert lost.kind == "lost"
@@ -202,7 +228,7 @@ async def test_a_forgotten_episode_is_freed_when_its_lease_is_over(tmp_path):
     config = small()
     config = msgspec.structs.replace(config, play=msgspec.structs.replace(config.play, lease_s=0.5))
     async with service(tmp_path, config) as (client, replay):
-        await client.call(OpenEpisode("forgotten", COUNTER, 1, 8))
+        await client.call(opening("forgotten", COUNTER))
         await gauge(replay, "spawns", lambda spawns: spawns == 1)  # told since it began
         await gauge(replay, "live_episodes", lambda live: live == 0)
         assert (await client.call(StepEpisode("forgotten", 1, "1"))).kind == "lost"
@@ -212,3 +238,122 @@ async def test_other_requests_are_refused(tmp_path):
     async with service(tmp_path, small()) as (client, _):
         with pytest.raises(RefusedError, match="an env-runner does not serve LeasePlays"):
             await client.call(LeasePlays(1, 0.0))
+
+
+async def test_a_program_is_fetched_once_for_all_that_play_it(tmp_path):
+    config, asked = small(), []
+    async with (
+        running(tmp_path, config, asked=asked) as (address, replay),
+        agent(address, config, "agent-1") as one,
+        agent(address, config, "agent-2") as other,
+    ):
+        async with trio.open_nursery() as nursery:
+            for client in (one, other):
+                for name in ("a", "b"):
+                    nursery.start_soon(client.call, opening(name, COUNTER))
+        assert isinstance(await one.call(opening("c", COUNTER)), Observed)
+        await gauge(replay, "program_fetches", lambda count: count == 1)
+    assert asked == [program_digest(COUNTER)]
+
+
+async def test_an_env_runner_that_restarted_fetches_anew(tmp_path):
+    config, asked = small(), []
+    for life in (tmp_path / "first", tmp_path / "second"):
+        life.mkdir()
+        async with running(life, config, asked=asked) as (address, _), agent(address, config) as client:
+            assert isinstance(await client.call(opening("a", COUNTER)), Observed)
+    assert asked == 2 * [program_digest(COUNTER)]
+
+
+async def test_a_program_that_was_admitted_here_is_not_fetched(tmp_path):
+    config, asked = small(), []
+    async with (
+        running(tmp_path, config, {}, asked) as (address, _),
+        agent(address, config, "designer-0", "designer") as designer,
+        agent(address, config) as client,
+    ):
+        assert (await designer.call(Validate(COUNTER, 2))).passed
+        assert isinstance(await client.call(opening("a", COUNTER)), Observed)
+    assert asked == []
+
+
+async def test_a_program_that_nobody_has_is_unknown_until_its_owner_hands_it_in(tmp_path):
+    async with service(tmp_path, small(), "evaluator") as (client, replay):
+        mine = COUNTER.replace("Reach", "Get to")
+        unknown = await client.call(opening("a", mine))
+        assert (unknown.kind, unknown.environment_fault) == ("unknown", False)
+        assert unknown.detail.endswith("GetProgram refused: no such program")
+        assert await client.call(KeepProgram(mine)) == Done()
+        assert await client.call(opening("a", mine)) == Observed("Get to the goal exactly. Actions: 1..6")
+        await gauge(replay, "faults", lambda count: count == 0)
+
+
+async def test_another_program_than_the_one_that_was_named_is_not_played(tmp_path):
+    config = small()
+    async with (
+        running(tmp_path, config, {program_digest(COUNTER): ENDLESS}) as (address, replay),
+        agent(address, config) as client,
+    ):
+        other = await client.call(opening("a", COUNTER))
+        assert (other.kind, other.environment_fault) == ("infrastructure", False)
+        assert other.detail == f"another program was fetched than that of digest {program_digest(COUNTER)!r}"
+        await gauge(replay, "program_fetches", lambda count: count == 1)
+        await gauge(replay, "spawns", lambda count: count == 0)
+
+
+class ByHand:
+    """An env-runner whose replay service the test is itself, and one opening of an agent's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = small()
+        self.launch = Launch("runner-0", "env-runner", "", "", f"ipc://{folder}/replay", f"ipc://{folder}/runner")
+        self.replay = partial(serve, self.launch.replay, digest=digest(self.config), bus=self.config.bus)
+        self.client: Client | None = None
+        self.answer: object = None
+        self.over = trio.Event()
+
+    async def run_env_runner(self, task_status: trio.TaskStatus[None]) -> None:
+        await env_runner.run(self.launch, self.config, task_status.started)
+
+    async def open(self) -> None:
+        async with agent(self.launch.bind, self.config) as self.client:
+            self.answer = await self.client.call(opening("a", COUNTER))
+            self.over.set()
+
+    @staticmethod
+    async def asked(replay: Server) -> Incoming:
+        while not isinstance((incoming := await replay.receive()).message, GetProgram):
+            pass
+        return incoming
+
+
+async def test_a_replay_service_that_restarts_while_a_program_is_fetched_costs_no_play(tmp_path):
+    hand, asked = ByHand(tmp_path), []
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            async with hand.replay() as replay:
+                await nursery.start(hand.run_env_runner)
+                nursery.start_soon(hand.open)
+                await hand.asked(replay)
+            async with hand.replay() as replay:
+                nursery.start_soon(hand_out, replay, PROGRAMS, asked)
+                await hand.over.wait()
+                nursery.cancel_scope.cancel()
+    assert asked == [program_digest(COUNTER)]
+    assert isinstance(hand.answer, Observed)
+
+
+async def test_an_episode_that_is_closed_while_its_program_is_fetched_never_begins(tmp_path):
+    hand = ByHand(tmp_path)
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery, hand.replay() as replay:
+            await nursery.start(hand.run_env_runner)
+            nursery.start_soon(hand.open)
+            incoming = await hand.asked(replay)
+            await hand.client.call(CloseEpisode("a"))
+            await replay.reply(incoming, Program(COUNTER))
+            await hand.over.wait()
+            await gauge(replay, "program_fetches", lambda count: count == 1)
+            await gauge(replay, "spawns", lambda count: count == 0)
+            nursery.cancel_scope.cancel()
+    assert hand.answer == Faulted("lost", "the episode was closed while its program was fetched")

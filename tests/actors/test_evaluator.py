@@ -84,7 +84,7 @@ def one(text):
 
 def won_by_one(settings):
     """How many of the plays of a.py, which are every other one, have 1 as the answer."""
-    return sum(play.seed % 2 == 0 for play in draw_plays(settings, 2) if play.environment == "0")
+    return sum(play.seed % 2 == 0 for play in draw_plays(settings, [PARITY, FAULTY]) if play.environment == "0")
 
 
 async def test_an_evaluation_counts_plays_wins_and_voids(settings, tokenizer):

@@ -24,13 +24,12 @@ from spade.protocol import (
     Generated,
     Hello,
     Observed,
-    OpenEpisode,
     StepEpisode,
     Validate,
     Verdict,
 )
 from spade.transport import connect, serve
-from tests.actors.test_env_runner import COUNTER, agent, gauge, running, service, small
+from tests.actors.test_env_runner import COUNTER, agent, gauge, opening, running, service, small
 from tests.hostile import frames
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05",))
@@ -65,7 +64,7 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_env_runner(tmp_path
                 await client.call(Validate("a bug", 1))
         with pytest.raises(RefusedError, match="Too many open files"):
             await client.call(Validate("no descriptor", 1))
-        assert isinstance(await player.call(OpenEpisode("e", COUNTER, 2, 8)), Observed)
+        assert isinstance(await player.call(opening("e", COUNTER, 2, 8)), Observed)
         with pytest.raises(SuspectError, match="StepEpisode ended in KeyError"):
             await player.call(StepEpisode("e", 1, "a bug"))
         # Its only place is free again, and the service is what it was.

@@ -43,7 +43,6 @@ AGENTS = (
     "StepEpisode",
     "CloseEpisode",
     "LeasePlays",
-    "GetProgram",
     "SubmitPlays",
     "ReleasePlay",
 )

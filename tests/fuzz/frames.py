@@ -4,7 +4,7 @@ import struct
 from random import Random
 from typing import get_args
 
-from spade.codec import encode, pack_floats, pack_ids
+from spade.codec import encode, pack_floats, pack_ids, program_digest
 from spade.protocol import (
     DIGEST_BYTES,
     PROTOCOL_VERSION,
@@ -21,6 +21,7 @@ from spade.protocol import (
     Goodbye,
     Heartbeat,
     Hello,
+    KeepProgram,
     LeaseAudit,
     LeaseDesigns,
     LeasePlays,
@@ -56,10 +57,10 @@ HELLO = Hello(PROTOCOL_VERSION, "d" * 32, "agent", "fuzz", 1)
 
 # Of work that nobody was given: none of these may change anything.
 REQUESTS: tuple[Request, ...] = (
-    HELLO, Heartbeat({"busy": 1.0}), Goodbye(), GetStatus(), GetProgram("nothing"),
+    HELLO, Heartbeat({"busy": 1.0}), Goodbye(), GetStatus(), GetProgram(program_digest("nothing")),
     Generate(pack_ids([1, 2]), 4, 1.0, 7),
-    OpenEpisode("episode", _PROGRAM, 3, 4), StepEpisode("episode", 1, "left"), CloseEpisode("episode"),
-    Validate(_PROGRAM, 3),
+    OpenEpisode("episode", program_digest(_PROGRAM), 3, 4), StepEpisode("episode", 1, "left"), CloseEpisode("episode"),
+    Validate(_PROGRAM, 3), KeepProgram(_PROGRAM),
     LeaseDesigns(1, 0.0), LeasePlays(3, 0.0),
     RejectCandidate("no job", 1, 1, "tides", "class", "parse", "no class", _TRAJECTORY, last=True),
     SubmitEnvironment("no job", 1, 1, "tides", "Env", _PROGRAM, "left", True, "go", _TRAJECTORY),

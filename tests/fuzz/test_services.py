@@ -22,12 +22,14 @@ from spade.protocol import (
     Goodbye,
     Heartbeat,
     Hello,
+    KeepProgram,
     OpenEpisode,
     Orders,
     Process,
     Publish,
     Pulse,
     Recording,
+    Refused,
     Request,
     StepEpisode,
     Trajectory,
@@ -35,7 +37,7 @@ from spade.protocol import (
     Verdict,
     Weights,
 )
-from spade.transport import serve
+from spade.transport import Server, serve
 from tests.fuzz.bus import attack
 from tests.fuzz.targets import SETTINGS, ground
 from tests.replay.everyone import Everyone, everyone
@@ -70,7 +72,7 @@ def senseless(draw: st.DrawFn, *kinds: type) -> list[Request]:
 
 AT_REPLAY = senseless(*(kind for kind in get_args(Request) if kind not in (Hello, Heartbeat, Goodbye, Publish)))
 AT_ENGINE = senseless(Generate, OpenEpisode, GetStatus)
-AT_RUNNER = senseless(OpenEpisode, StepEpisode, Validate, GetStatus)
+AT_RUNNER = senseless(OpenEpisode, StepEpisode, Validate, KeepProgram, GetStatus)
 # Shrinking would ask a service that has died, for ever.
 FEW = settings(max_examples=6, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
@@ -111,6 +113,12 @@ async def test_a_replay_service_is_not_moved(tmp_path: Path) -> None:
         assert field.store_digest() == before
 
 
+async def refuse_all(server: Server) -> None:
+    """In the replay service's place."""
+    while True:
+        await server.reply(await server.receive(), Refused("no such thing"))
+
+
 @asynccontextmanager
 async def in_this_process(
     run: Callable[[Launch, Config, Callable[[], None]], Awaitable[None]],
@@ -130,9 +138,10 @@ async def in_this_process(
     pulse = lambda: Pulse((), weights)  # noqa: E731
     ready = trio.Event()
     async with (
-        serve(launch.replay, digest=digest(config), bus=config.bus, pulse=pulse),
+        serve(launch.replay, digest=digest(config), bus=config.bus, pulse=pulse) as replay,
         trio.open_nursery() as nursery,
     ):
+        nursery.start_soon(refuse_all, replay)
         nursery.start_soon(run, launch, config, ready.set)
         await ready.wait()
         async with everyone(launch.bind or "", config, "engine") as clients:

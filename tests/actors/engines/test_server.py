@@ -12,7 +12,7 @@ from spade import config as configuration
 from spade.codec import pack_ids
 from spade.errors import BusError, RefusedError
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, GetProgram, Hello, Overdue, Pulse, Ready, Weights
+from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Generate, Generated, Hello, Overdue, Pulse, Ready, Weights
 from spade.transport import connect, serve
 from tests.actors.engines.gate import gated
 from tests.conftest import write_checkpoint
@@ -154,8 +154,8 @@ async def test_refuses_what_cannot_be_served(tmp_path, tiny_checkpoint):
         async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (caller, _):
             with pytest.raises(RefusedError, match=r"exceed engine.context_tokens = 128"):
                 await caller.call(request(1, tokens=200))
-            with pytest.raises(RefusedError, match="does not serve GetProgram"):
-                await caller.call(GetProgram("e000000"))
+            with pytest.raises(RefusedError, match="does not serve CloseEpisode"):
+                await caller.call(CloseEpisode("e"))
             assert isinstance(await caller.call(request(1)), Generated)
 
 

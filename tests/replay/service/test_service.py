@@ -27,6 +27,7 @@ from replay.store import open_reader, open_store
 from replay.store.load import open_run
 from replay.store.past_batches import dropped
 from spade.app.supervisor.launches import MODULES
+from spade.codec import program_digest
 from spade.config import digest, dump
 from spade.errors import RefusedError, RunError
 from spade.process import Launch
@@ -125,8 +126,6 @@ async def test_one_step_of_the_loop(tmp_path):
     async with serving(tmp_path), joined(tmp_path) as replay:
         assert (await publish(replay)) == Weights(1, 0, "digest-0", "/weights/0")
         await design(replay)
-        program = await replay.program("e000000")
-        assert (program.source, program.hint) == ("class LampEnv: ...", "pull the second lever")
         ids = await play(replay, 8)
         batch = await replay.take_batch(1, 5.0)
         assert isinstance(batch, Batch)
@@ -212,8 +211,6 @@ async def test_what_cannot_be_served_is_refused_and_hurts_nobody(tmp_path):
         ):
             with pytest.raises(RefusedError):
                 await replay.send(request)
-        with pytest.raises(RefusedError, match="no environment 'e9'"):
-            await replay.program("e9")
         assert (await replay.status()).plays == 0
 
 
@@ -418,7 +415,6 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
         (first, second) = await replay.lease_designs(2, 5.0)
         await replay.reject_candidate(rejected(first, 1))
         await replay.submit_environment(msgspec.structs.replace(environment(second, 1), reads="box"))
-        assert (await replay.program("e000001")).reads == "box"
         beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
         await play(replay, 8)
@@ -591,12 +587,18 @@ def test_who_asks_replay_needs_no_store():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["", "x" * 600])
-async def test_no_name_of_an_environment_ends_the_service(tmp_path, name):
-    """LMDB raises on keys that are empty or over 511 bytes."""
-    async with serving(tmp_path), joined(tmp_path) as replay:
-        with pytest.raises(RefusedError, match="there is no environment"):
-            await replay.program(name)
+async def test_a_program_is_named_by_its_digest_while_an_environment_that_has_it_is_active(tmp_path):
+    async with serving(tmp_path), joined(tmp_path) as replay, joined(tmp_path, "env-runner") as runner:
+        await publish(replay)
+        for job in await replay.lease_designs(2, 5.0):
+            await replay.submit_environment(msgspec.structs.replace(environment(job, 1), reads="box"))
+        (lease,) = await replay.lease_plays(1, 5.0)
+        assert lease.program == program_digest("class LampEnv: ...")
+        assert (lease.hint, lease.reads) in ((None, "box"), ("pull the second lever", "box"))
+        assert await runner.program(lease.program) == "class LampEnv: ..."
+        for unknown in (program_digest("class OtherEnv: ..."), "", "e000000", "x" * 256):
+            with pytest.raises(RefusedError, match=f"no active environment has the program '{unknown}'"):
+                await runner.program(unknown)
 
 
 async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
