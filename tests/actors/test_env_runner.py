@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from actors import env_runner
+from actors.sandbox import Programs
 from spade.codec import program_digest
 from spade.config import Bus, Config, digest, load
 from spade.errors import RefusedError
@@ -254,6 +255,16 @@ async def test_a_program_is_fetched_once_for_all_that_play_it(tmp_path):
         assert isinstance(await one.call(opening("c", COUNTER)), Observed)
         await gauge(replay, "program_fetches", lambda count: count == 1)
     assert asked == [program_digest(COUNTER)]
+
+
+async def test_an_episode_goes_on_though_its_program_was_dropped(tmp_path, monkeypatch):
+    monkeypatch.setattr(env_runner, "Programs", partial(Programs, most=1))
+    config, asked = small(), []
+    async with running(tmp_path, config, asked=asked) as (address, _), agent(address, config) as client:
+        for name, source in (("a", COUNTER), ("b", ENDLESS), ("c", COUNTER)):
+            assert isinstance(await client.call(opening(name, source, seed=2)), Observed)  # the goal is 5
+            assert (await client.call(StepEpisode("a", len(asked), "1"))).reward == 0.1
+    assert asked == [program_digest(source) for source in (COUNTER, ENDLESS, COUNTER)]
 
 
 async def test_an_env_runner_that_restarted_fetches_anew(tmp_path):

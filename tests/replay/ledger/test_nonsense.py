@@ -12,6 +12,7 @@ from replay.ledger.state import State
 from spade.codec import decode_request, encode
 from spade.protocol import (
     DIGEST_BYTES,
+    MOST_HINT,
     Audited,
     Audits,
     LeaseAudit,
@@ -83,6 +84,14 @@ def test_many_empty_actions_count_with_the_bytes_of_their_answers():
     answers = bytes(DIGEST_BYTES * (len(actions) + 1))
     _, job = auditing("bus.max_message_bytes=1000000", recording=Recording(actions, answers, 8))
     assert job.replays == ()
+
+
+def test_a_hint_that_is_too_long_for_the_leases_of_plays_is_refused():
+    ledger, job = designing()
+    long = msgspec.structs.replace(environment(job, 1), hint="x" * (MOST_HINT + 1))
+    with pytest.raises(RefusalError, match=f"job j000000: a hint has at most {MOST_HINT} characters"):
+        ledger.apply(long, "designer/1", 0.0)
+    assert not ledger.state.environments
 
 
 @pytest.mark.parametrize("lease", [-1, 0, 2, LARGEST])

@@ -596,6 +596,8 @@ async def test_a_program_is_named_by_its_digest_while_an_environment_that_has_it
         assert lease.program == program_digest("class LampEnv: ...")
         assert (lease.hint, lease.reads) in ((None, "box"), ("pull the second lever", "box"))
         assert await runner.program(lease.program) == "class LampEnv: ..."
+    async with serving(tmp_path), joined(tmp_path, "env-runner") as runner:
+        assert await runner.program(lease.program) == "class LampEnv: ...", "after a restart"
         for unknown in (program_digest("class OtherEnv: ..."), "", "e000000", "x" * 256):
             with pytest.raises(RefusedError, match=f"no active environment has the program '{unknown}'"):
                 await runner.program(unknown)
