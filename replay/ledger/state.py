@@ -12,7 +12,6 @@ import msgspec
 
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.in_flight import Flight, Leases
-from replay.ledger.programs import Programs
 from replay.ledger.records import (
     Audit,
     BatchRecord,
@@ -27,6 +26,7 @@ from replay.ledger.records import (
     Table,
 )
 from replay.ledger.statistics import History, Statistics
+from spade.codec import program_digest
 from spade.config import Config
 from spade.protocol import Recording
 from spade.seeds import INSTANCE_MASK, derive
@@ -46,7 +46,7 @@ class State:
         self.job_leases: Leases[Job] = Leases()
         self.environments: dict[str, Environment] = {}
         self.sources: dict[str, Source] = {}
-        self.programs = Programs()
+        self.programs: dict[str, str] = {}  # digests, by active environment
         self.plays: dict[str, Play] = {}
         self.design_groups: dict[str, DesignGroup] = {}
         self.queue: dict[int, Group] = {}
@@ -102,7 +102,7 @@ class State:
         """Take an active environment in, with its program."""
         self.environments[environment.id] = environment
         self.sources[environment.id] = source
-        self.programs.add(environment.id, source.source)
+        self.programs[environment.id] = program_digest(source.source)
 
     def forget_environment(self, environment: Environment) -> None:
         """A closed environment leaves the memory with its plays; the store keeps them, but not the recordings."""
@@ -112,7 +112,12 @@ class State:
             self.delete("recordings", play_id)
         del self.environments[environment.id]
         del self.sources[environment.id]
-        self.programs.drop(environment.id)
+        del self.programs[environment.id]
+
+    def program(self, digest: str) -> str | None:
+        """The program of that digest, which more than one active environment may have; None where none has it."""
+        having = (self.sources[id].source for id, own in self.programs.items() if own == digest)
+        return next(having, None)
 
     # ------------------------------------------------------------ versions and seeds
 

@@ -91,7 +91,7 @@ def _as_leased(state: State, play: Play) -> PlayLease:
         id=play.id,
         lease=play.lease,
         environment=play.environment,
-        program=state.programs.digest(play.environment),
+        program=state.programs[play.environment],
         hint=source.hint if play.hinted else None,
         seed=state.instance(play.environment, play.index),
         sampler=state.seed("play", play.id, play.lease),

@@ -231,7 +231,7 @@ class Service:
         return Done()
 
     def _program(self, digest: str) -> Program | Refused:
-        source = self.ledger.state.programs.get(digest)
+        source = self.ledger.state.program(digest)
         return Refused(f"no active environment has the program {digest!r}") if source is None else Program(source)
 
     def status(self) -> Status:

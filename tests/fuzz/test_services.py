@@ -18,6 +18,7 @@ from spade.process import Launch
 from spade.protocol import (
     DIGEST_BYTES,
     Generate,
+    GetProgram,
     GetStatus,
     Goodbye,
     Heartbeat,
@@ -113,10 +114,12 @@ async def test_a_replay_service_is_not_moved(tmp_path: Path) -> None:
         assert field.store_digest() == before
 
 
-async def refuse_all(server: Server) -> None:
-    """In the replay service's place."""
+async def refuse_programs(server: Server) -> None:
+    """In the replay service's place, which has none."""
     while True:
-        await server.reply(await server.receive(), Refused("no such thing"))
+        incoming = await server.receive()
+        if isinstance(incoming.message, GetProgram):
+            await server.reply(incoming, Refused("no such program"))
 
 
 @asynccontextmanager
@@ -141,7 +144,7 @@ async def in_this_process(
         serve(launch.replay, digest=digest(config), bus=config.bus, pulse=pulse) as replay,
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(refuse_all, replay)
+        nursery.start_soon(refuse_programs, replay)
         nursery.start_soon(run, launch, config, ready.set)
         await ready.wait()
         async with everyone(launch.bind or "", config, "engine") as clients:

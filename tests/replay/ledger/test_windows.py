@@ -75,14 +75,14 @@ def test_a_lease_has_the_hint_in_one_arm_alone_and_names_the_program_in_both():
 def test_a_program_is_had_by_its_digest_until_the_last_environment_that_has_it_is_over():
     ledger = begin("design.active_environments=2")
     digest = program_digest("class LampEnv: ...")
-    assert ledger.state.programs.get(digest) == "class LampEnv: ..."
+    assert ledger.state.program(digest) == "class LampEnv: ..."
     (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
     ledger.apply(environment(job, 1), "designer/1", 0.0)
     first, second = ledger.state.environments.values()
     windows.close(ledger.state, first, 1.0)
-    assert ledger.state.programs.get(digest) == "class LampEnv: ..."
+    assert ledger.state.program(digest) == "class LampEnv: ..."
     windows.close(ledger.state, second, 1.0)
-    assert ledger.state.programs.get(digest) is None
+    assert ledger.state.program(digest) is None
 
 
 def test_the_end_of_a_play_that_was_never_leased_is_refused_and_changes_nothing():
