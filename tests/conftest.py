@@ -1,10 +1,13 @@
-"""What tests share: the hypothesis profile, one torch thread, and a tiny random checkpoint."""
+"""Shared by all tests: the hypothesis profile, one torch thread, and a tiny random checkpoint."""
 
+import functools
+import inspect
 import json
 import os
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import settings
 
 settings.register_profile("spade", deadline=None, derandomize=True, max_examples=50)
@@ -12,6 +15,22 @@ settings.load_profile("spade")
 
 # Supervised processes do not look for modules where they are started; those of the tests live below the root.
 os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
+
+HANGS_S = 900  # on a busy machine no test takes as long
+
+
+def pytest_itemcollected(item):
+    """A test that waits for what never comes fails."""
+    test = getattr(item, "obj", None)
+    if inspect.iscoroutinefunction(test):
+
+        @functools.wraps(test)
+        async def bounded(*arguments, **fixtures):
+            with trio.fail_after(HANGS_S):
+                await test(*arguments, **fixtures)
+
+        item.obj = bounded
+
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = """\
@@ -37,13 +56,8 @@ def write_tokenizer(folder: Path, template: str = TEMPLATE) -> int:
     )
     bpe.train_from_iterator(["open the left door\nuser assistant system\nActions: left right"] * 4, trainer)
     bpe.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": "<|im_end|>",
-        "pad_token": "<|endoftext|>",
-        "chat_template": template,
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": template}))
     size: int = bpe.get_vocab_size()
     return size
 
@@ -60,19 +74,11 @@ def write_checkpoint(folder: Path, seed: int = 0) -> Path:
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(
             Qwen3Config(
-                vocab_size=vocabulary,
-                hidden_size=32,
-                intermediate_size=64,
-                num_hidden_layers=2,
-                num_attention_heads=4,
-                num_key_value_heads=2,
-                head_dim=8,
-                max_position_embeddings=512,
-                tie_word_embeddings=True,
-                initializer_range=0.2,
-                eos_token_id=end,
+                vocab_size=vocabulary, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=512,
+                tie_word_embeddings=True, initializer_range=0.2, eos_token_id=end,
             )
-        )
+        )  # fmt: skip
     model.generation_config = GenerationConfig(eos_token_id=end, pad_token_id=0)
     model.save_pretrained(folder)
     return folder

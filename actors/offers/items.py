@@ -69,7 +69,9 @@ def items(text: str, spaces: bool = True) -> list[str]:
     ranged = RANGE.search(text)
     if len(found) > 1 or not spaces or (ranged and " " in ranged[0]):
         return found
-    if _PROSE.intersection(text.lower().split()) and text.count(" ") > 1:
+    words = text.lower().split()
+    # In `a b c` the first is no article.
+    if _PROSE.intersection(words) and len(words) > 2 and max(map(len, words)) > 1:
         return [text] if text.count(" ") < 5 or _MARKED.search(text) else []
     return _cut(text, masked, _SPACE)
 

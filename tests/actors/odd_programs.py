@@ -8,8 +8,11 @@ import trio
 
 from actors.sandbox import Sandbox
 from actors.sandbox.host import TWINS
+from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 
+LIMITS = Limits(load_s=60.0, step_s=60.0)
+"""For programs that have to answer, however busy the machine is."""
 DOOR = """
 class DoorEnv:
     def __init__(self, max_turns: int = 3) -> None:
@@ -132,7 +135,7 @@ async def play(
 
 
 async def fault(sandbox: Sandbox, source: str) -> Faulted:
-    """How the first turn or the opening fails."""
+    """The fault of the first turn or of the opening."""
     last = (await play(sandbox, source, "go"))[-1]
     assert isinstance(last, Faulted), last
     return last

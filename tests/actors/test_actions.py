@@ -8,25 +8,22 @@ plain = st.text(alphabet=st.characters(exclude_characters="{}\\", codec="utf-8")
 nested = st.recursive(plain, lambda inner: st.tuples(plain, inner, plain).map(lambda t: f"{t[0]}{{{t[1]}}}{t[2]}"))
 
 
-@pytest.mark.parametrize(
-    ("text", "action"),
-    [
-        (r"I go \boxed{left}", "left"),
-        (r"End with \boxed{action}. So: \boxed{ open 3 }.", "open 3"),
-        (r"\boxed{f{a{b}c}}", "f{a{b}c}"),
-        (r"\boxed{left} or rather \boxed{rig", "left"),
-        (r"\boxed{left \boxed{right}", "right"),
-        (r"\boxed{a \boxed{b} c}", r"a \boxed{b} c"),
-        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
-        (r"\boxed{\{1, 2\}} }", r"\{1, 2\}"),
-        (r"\boxed{a\}b}", r"a\}b"),
-        (r"{ \boxed{in} } }", "in"),
-        (r"'\\boxed{in}'", "in"),
-        (r"\boxed{}", ""),
-        (r"\boxed left", ""),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "action"), [
+    (r"I go \boxed{left}", "left"),
+    (r"End with \boxed{action}. So: \boxed{ open 3 }.", "open 3"),
+    (r"\boxed{f{a{b}c}}", "f{a{b}c}"),
+    (r"\boxed{left} or rather \boxed{rig", "left"),
+    (r"\boxed{left \boxed{right}", "right"),
+    (r"\boxed{a \boxed{b} c}", r"a \boxed{b} c"),
+    (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+    (r"\boxed{\{1, 2\}} }", r"\{1, 2\}"),
+    (r"\boxed{a\}b}", r"a\}b"),
+    (r"{ \boxed{in} } }", "in"),
+    (r"'\\boxed{in}'", "in"),
+    (r"\boxed{}", ""),
+    (r"\boxed left", ""),
+    ("", ""),
+])  # fmt: skip
 def test_the_last_complete_box_counts(text, action):
     assert boxed(text) == action
 
@@ -37,7 +34,7 @@ def test_braces_nest(before, content, after):
 
 
 @given(st.text(alphabet="\\boxed{} x", max_size=60))
-def test_whatever_is_found_was_in_a_box(text):
+def test_an_action_that_is_found_was_in_a_box(text):
     found = boxed(text)
     assert found in text
     assert not found or "\\boxed{" in text
@@ -47,15 +44,12 @@ def test_a_model_that_only_opens_boxes_costs_no_time():
     assert boxed("\\boxed{" * 200_000) == ""
 
 
-@pytest.mark.parametrize(
-    ("completion", "said"),
-    [
-        ("plain", "plain"),
-        ("<think>maybe \\boxed{a}</think>so \\boxed{b}", "so \\boxed{b}"),
-        ("the template opened it</think>said", "said"),
-        ("<think>cut while thinking of \\boxed{a}", ""),
-    ],
-)
+@pytest.mark.parametrize(("completion", "said"), [
+    ("plain", "plain"),
+    ("<think>maybe \\boxed{a}</think>so \\boxed{b}", "so \\boxed{b}"),
+    ("the template opened it</think>said", "said"),
+    ("<think>cut while thinking of \\boxed{a}", ""),
+])  # fmt: skip
 def test_thinking_is_not_said(completion, said):
     assert answer(completion) == said
 

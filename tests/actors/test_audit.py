@@ -13,9 +13,9 @@ from spade.codec import answer_digest
 from spade.config import Sandbox as Limits
 from spade.config import load
 from spade.protocol import Audited, AuditJob, Faulted, RecordedPlay, Recording
+from tests.actors.odd_programs import LIMITS
 from tests.actors.small_services import SmallReplay, process, small_replay
 
-LIMITS = Limits(load_s=60.0, step_s=60.0)
 HASTY = Limits(load_s=60.0, step_s=0.3)
 SEEDS = (3, 5, 8, 13)
 
@@ -32,18 +32,8 @@ class DoorsEnv:
         HEEDS
         won = action == self.right
         return f"{action} is {'right' if won else 'wrong'}", float(won), won or self.turn == 3, False, {}
-    def solution(self):
-        return [self.right]
-    def close(self):
-        pass
 """
 HONEST = DOORS.replace("HEEDS", "pass")
-
-
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS) as opened:
-        yield opened
 
 
 async def recorded(sandbox, source: str, seed: int, actions: tuple[str, ...], name: str) -> RecordedPlay:
@@ -179,7 +169,7 @@ async def test_a_fault_of_ours_is_tried_again_and_then_left_out(sandbox):
     assert (opened.count(3), opened.count(5)) == (2, TRIES)
 
 
-async def test_what_is_not_over_in_time_is_left_out(sandbox):
+async def test_a_replay_that_is_not_over_in_time_is_left_out(sandbox):
     work = await job(sandbox, HONEST, random_plays=16)
     outcome = await audit(sandbox, msgspec.structs.replace(work, within_s=0.0))
     assert (outcome.finding, outcome.replays, outcome.left_out, outcome.plays) == ("", 0, 4, 0)
@@ -208,7 +198,5 @@ async def test_an_audit_that_meets_an_unforeseen_error_is_let_go_and_the_env_run
     small.audits = [msgspec.structs.replace(await job(sandbox, HONEST), environment="e2"), await job(sandbox, HONEST)]
     async with small_replay(small, settings) as replay, process(env_runner.run, "env-runner", replay, settings):
         await small.until_done(1)
-        await small.until(
-            lambda: any(beat.gauges.get("request_faults") == 1 for beat in replay.heartbeats.values()),
-        )
+        await small.until(lambda: any(beat.gauges.get("request_faults") == 1 for beat in replay.heartbeats.values()))
     assert [outcome.environment for outcome in small.done] == ["e000001"]

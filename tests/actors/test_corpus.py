@@ -29,17 +29,14 @@ def test_any_jsonl_of_texts_will_do(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "No such file"),
-        (b"", "holds no document"),
-        (b'{"text": "good"}\n{"title": "no text"}\n', "line 2: Object missing required field `text`"),
-        (b"\n{broken\n", "line 2: JSON is malformed"),
-        (b'{"text": "  "}\n', "line 1: the text is empty"),
-        (b'{"text": "\xff"}\n', "line 1: "),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    (None, "No such file"),
+    (b"", "holds no document"),
+    (b'{"text": "good"}\n{"title": "no text"}\n', "line 2: Object missing required field `text`"),
+    (b"\n{broken\n", "line 2: JSON is malformed"),
+    (b'{"text": "  "}\n', "line 1: the text is empty"),
+    (b'{"text": "\xff"}\n', "line 1: "),
+])  # fmt: skip
 def test_one_line_says_what_is_wrong(tmp_path, content, message):
     file = tmp_path / "texts.jsonl"
     if content is not None:

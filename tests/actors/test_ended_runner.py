@@ -8,13 +8,9 @@ import pytest
 import trio
 
 from actors.pool import open_pool
-from spade.app.supervisor.launches import MODULES
-from spade.config import digest, dump
 from spade.errors import SuspectError
-from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Hello, Observed, StepEpisode, Validate, Verdict
-from spade.supervise import supervise
-from spade.transport import connect
+from spade.protocol import CloseEpisode, Observed, StepEpisode, Validate, Verdict
+from tests import peers
 from tests.actors.odd_programs import DOOR
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.actors.test_env_runner import opening, small
@@ -26,41 +22,33 @@ SLOW = "import time\ntime.sleep(30)\n" + DOOR
 @asynccontextmanager
 async def supervised(folder, role):
     """The env-runners as an actor sees them, their supervisor, and what hears of their gauges."""
-    path = folder / "config.toml"
-    path.write_text(dump(CONFIG))
     async with (
         small_replay(SmallReplay(programs=[DOOR]), CONFIG) as replay,
-        supervise(CONFIG.supervise, folder / "logs", MODULES) as supervisor,
+        peers.supervised(folder, CONFIG, "env-runner", replay=replay.address) as supervisor,
+        peers.connected(replay.address, CONFIG, role) as client,
+        open_pool("env-runner", client, client.hello, bus=CONFIG.bus) as pool,
     ):
-        launch = Launch("runner-0", "env-runner", str(path), str(folder), replay.address, f"ipc://{folder}/runner")
-        await supervisor.add(launch)
-        hello = Hello(PROTOCOL_VERSION, digest(CONFIG), role, f"{role}-0", os.getpid())
-        async with (
-            connect(replay.address, hello, bus=CONFIG.bus) as client,
-            open_pool("env-runner", client, hello, bus=CONFIG.bus) as pool,
-        ):
-            assert await pool.available(60)
-            yield pool, supervisor, replay
+        assert await pool.available(60)
+        yield pool, supervisor, replay
 
 
 async def kill(supervisor, replay, ends):
     """SIGKILL each of so many lives as soon as a child of a program runs in it."""
     killed = set()
-    with trio.fail_after(120):
-        while len(killed) < ends:
-            await trio.sleep(0.02)
-            (process,) = supervisor.processes()
-            for peer, hello in list(replay.peers.items()):
-                beat = replay.heartbeats.get(peer)
-                if hello.pid == process.pid and process.pid not in killed and beat and beat.gauges.get("spawns"):
-                    killed.add(process.pid)
-                    os.kill(process.pid, signal.SIGKILL)
+    while len(killed) < ends:
+        await trio.sleep(0.02)
+        (process,) = supervisor.processes()
+        for peer, hello in list(replay.peers.items()):
+            beat = replay.heartbeats.get(peer)
+            if hello.pid == process.pid and process.pid not in killed and beat and beat.gauges.get("spawns"):
+                killed.add(process.pid)
+                os.kill(process.pid, signal.SIGKILL)
 
 
 async def test_a_validation_over_which_two_env_runners_died_is_asked_of_no_third(tmp_path):
     async with supervised(tmp_path, "designer") as (pool, supervisor, replay), trio.open_nursery() as nursery:
         nursery.start_soon(kill, supervisor, replay, 2)
-        with pytest.raises(SuspectError, match="2 times an env-runner ended, or failed, while it served Validate"):
+        with pytest.raises(SuspectError, match=r"2 times .* Validate"):
             await pool.call(Validate(SLOW, 1), 120)
         (process,) = supervisor.processes()
         assert (process.state, process.restarts) == ("ready", 2)
@@ -72,9 +60,8 @@ async def test_a_kill_between_two_steps_of_a_play_is_not_held_against_it(tmp_pat
         with pool.hold() as runner:
             assert isinstance(await runner.call(opening("e", DOOR, 1, 3), 60), Observed)
             await kill(supervisor, replay, 1)
-            with trio.fail_after(60):
-                while runner.answers:  # noqa: ASYNC110 - until we see that it is gone
-                    await trio.sleep(0.01)
+            while runner.answers:  # noqa: ASYNC110 - until we see that it is gone
+                await trio.sleep(0.01)
             lost = await runner.call(StepEpisode("e", 1, "red"), 60)
             assert (lost.kind, lost.environment_fault) == ("lost", False)
             assert isinstance(await runner.call(opening("e", DOOR, 1, 3), 60), Observed)

@@ -1,40 +1,36 @@
 """The env-runner's contract over real sockets: a bus server in the replay service's place hears its heartbeats."""
 
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 import trio
 
 from actors import env_runner
 from actors.sandbox import Programs
 from spade.codec import program_digest
-from spade.config import Bus, Config, digest, load
+from spade.config import Config, digest, load
 from spade.errors import RefusedError
 from spade.process import Launch
 from spade.protocol import (
-    PROTOCOL_VERSION,
     CloseEpisode,
     Done,
     Faulted,
     GetProgram,
-    Hello,
     KeepProgram,
     LeasePlays,
     Observed,
     OpenEpisode,
     Program,
-    Refused,
     Role,
     StepEpisode,
     Validate,
-    Verdict,
 )
-from spade.transport import Client, Incoming, Server, connect, serve
+from spade.transport import Client, Incoming, Server, serve
+from tests.actors.small_services import SmallReplay, process, small_replay
+from tests.peers import changed, connected
 
 COUNTER = """
 class CounterEnv:
@@ -58,79 +54,43 @@ class CounterEnv:
 
     def solution(self):
         return ["1"] * (self.goal % 3) + ["3"] * (self.goal // 3)
-
-    def close(self):
-        pass
 """
 ENDLESS = COUNTER.replace("self.turn += 1", "while True: pass")
 
 
 def small(**sandbox: float) -> Config:
-    config = load("nano")
-    limits = msgspec.structs.replace(config.sandbox, **{"episodes": 8, "load_s": 60.0, "step_s": 60.0, **sandbox})
-    return msgspec.structs.replace(config, sandbox=limits, bus=Bus(heartbeat_s=0.05, silence_s=5.0))
+    limits = {"episodes": 8, "load_s": 60.0, "step_s": 60.0, **sandbox}
+    return changed(load("nano"), sandbox=limits, bus={"heartbeat_s": 0.05, "silence_s": 5.0})
 
 
 def opening(episode: str, source: str, seed: int = 1, max_turns: int = 8) -> OpenEpisode:
     return OpenEpisode(episode, program_digest(source), seed, max_turns)
 
 
-async def hand_out(replay: Server, programs: dict[str, str], asked: list[str]) -> None:
-    """In the replay service's place: note each program that is asked for, and send it where there is such a one."""
-    while True:
-        incoming = await replay.receive()
-        if isinstance(incoming.message, GetProgram):
-            asked.append(incoming.message.program)
-            source = programs.get(incoming.message.program)
-            await replay.reply(incoming, Refused("no such program") if source is None else Program(source))
-
-
-PROGRAMS = {program_digest(source): source for source in (COUNTER, ENDLESS)}
-
-
 @asynccontextmanager
-async def running(
-    folder: Path, config: Config, programs: dict[str, str] = PROGRAMS, asked: list[str] | None = None
-) -> AsyncIterator[tuple[str, Server]]:
+async def running(config: Config, small: SmallReplay | None = None) -> AsyncIterator[tuple[str, Server]]:
     """An env-runner in its own task, and the server it reports to and has programs of."""
-    ready = trio.Event()
-    launch = Launch("runner-0", "env-runner", "", "", f"ipc://{folder}/replay", f"ipc://{folder}/runner")
-    async with (
-        serve(launch.replay, digest=digest(config), bus=config.bus) as replay,
-        trio.open_nursery() as nursery,
-    ):
-        nursery.start_soon(hand_out, replay, programs, [] if asked is None else asked)
-        nursery.start_soon(env_runner.run, launch, config, ready.set)
-        with trio.fail_after(60):
-            await ready.wait()
-        (hello,) = replay.peers.values()
-        assert (hello.role, hello.address) == ("env-runner", launch.bind)
-        yield hello.address, replay
-        nursery.cancel_scope.cancel()
+    small = small or SmallReplay(programs=[COUNTER, ENDLESS])
+    async with small_replay(small, config) as replay, process(env_runner.run, "env-runner", replay, config):
+        (greeting,) = replay.peers.values()
+        assert greeting.role == "env-runner"
+        yield greeting.address, replay
 
 
 @asynccontextmanager
-async def agent(address: str, config: Config, name: str = "agent-0", role: Role = "agent") -> AsyncIterator[Client]:
-    hello = Hello(PROTOCOL_VERSION, digest(config), role, name, os.getpid())
-    async with connect(address, hello, bus=config.bus) as client:
-        yield client
-
-
-@asynccontextmanager
-async def service(folder: Path, config: Config, role: Role = "agent") -> AsyncIterator[tuple[Client, Server]]:
-    async with running(folder, config) as (address, replay), agent(address, config, role=role) as client:
+async def service(config: Config, role: Role = "agent") -> AsyncIterator[tuple[Client, Server]]:
+    async with running(config) as (address, replay), connected(address, config, role) as client:
         yield client, replay
 
 
 async def gauge(replay: Server, name: str, holds: Callable[[float], bool]) -> None:
     """Wait for a heartbeat of which it holds."""
-    with trio.fail_after(60):
-        while not any(holds(beat.gauges.get(name, -1.0)) for beat in replay.heartbeats.values()):  # noqa: ASYNC110
-            await trio.sleep(0.01)
+    while not any(holds(beat.gauges.get(name, -1.0)) for beat in replay.heartbeats.values()):  # noqa: ASYNC110
+        await trio.sleep(0.01)
 
 
-async def test_an_episode_over_the_bus_and_every_request_twice(tmp_path):
-    async with service(tmp_path, small()) as (client, replay):
+async def test_an_episode_over_the_bus_and_every_request_twice():
+    async with service(small()) as (client, replay):
         first = opening("p#1", COUNTER, 2)  # the goal is 5
         for _ in range(2):
             assert await client.call(first) == Observed("Reach the goal exactly. Actions: 1..6")
@@ -142,16 +102,14 @@ async def test_an_episode_over_the_bus_and_every_request_twice(tmp_path):
         for _ in range(2):
             assert await client.call(CloseEpisode("p#1")) == Done()
         lost = await client.call(StepEpisode("p#1", 3, "2"))
-        assert isinstance(lost, Faulted)
         assert lost.kind == "lost"
         await gauge(replay, "steps", lambda steps: steps == 2)
         await gauge(replay, "live_episodes", lambda live: live == 0)
 
 
-async def test_admission_over_the_bus(tmp_path):
-    async with service(tmp_path, small(), "designer") as (client, replay):
+async def test_admission_over_the_bus():
+    async with service(small(), "designer") as (client, replay):
         verdict = await client.call(Validate(COUNTER, 2))
-        assert isinstance(verdict, Verdict)
         assert (verdict.passed, verdict.name, verdict.seed_sensitive) == (True, "CounterEnv", True), verdict
         verdict = await client.call(Validate(COUNTER.replace('["1"] * (self.goal % 3) + ', ""), 2))
         assert verdict.stages[-1].name == "solution"
@@ -159,8 +117,8 @@ async def test_admission_over_the_bus(tmp_path):
         await gauge(replay, "admitted", lambda count: count == 1)
 
 
-async def test_a_hanging_program_holds_up_nobody(tmp_path):
-    async with service(tmp_path, small()) as (client, _):
+async def test_a_hanging_program_holds_up_nobody():
+    async with service(small()) as (client, _):
         ended: list[object] = []
 
         async def hang() -> None:
@@ -177,18 +135,18 @@ async def test_a_hanging_program_holds_up_nobody(tmp_path):
         assert ended == [Faulted("infrastructure", "the episode was closed")]
 
 
-async def test_a_hanging_program_times_out(tmp_path):
-    async with service(tmp_path, small(step_s=1.0)) as (client, _):
+async def test_a_hanging_program_times_out():
+    async with service(small(step_s=1.0)) as (client, _):
         await client.call(opening("bad", ENDLESS))
         assert await client.call(StepEpisode("bad", 1, "1")) == Faulted("timeout", "no answer within 1 s")
 
 
-async def test_a_full_runner_refuses_and_a_closed_episode_makes_room(tmp_path):
+async def test_a_full_runner_refuses_and_a_closed_episode_makes_room():
     config = small(episodes=2)
     async with (
-        running(tmp_path, config) as (address, _),
-        agent(address, config) as client,
-        agent(address, config, "designer-0", "designer") as designer,
+        running(config) as (address, _),
+        connected(address, config, "agent") as client,
+        connected(address, config, "designer") as designer,
     ):
         for name in ("a", "b"):
             assert isinstance(await client.call(opening(name, COUNTER)), Observed)
@@ -199,54 +157,51 @@ async def test_a_full_runner_refuses_and_a_closed_episode_makes_room(tmp_path):
         assert isinstance(await client.call(opening("c", COUNTER)), Observed)
 
 
-async def test_episodes_of_a_peer_that_left_are_freed_and_no_others(tmp_path):
+async def test_episodes_of_a_peer_that_left_are_freed_and_no_others():
     config = small()
-    async with running(tmp_path, config) as (address, replay), agent(address, config, "agent-1") as staying:
+    async with running(config) as (address, replay), connected(address, config, "agent", "agent-1") as staying:
         await staying.call(opening("kept", COUNTER))
-        async with agent(address, config, "agent-2") as leaving:
+        async with connected(address, config, "agent", "agent-2") as leaving:
             await leaving.call(opening("orphan", COUNTER))
             await gauge(replay, "live_episodes", lambda live: live == 2)
         await gauge(replay, "live_episodes", lambda live: live == 1)
         assert isinstance(await staying.call(StepEpisode("kept", 1, "1")), Observed)
 
 
-async def test_nobody_steps_or_closes_the_episode_of_another(tmp_path):
+async def test_nobody_steps_or_closes_the_episode_of_another():
     config = small()
     async with (
-        running(tmp_path, config) as (address, _),
-        agent(address, config, "agent-1") as owner,
-        agent(address, config, "agent-2") as other,
+        running(config) as (address, _),
+        connected(address, config, "agent", "agent-1") as owner,
+        connected(address, config, "agent", "agent-2") as other,
     ):
         await owner.call(opening("p#1", COUNTER, 2))  # the goal is 5
         lost = await other.call(StepEpisode("p#1", 1, "3"))
-        assert isinstance(lost, Faulted)
         assert lost.kind == "lost"
         assert await other.call(CloseEpisode("p#1")) == Done()
         assert await owner.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1..6", 0.1)
 
 
-async def test_a_forgotten_episode_is_freed_when_its_lease_is_over(tmp_path):
-    config = small()
-    config = msgspec.structs.replace(config, play=msgspec.structs.replace(config.play, lease_s=0.5))
-    async with service(tmp_path, config) as (client, replay):
+async def test_a_forgotten_episode_is_freed_when_its_lease_is_over():
+    async with service(changed(small(), play={"lease_s": 0.5})) as (client, replay):
         await client.call(opening("forgotten", COUNTER))
         await gauge(replay, "spawns", lambda spawns: spawns == 1)  # told since it began
         await gauge(replay, "live_episodes", lambda live: live == 0)
         assert (await client.call(StepEpisode("forgotten", 1, "1"))).kind == "lost"
 
 
-async def test_other_requests_are_refused(tmp_path):
-    async with service(tmp_path, small()) as (client, _):
+async def test_other_requests_are_refused():
+    async with service(small()) as (client, _):
         with pytest.raises(RefusedError, match="an env-runner does not serve LeasePlays"):
             await client.call(LeasePlays(1, 0.0))
 
 
-async def test_a_program_is_fetched_once_for_all_that_play_it(tmp_path):
-    config, asked = small(), []
+async def test_a_program_is_fetched_once_for_all_that_play_it():
+    config, replays = small(), SmallReplay(programs=[COUNTER])
     async with (
-        running(tmp_path, config, asked=asked) as (address, replay),
-        agent(address, config, "agent-1") as one,
-        agent(address, config, "agent-2") as other,
+        running(config, replays) as (address, replay),
+        connected(address, config, "agent", "agent-1") as one,
+        connected(address, config, "agent", "agent-2") as other,
     ):
         async with trio.open_nursery() as nursery:
             for client in (one, other):
@@ -254,66 +209,52 @@ async def test_a_program_is_fetched_once_for_all_that_play_it(tmp_path):
                     nursery.start_soon(client.call, opening(name, COUNTER))
         assert isinstance(await one.call(opening("c", COUNTER)), Observed)
         await gauge(replay, "program_fetches", lambda count: count == 1)
-    assert asked == [program_digest(COUNTER)]
+    assert replays.fetched == [program_digest(COUNTER)]
 
 
-async def test_an_episode_goes_on_though_its_program_was_dropped(tmp_path, monkeypatch):
+async def test_an_episode_goes_on_though_its_program_was_dropped(monkeypatch):
     monkeypatch.setattr(env_runner, "Programs", partial(Programs, most=1))
-    config, asked = small(), []
-    async with running(tmp_path, config, asked=asked) as (address, _), agent(address, config) as client:
-        for name, source in (("a", COUNTER), ("b", ENDLESS), ("c", COUNTER)):
+    config, replays = small(), SmallReplay(programs=[COUNTER, ENDLESS])
+    async with running(config, replays) as (address, _), connected(address, config, "agent") as client:
+        for turn, (name, source) in enumerate((("a", COUNTER), ("b", ENDLESS), ("c", COUNTER)), 1):
             assert isinstance(await client.call(opening(name, source, seed=2)), Observed)  # the goal is 5
-            assert (await client.call(StepEpisode("a", len(asked), "1"))).reward == 0.1
-    assert asked == [program_digest(source) for source in (COUNTER, ENDLESS, COUNTER)]
+            assert (await client.call(StepEpisode("a", turn, "1"))).reward == 0.1
+    assert replays.fetched == [program_digest(source) for source in (COUNTER, ENDLESS, COUNTER)]
 
 
-async def test_an_env_runner_that_restarted_fetches_anew(tmp_path):
-    config, asked = small(), []
-    for life in (tmp_path / "first", tmp_path / "second"):
-        life.mkdir()
-        async with running(life, config, asked=asked) as (address, _), agent(address, config) as client:
+async def test_an_env_runner_that_restarted_fetches_anew():
+    config, replays = small(), SmallReplay(programs=[COUNTER])
+    for _ in range(2):
+        async with running(config, replays) as (address, _), connected(address, config, "agent") as client:
             assert isinstance(await client.call(opening("a", COUNTER)), Observed)
-    assert asked == 2 * [program_digest(COUNTER)]
+    assert replays.fetched == 2 * [program_digest(COUNTER)]
 
 
-async def test_a_program_that_was_admitted_here_is_not_fetched(tmp_path):
-    config, asked = small(), []
+async def test_a_program_that_was_admitted_here_is_not_fetched():
+    config, replays = small(), SmallReplay()
     async with (
-        running(tmp_path, config, {}, asked) as (address, _),
-        agent(address, config, "designer-0", "designer") as designer,
-        agent(address, config) as client,
+        running(config, replays) as (address, _),
+        connected(address, config, "designer") as designer,
+        connected(address, config, "agent") as client,
     ):
         assert (await designer.call(Validate(COUNTER, 2))).passed
         assert isinstance(await client.call(opening("a", COUNTER)), Observed)
-    assert asked == []
+    assert replays.fetched == []
 
 
-async def test_a_program_that_nobody_has_is_unknown_until_its_owner_hands_it_in(tmp_path):
-    async with service(tmp_path, small(), "evaluator") as (client, replay):
+async def test_a_program_that_nobody_has_is_unknown_until_its_owner_hands_it_in():
+    async with service(small(), "evaluator") as (client, replay):
         mine = COUNTER.replace("Reach", "Get to")
         unknown = await client.call(opening("a", mine))
         assert (unknown.kind, unknown.environment_fault) == ("unknown", False)
-        assert unknown.detail.endswith("GetProgram refused: no such program")
+        assert unknown.detail.endswith(f"no active environment has the program {program_digest(mine)!r}")
         assert await client.call(KeepProgram(mine)) == Done()
         assert await client.call(opening("a", mine)) == Observed("Get to the goal exactly. Actions: 1..6")
         await gauge(replay, "faults", lambda count: count == 0)
 
 
-async def test_another_program_than_the_one_that_was_named_is_not_played(tmp_path):
-    config = small()
-    async with (
-        running(tmp_path, config, {program_digest(COUNTER): ENDLESS}) as (address, replay),
-        agent(address, config) as client,
-    ):
-        other = await client.call(opening("a", COUNTER))
-        assert (other.kind, other.environment_fault) == ("infrastructure", False)
-        assert other.detail == f"another program was fetched than that of digest {program_digest(COUNTER)!r}"
-        await gauge(replay, "program_fetches", lambda count: count == 1)
-        await gauge(replay, "spawns", lambda count: count == 0)
-
-
 class ByHand:
-    """An env-runner whose replay service the test is itself, and one opening of an agent's."""
+    """An env-runner whose replay service is the test itself, and one opening of an agent's."""
 
     def __init__(self, folder: Path) -> None:
         self.config = small()
@@ -327,7 +268,7 @@ class ByHand:
         await env_runner.run(self.launch, self.config, task_status.started)
 
     async def open(self) -> None:
-        async with agent(self.launch.bind, self.config) as self.client:
+        async with connected(self.launch.bind, self.config, "agent") as self.client:
             self.answer = await self.client.call(opening("a", COUNTER))
             self.over.set()
 
@@ -338,33 +279,45 @@ class ByHand:
         return incoming
 
 
+async def test_another_program_than_the_one_that_was_named_is_not_played(tmp_path):
+    hand = ByHand(tmp_path)
+    async with trio.open_nursery() as nursery, hand.replay() as replay:
+        await nursery.start(hand.run_env_runner)
+        nursery.start_soon(hand.open)
+        await replay.reply(await hand.asked(replay), Program(ENDLESS))
+        await hand.over.wait()
+        await gauge(replay, "program_fetches", lambda count: count == 1)
+        await gauge(replay, "spawns", lambda count: count == 0)
+        nursery.cancel_scope.cancel()
+    named = program_digest(COUNTER)
+    assert hand.answer == Faulted("infrastructure", f"another program was fetched than that of digest {named!r}")
+    assert not hand.answer.environment_fault
+
+
 async def test_a_replay_service_that_restarts_while_a_program_is_fetched_costs_no_play(tmp_path):
-    hand, asked = ByHand(tmp_path), []
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            async with hand.replay() as replay:
-                await nursery.start(hand.run_env_runner)
-                nursery.start_soon(hand.open)
-                await hand.asked(replay)
-            async with hand.replay() as replay:
-                nursery.start_soon(hand_out, replay, PROGRAMS, asked)
-                await hand.over.wait()
-                nursery.cancel_scope.cancel()
-    assert asked == [program_digest(COUNTER)]
+    hand = ByHand(tmp_path)
+    async with trio.open_nursery() as nursery:
+        async with hand.replay() as replay:
+            await nursery.start(hand.run_env_runner)
+            nursery.start_soon(hand.open)
+            await hand.asked(replay)
+        async with hand.replay() as replay:
+            await replay.reply(await hand.asked(replay), Program(COUNTER))
+            await hand.over.wait()
+            nursery.cancel_scope.cancel()
     assert isinstance(hand.answer, Observed)
 
 
 async def test_an_episode_that_is_closed_while_its_program_is_fetched_never_begins(tmp_path):
     hand = ByHand(tmp_path)
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery, hand.replay() as replay:
-            await nursery.start(hand.run_env_runner)
-            nursery.start_soon(hand.open)
-            incoming = await hand.asked(replay)
-            await hand.client.call(CloseEpisode("a"))
-            await replay.reply(incoming, Program(COUNTER))
-            await hand.over.wait()
-            await gauge(replay, "program_fetches", lambda count: count == 1)
-            await gauge(replay, "spawns", lambda count: count == 0)
-            nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery, hand.replay() as replay:
+        await nursery.start(hand.run_env_runner)
+        nursery.start_soon(hand.open)
+        incoming = await hand.asked(replay)
+        await hand.client.call(CloseEpisode("a"))
+        await replay.reply(incoming, Program(COUNTER))
+        await hand.over.wait()
+        await gauge(replay, "program_fetches", lambda count: count == 1)
+        await gauge(replay, "spawns", lambda count: count == 0)
+        nursery.cancel_scope.cancel()
     assert hand.answer == Faulted("lost", "the episode was closed while its program was fetched")

@@ -1,13 +1,11 @@
 import functools
 import math
 
-import msgspec
 import pytest
 import trio
 
 from actors import env_runner, evaluator
 from actors.evaluator import draw_plays, read_programs, summary
-from spade import config
 from spade.codec import pack_floats, pack_ids, program_digest
 from spade.errors import ConfigError
 from spade.protocol import EndedPlay, Evaluation, Trajectory, Weights
@@ -15,12 +13,13 @@ from tests.actors.small_services import (
     VERSION,
     SmallReplay,
     acting,
-    byte_tokenizer,
+    actor_settings,
     process,
     says,
     service,
     small_replay,
 )
+from tests.peers import changed
 
 PARITY = """\
 class ParityEnv:
@@ -33,19 +32,8 @@ class ParityEnv:
 
     def step(self, action):
         return "Over.", float(action == str(self.hidden)), True, False, {}
-
-    def solution(self):
-        return [str(self.hidden)]
-
-    def close(self):
-        pass
 """
 FAULTY = PARITY.replace("self.hidden = 0", "raise ValueError('never made')")
-
-
-@pytest.fixture
-def tokenizer(tmp_path):
-    return byte_tokenizer(tmp_path)
 
 
 @pytest.fixture
@@ -54,21 +42,11 @@ def settings(tmp_path, tokenizer):
     folder.mkdir()
     (folder / "a.py").write_text(PARITY)
     (folder / "b.py").write_text(FAULTY)
-    return config.load(
-        "nano",
-        (
-            f"model.path={str(tmp_path)!r}",
-            f"evaluation.programs={str(folder)!r}",
-            "evaluation.plays=12",
-            "evaluation.in_flight=3",
-            "evaluation.every_steps=5",
-            "sandbox.random_win_share=1",  # of what a guess wins half of the time, the luck need not be tested
-            "play.context_tokens=700",
-            "play.max_turn_tokens=40",
-            "bus.heartbeat_s=0.1",
-            "bus.silence_s=3.0",
-        ),
-    )
+    return actor_settings(
+        tmp_path, f"evaluation.programs={str(folder)!r}", "evaluation.plays=12", "evaluation.in_flight=3",
+        "evaluation.every_steps=5", "play.context_tokens=700", "play.max_turn_tokens=40",
+        "sandbox.random_win_share=1",  # of what a guess wins half of the time, the luck need not be tested
+    )  # fmt: skip
 
 
 evaluating = functools.partial(acting, evaluator, "evaluator")
@@ -83,7 +61,7 @@ def one(text):
 
 
 def won_by_one(settings):
-    """How many of the plays of a.py, which are every other one, have 1 as the answer."""
+    """The number of plays of a.py, which are every other one, that have 1 as the answer."""
     return sum(play.seed % 2 == 0 for play in draw_plays(settings, [PARITY, FAULTY]) if play.environment == "0")
 
 
@@ -103,7 +81,7 @@ async def test_an_evaluation_counts_plays_wins_and_voids(settings, tokenizer):
 
 
 async def test_an_env_runner_is_handed_the_programs_that_the_replay_service_does_not_have(settings, tokenizer):
-    builtin = with_programs(settings, "builtin")
+    builtin = changed(settings, evaluation={"programs": "builtin"})
     small = SmallReplay()
     small.weights = published(0)
     async with evaluating(small, builtin, tokenizer, one):
@@ -149,8 +127,7 @@ async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):
     ):
         asked = trio.Event()
         async with service("engine", "engine-0", replay, settings, lambda _: asked.set()):
-            with trio.fail_after(60):
-                await asked.wait()
+            await asked.wait()
         async with service("engine", "engine-1", replay, settings, says(tokenizer, one)):
             await small.until_done(1)
     assert (small.done[0].plays, small.done[0].win_rate) == (6, won_by_one(settings) / 6)
@@ -171,20 +148,17 @@ def test_a_summary():
     assert summary([void], 2, 1.0, 9.0) is None
 
 
-def with_programs(settings, programs):
-    return msgspec.structs.replace(settings, evaluation=msgspec.structs.replace(settings.evaluation, programs=programs))
-
-
 def test_builtin_programs_are_the_held_out_ones_and_one_a_play(settings):
-    sources = read_programs(with_programs(settings, "builtin"))
+    builtin = changed(settings, evaluation={"programs": "builtin"})
+    sources = read_programs(builtin)
     assert len(set(sources)) > 9  # small worlds may coincide
     assert len(sources) == 12
-    assert sources == read_programs(with_programs(settings, "builtin"))
+    assert sources == read_programs(builtin)
 
 
 def test_a_folder_without_programs_is_refused(settings, tmp_path):
-    with pytest.raises(ConfigError, match=r"evaluation\.programs: .*nowhere has no environment program"):
-        read_programs(with_programs(settings, str(tmp_path / "nowhere")))
+    with pytest.raises(ConfigError, match=r"^evaluation\.programs: .*nowhere"):
+        read_programs(changed(settings, evaluation={"programs": str(tmp_path / "nowhere")}))
     (tmp_path / "programs" / "c.py").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match=r"evaluation\.programs: .* cannot be read"):
+    with pytest.raises(ConfigError, match=r"^evaluation\.programs: "):
         read_programs(settings)

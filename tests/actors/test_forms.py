@@ -45,7 +45,7 @@ async def test_a_program_that_reads_both_is_sent_the_inside(sandbox):
         assert (await validate(sandbox, source, 3, LIMITS)).reads == "inside"
 
 
-async def test_what_does_not_win_in_either_form_is_rejected(sandbox):
+async def test_a_program_that_is_won_in_neither_form_is_rejected(sandbox):
     verdict = await validate(sandbox, BOXED.replace(LISTED, "['0']"), 3, LIMITS)
     assert (verdict.stages[-1].name, verdict.stages[-1].passed) == ("solution", False)
     assert "does not win" in verdict.stages[-1].reason

@@ -17,6 +17,7 @@ DIGITS = list("0123456789")
 LISTED = [
     # labels
     ("Which door? Actions: red blue", ["red", "blue"]),
+    ("Actions: a b c d e f g h", ["a", "b", "c", "d", "e", "f", "g", "h"]),
     ("Actions: old\nnow Actions: go north, go south.", ["go north", "go south"]),
     ("**Valid Actions:**\n- `north` - go north\n- `south`: go south\n* **wait** (nothing)", ["north", "south", "wait"]),
     ("Your options are: left, right, or stay put.", ["left", "right", "stay put"]),
@@ -128,7 +129,7 @@ def test_guesses_are_of_the_words_of_the_observation_and_of_what_is_known():
     assert {"car", "yard", "ask the clerk"} <= drawn
 
 
-def test_what_is_known_is_not_drawn_where_actions_are_listed():
+def test_known_actions_are_not_drawn_where_actions_are_listed():
     assert {choose("Actions: red blue", random.Random(seed), known=("win",)) for seed in range(50)} == {"red", "blue"}
 
 
@@ -187,7 +188,7 @@ def test_any_mixture_of_spellings_offers_something_short_of_one_line(observation
 
 @given(st.lists(st.sampled_from(SCRAPS), min_size=1, max_size=3).map("".join))
 @settings(max_examples=40, deadline=None)
-def test_what_repeats_to_the_most_that_a_program_may_say_is_read_in_bounds(scrap):
+def test_a_text_of_repetitions_up_to_the_limit_is_read_in_bounds(scrap):
     """A search that goes back over what it read would not come to an end here."""
     check(scrap * (262_144 // len(scrap)))
 

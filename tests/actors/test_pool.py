@@ -7,21 +7,32 @@ import trio
 from actors.pool import LostError, open_pool, rank
 from spade import config
 from spade.errors import SuspectError
-from spade.protocol import PROTOCOL_VERSION, Done, Generate, Hello, Peer, Refused, Status
-from spade.transport import connect
+from spade.protocol import Done, Generate, Peer, Refused, Status
 from tests.actors.small_services import SmallReplay, service, small_replay
+from tests.peers import connected
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.05", "bus.silence_s=2.0"))
-HELLO = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "agent", "agent-0", 0)
 ASKED = Generate(b"", 1, 1.0, 0)
 
 
-async def test_a_pool_connects_drops_and_fails_what_is_lost():
+@asynccontextmanager
+async def pooled(small=None, settings=SETTINGS):
+    """A replay service, an agent's connection to it, and the agent's pool of engines."""
     async with (
-        small_replay(SmallReplay(), SETTINGS) as replay,
-        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
-        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
+        small_replay(small or SmallReplay(), settings) as replay,
+        connected(replay.address, settings, "agent") as client,
+        open_pool("engine", client, client.hello, bus=settings.bus) as pool,
     ):
+        yield replay, client, pool
+
+
+async def engines_connected(pool, client, count):
+    while sum(each.connected for each in pool._services.values()) < count:
+        await client.wait_pulse()
+
+
+async def test_a_pool_connects_drops_and_fails_what_is_lost():
+    async with pooled() as (replay, _, pool):
         with pytest.raises(LostError), pool.hold():
             pass
         with pytest.raises(LostError, match=r"no live engine within 0\.1 s"):
@@ -40,8 +51,7 @@ async def test_a_pool_connects_drops_and_fails_what_is_lost():
                 async with service("env-runner", "runner-0", replay, SETTINGS, lambda _: Done()):
                     assert await pool.available(60)
                 nursery.start_soon(unanswered)
-                with trio.fail_after(60):
-                    await heard.wait()
+                await heard.wait()
                 left = trio.current_time()
         # At the next pulse, long before the call's deadline of a minute.
         assert lost[0] - left < 30
@@ -51,12 +61,7 @@ async def test_a_pool_connects_drops_and_fails_what_is_lost():
 async def test_a_replay_service_that_restarts_costs_no_call_to_a_service_that_answers():
     """Until that has said hello again, no pulse names it."""
     small, lost = SmallReplay(), trio.Event()
-    async with (
-        small_replay(small, SETTINGS) as replay,
-        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
-        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
-        trio.open_nursery() as nursery,
-    ):
+    async with pooled(small) as (replay, client, pool), trio.open_nursery() as nursery:
         heard = trio.Event()
 
         async def unanswered():
@@ -65,9 +70,8 @@ async def test_a_replay_service_that_restarts_costs_no_call_to_a_service_that_an
             lost.set()
 
         async def pulses(met):
-            with trio.fail_after(60):
-                while not met(await client.wait_pulse()):
-                    pass
+            while not met(await client.wait_pulse()):
+                pass
 
         async with service("engine", "engine-0", replay, SETTINGS, lambda _: heard.set()):
             assert await pool.available(60)
@@ -92,8 +96,7 @@ async def test_a_replay_service_that_restarts_costs_no_call_to_a_service_that_an
             assert not lost.is_set()
             # One that answers us but is not named for as long as a silence may last is not of this run any more.
             small.forgetful = True
-            with trio.fail_after(60):
-                await lost.wait()
+            await lost.wait()
 
 
 async def test_the_service_with_the_least_to_do_is_asked():
@@ -107,15 +110,11 @@ async def test_the_service_with_the_least_to_do_is_asked():
         return answer
 
     async with (
-        small_replay(SmallReplay(), SETTINGS) as replay,
+        pooled() as (replay, client, pool),
         service("engine", "engine-0", replay, SETTINGS, count("engine-0")),
         service("engine", "engine-1", replay, SETTINGS, count("engine-1")),
-        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
-        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
     ):
-        with trio.fail_after(60):
-            while sum(each.connected for each in pool._services.values()) < 2:
-                await client.wait_pulse()
+        await engines_connected(pool, client, 2)
         with pool.hold() as first, pool.hold() as second, pool.hold():
             assert first is not second
         with pool.hold() as held:
@@ -144,10 +143,8 @@ async def test_a_service_that_cannot_be_reached_is_tried_again_and_hurts_nobody(
     small = SmallReplay()
     small.peers = (Peer("engine", "engine-9", "tcp://127.0.0.1:9"), Peer("engine", "engine-8", "no address"))
     async with (
-        small_replay(small, SETTINGS) as replay,
+        pooled(small) as (replay, client, pool),
         service("engine", "engine-0", replay, SETTINGS, lambda _: Status()),
-        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
-        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
     ):
         assert await pool.available(60)
         for _ in range(3):
@@ -183,18 +180,11 @@ def suppress_group(kind):
 @asynccontextmanager
 async def pool_of(*names, how, count, heard):
     """A pool over services that end over each request, so many times each."""
-    async with (
-        small_replay(SmallReplay(), SETTINGS) as replay,
-        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
-        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
-        trio.open_nursery() as nursery,
-    ):
+    async with pooled() as (replay, client, pool), trio.open_nursery() as nursery:
         for name in names:
             nursery.start_soon(lives, replay, name, how, lambda name=name: heard.append(name), count)
-        with trio.fail_after(60):
-            while sum(each.connected for each in pool._services.values()) < len(names):
-                await client.wait_pulse()
-            yield pool
+        await engines_connected(pool, client, len(names))
+        yield pool
         nursery.cancel_scope.cancel()
 
 
@@ -202,38 +192,27 @@ async def pool_of(*names, how, count, heard):
 async def test_a_request_over_which_two_services_ended_is_sent_to_no_third(names):
     heard = []
     async with pool_of(*names, how="killed", count=3, heard=heard) as pool:
-        with pytest.raises(SuspectError, match="2 times an engine ended, or failed, while it served Generate"):
+        with pytest.raises(SuspectError, match=r"2 times .* Generate"):
             await pool.call(ASKED, 50)
     assert len(heard) == 2
 
 
-async def test_a_request_over_which_one_service_ended_is_answered_by_the_next():
+@pytest.mark.parametrize(("how", "lives"), [("killed", 1), ("leaves", 3)])
+async def test_a_request_over_which_one_service_ended_or_more_left_in_order_is_answered_by_the_next(how, lives):
     heard = []
-    async with pool_of("engine-0", how="killed", count=1, heard=heard) as pool:
+    async with pool_of("engine-0", how=how, count=lives, heard=heard) as pool:
         assert await pool.call(ASKED, 50) == Status()
-    assert len(heard) == 1
+    assert len(heard) == lives
 
 
-async def test_services_that_leave_in_order_are_not_held_against_a_request():
-    heard = []
-    async with pool_of("engine-0", how="leaves", count=3, heard=heard) as pool:
-        assert await pool.call(ASKED, 50) == Status()
-    assert len(heard) == 3
-
-
-async def test_what_two_services_could_not_foresee_is_asked_of_no_third():
+async def test_a_request_that_two_services_could_not_foresee_is_asked_of_no_third():
     heard = []
 
     def unforeseen(request):
         heard.append(request)
         return Refused("Generate ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
 
-    async with (
-        small_replay(SmallReplay(), SETTINGS) as replay,
-        service("engine", "engine-0", replay, SETTINGS, unforeseen),
-        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
-        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
-    ):
+    async with pooled() as (replay, _, pool), service("engine", "engine-0", replay, SETTINGS, unforeseen):
         with pytest.raises(SuspectError, match="KeyError, which nobody foresaw"):
             await pool.call(ASKED, 50)
     assert len(heard) == 2

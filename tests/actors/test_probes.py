@@ -31,10 +31,9 @@ def test_where_nobody_wins_the_words_must_differ():
     assert indifferent(deaf, 1.0) == "whatever is done, the same happens"
 
 
-@pytest.mark.parametrize(
-    ("reward", "ended", "won"),
-    [(1.0, True, True), (7.0, True, True), (1.0, False, False), (0.9, True, False), (sum([0.1] * 10), True, True)],
-)
+@pytest.mark.parametrize(("reward", "ended", "won"), [
+    (1.0, True, True), (7.0, True, True), (1.0, False, False), (0.9, True, False), (sum([0.1] * 10), True, True),
+])  # fmt: skip
 def test_a_win_is_a_full_return_of_an_episode_that_ended(reward, ended, won):
     assert transcript(1, ("s", 0, False), ("x", reward, ended)).won(1.0) is won
 

@@ -9,11 +9,11 @@ from actors import corpus
 from actors.prompts import load_profile, worlds
 from actors.prompts.full import FullProfile, draw_challenge
 from actors.prompts.rules import SKILLS
-from actors.sandbox import open_sandbox
 from actors.validation import validate
 from spade import config
-from spade.config import Design, Play, Sandbox
+from spade.config import Design, Play
 from spade.protocol import MemorySeed
+from tests.actors.odd_programs import LIMITS
 
 DOCUMENT = corpus.load("builtin")[0]
 DRAWS = range(2_000)
@@ -23,7 +23,6 @@ BAD = MemorySeed("e2", "class BadEnv:\n    pass  # bad\n", 0.0, 0.97, "too easy:
 
 PLAY = Play()
 FORMS = {"course": (Design(), worlds.COURSE), "answer": (Design(single_turn_share=1.0), worlds.ANSWER)}
-LIMITS = Sandbox(load_s=60.0, step_s=60.0)
 
 profile = FullProfile(Design(), PLAY)
 
@@ -53,7 +52,7 @@ def test_a_request_holds_the_document_and_all_examples_whole_and_no_empty_slot(s
     assert not re.findall(r"\{(?:max_turns|steps?)\}", text.replace(world.strip(), ""))
 
 
-def test_what_is_asked_for_is_a_setting_and_by_default_no_single_turn():
+def test_single_turn_programs_are_asked_for_by_a_setting_and_not_by_default():
     def asked(settings):
         return [draw_challenge(settings, draw) for draw in DRAWS]
 
@@ -111,9 +110,8 @@ def test_the_interface_that_is_asked_for_is_python_and_whole(settings):
 
 
 @pytest.mark.parametrize("world", [world for _, world in FORMS.values()], ids=FORMS)
-async def test_a_worked_example_is_admitted(world):
-    async with open_sandbox(LIMITS) as sandbox:
-        verdict = await validate(sandbox, world, 1, LIMITS, PLAY)
+async def test_a_worked_example_is_admitted(sandbox, world):
+    verdict = await validate(sandbox, world, 1, LIMITS, PLAY)
     assert verdict.passed, verdict.stages
     assert verdict.seed_sensitive
     assert {stage.name: stage.reason for stage in verdict.stages}["solution"] == ""
@@ -160,36 +158,30 @@ def test_the_worked_course_is_truncated_without_turns_and_lost_by_mistakes():
     assert (len(lost), lost[-1][1:4]) == (5, (0.0, True, False))
 
 
-@pytest.mark.parametrize(
-    ("completion", "program"),
-    [
-        (f"I think.\n\n```python\n{PROGRAM}```", PROGRAM),
-        (f"```py\n{PROGRAM}```\nDone.", PROGRAM),
-        (f"```\n{PROGRAM}```", PROGRAM),
-        (f"A draft:\n```python\nclass DraftEnv: pass\n```\nBetter:\n```python\n{PROGRAM}```", PROGRAM),
-        (f"```python\n{PROGRAM}```\nIt is run like this:\n```python\nTideEnv().reset(1)\n```", PROGRAM),
-        (f"<think>```python\nclass ThoughtEnv: pass\n```</think>```python\n{PROGRAM}```", PROGRAM),
-        (f"```python\n{PROGRAM}", None),
-        (f"<think>```python\n{PROGRAM}```", None),
-        ("```python\nprint(1)\n```", None),
-        ("no program", None),
-    ],
-)
+@pytest.mark.parametrize(("completion", "program"), [
+    (f"I think.\n\n```python\n{PROGRAM}```", PROGRAM),
+    (f"```py\n{PROGRAM}```\nDone.", PROGRAM),
+    (f"```\n{PROGRAM}```", PROGRAM),
+    (f"A draft:\n```python\nclass DraftEnv: pass\n```\nBetter:\n```python\n{PROGRAM}```", PROGRAM),
+    (f"```python\n{PROGRAM}```\nIt is run like this:\n```python\nTideEnv().reset(1)\n```", PROGRAM),
+    (f"<think>```python\nclass ThoughtEnv: pass\n```</think>```python\n{PROGRAM}```", PROGRAM),
+    (f"```python\n{PROGRAM}", None),
+    (f"<think>```python\n{PROGRAM}```", None),
+    ("```python\nprint(1)\n```", None),
+    ("no program", None),
+])  # fmt: skip
 def test_the_last_whole_block_with_a_class_is_the_program(completion, program):
     assert profile.program(completion) == program
 
 
-@pytest.mark.parametrize(
-    ("completion", "hint"),
-    [
-        ("Halve the range.", "Halve the range."),
-        ("Hint: Halve the range.\n", "Halve the range."),
-        ("**Hint:** Halve the range.", "Halve the range."),
-        ("<think>What helps?</think>\n\nHalve the range.", "Halve the range."),
-        ("<think>cut", ""),
-        ("Hinting helps.", "Hinting helps."),
-    ],
-)
+@pytest.mark.parametrize(("completion", "hint"), [
+    ("Halve the range.", "Halve the range."),
+    ("Hint: Halve the range.\n", "Halve the range."),
+    ("**Hint:** Halve the range.", "Halve the range."),
+    ("<think>What helps?</think>\n\nHalve the range.", "Halve the range."),
+    ("<think>cut", ""),
+    ("Hinting helps.", "Hinting helps."),
+])  # fmt: skip
 def test_the_hint_is_what_is_said(completion, hint):
     assert profile.hint_text(completion) == hint
 

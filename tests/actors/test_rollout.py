@@ -23,7 +23,7 @@ def generated(runs) -> Generated:
 
 
 @given(moves)
-def test_a_trajectory_is_what_was_read_and_sampled_in_order(moves):
+def test_a_trajectory_holds_the_tokens_read_and_sampled_in_order(moves):
     builder = TrajectoryBuilder(0.6)
     expected_ids, mask, logprobs, versions = [], [], [], []
     for move in moves:

@@ -10,16 +10,9 @@ from actors.sandbox import open_sandbox
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed
-from tests.actors.odd_programs import DOOR, fault, play, program
+from tests.actors.odd_programs import DOOR, LIMITS, fault, play, program
 
-LIMITS = Limits(load_s=60.0, step_s=60.0)
 HASTY = Limits(load_s=0.4, step_s=0.4)
-
-
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS) as opened:
-        yield opened
 
 
 # ---------------------------------------------------------------- honest programs
@@ -134,7 +127,7 @@ WRONG_RESULTS = [
 ]
 
 
-async def test_what_step_returns_is_held_to_the_interface(sandbox):
+async def test_the_result_of_step_is_held_to_the_interface(sandbox):
     for result, kind, words in WRONG_RESULTS:
         ended = await fault(sandbox, program(result=result))
         assert (ended.kind, words in ended.detail) == (kind, True), (result, ended)

@@ -26,6 +26,7 @@ from spade.errors import RunError
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import (
     DOOR,
+    LIMITS,
     childless,
     children_of,
     dead,
@@ -37,45 +38,6 @@ from tests.actors.odd_programs import (
     zygotes_of,
     zygotes_started,
 )
-
-LIMITS = Limits(load_s=60.0, step_s=60.0)
-
-
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS) as opened:
-        yield opened
-
-
-FRAME = "import json, struct\nbody = json.dumps({}).encode()\nframe = struct.pack('<I', len(body)) + body\n"
-
-
-@pytest.mark.parametrize(
-    "attack",
-    [
-        "for fd in range(64):\n    try:\n        os.write(fd, b'garbage')\n    except OSError:\n        pass",
-        # A well-formed answer in front of the real one.
-        FRAME.format(
-            "dict(nonce='0' * 16, **{'is': 'observed'}, text='won', reward=1, terminated=True, truncated=False)"
-        )
-        + "os.write(24, frame)",
-        # A length without an end.
-        "os.write(24, b'\\xff\\xff\\xff\\xff')",
-        # A signal handler that writes between two requests.
-        "signal.signal(signal.SIGALRM, lambda *_: os.write(24, b'x'))\nsignal.setitimer(signal.ITIMER_REAL, 0.05)",
-    ],
-)
-async def test_the_channel_cannot_be_forged(attack):
-    async with open_sandbox(Limits(step_s=3.0)) as sandbox:
-        await sandbox.open("other", DOOR, 1, 3)
-        answer, turn = await sandbox.open("e", program(reset=attack), 1, 1_000_000), 0
-        with trio.fail_after(60):
-            while isinstance(answer, Observed):
-                turn += 1
-                answer = await sandbox.step("e", turn, "x")
-        # A byte in front of a frame may announce a longer one, which then never comes.
-        assert answer.kind in ("protocol", "timeout")
-        assert (await sandbox.step("other", 1, "?")).observation == "The ? door is shut. Actions: red blue"
 
 
 async def test_a_program_has_no_privileges_and_none_of_our_surroundings(sandbox, monkeypatch):
@@ -168,7 +130,6 @@ trio.run(main)
 def test_a_killed_host_takes_everything_along():
     busy = program(step="while True:\n    pass")
     host = subprocess.Popen([sys.executable, "-c", HOST, DOOR, busy], stdout=subprocess.PIPE, cwd=os.getcwd())
-    assert host.stdout is not None
     with host, host.stdout:
         try:
             assert host.stdout.readline() == b"up\n"

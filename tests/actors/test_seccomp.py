@@ -15,7 +15,7 @@ MACHINES = pytest.mark.parametrize("machine", list(ARCHITECTURES))
 
 
 def verdict(machine, number, *arguments, architecture=None):
-    """What the kernel would say: classic BPF over struct seccomp_data."""
+    """The answer of the kernel: classic BPF over struct seccomp_data."""
     architecture = ARCHITECTURES[machine] if architecture is None else architecture
     data = struct.pack("<iIQ6Q", number, architecture, 0, *(*arguments, *[0] * 6)[:6])
     instructions, at, loaded = program(machine), 0, 0

@@ -6,46 +6,27 @@ import numpy as np
 
 from actors import agent, corpus, designer, env_runner
 from actors.engines import server as engine_server
-from spade import config
 from spade.codec import program_digest, unpack_floats, unpack_ids, unpack_mask
 from spade.policy.model import parameters_digest
 from spade.protocol import DesignJob, EndedPlay, PlayLease, RejectCandidate, Weights
 from spade.tokens import Tokenizer
-from tests.actors.small_services import SmallReplay, process, small_replay
+from tests.actors.small_services import SmallReplay, actor_settings, process, small_replay
 
 ECHO = """\
 class EchoEnv:
-    def __init__(self, max_turns):
-        pass
-
     def reset(self, seed):
         return "Say something. Actions: yes no", {}
 
     def step(self, action):
         return f"You said {action!r}. Actions: yes no", 0.5, False, False, {}
-
-    def solution(self):
-        return "there is none"
-
-    def close(self):
-        pass
 """
 
 
 async def test_trajectories_hold_what_the_engine_sampled(tiny_checkpoint):
-    settings = config.load(
-        "nano",
-        (
-            f"model.path={str(tiny_checkpoint)!r}",
-            "play.max_turns=3",
-            "play.context_tokens=384",
-            "design.max_tokens=32",
-            "design.attempts=2",
-            "engine.rows=8",
-            "engine.context_tokens=512",
-            "bus.heartbeat_s=0.2",
-        ),
-    )
+    settings = actor_settings(
+        tiny_checkpoint, "play.max_turns=3", "play.context_tokens=384", "design.max_tokens=32", "design.attempts=2",
+        "engine.rows=8", "engine.context_tokens=512", "bus.silence_s=30.0",
+    )  # fmt: skip
     small = SmallReplay(
         [
             PlayLease(f"p{i}", 1, "e1", program_digest(ECHO), "Say yes." if i % 2 else None, seed=i // 2, sampler=i)

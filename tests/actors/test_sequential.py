@@ -57,7 +57,7 @@ def test_the_errors_hold_for_a_high_that_is_half_way_to_always(low):
 
 
 @pytest.mark.parametrize(("low", "never", "always"), [(0.0, 29, 1), (0.05, 25, 3), (0.25, 14, 6), (0.5, 7, 11)])
-def test_what_is_never_or_always_won_is_decided_soon(low, never, always):
+def test_a_play_never_or_always_won_is_decided_soon(low, never, always):
     assert outcome(0.0, low, low + 0.15)["plays"] == never
     assert outcome(1.0, low, low + 0.15)["plays"] == always
 

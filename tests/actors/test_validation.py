@@ -5,7 +5,6 @@ import re
 import msgspec
 import pytest
 
-from actors.sandbox import open_sandbox
 from actors.sandbox.process import Process
 from actors.sandbox.wire import unpack
 from actors.trials import Trials
@@ -14,14 +13,13 @@ from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.decoding import UnreadableError
 from spade.errors import RunError
-from tests.actors.odd_programs import SEARCH, zygotes_started
+from tests.actors.odd_programs import LIMITS, SEARCH, zygotes_started
 
 STAGES = [
     "parse", "class", "interface", "construct", "episode", "solution", "garbage", "random", "constant", "budget",
     "repeatable", "effect",
 ]  # fmt: skip
 
-LIMITS = Limits(load_s=60.0, step_s=60.0)
 # Of those that are to take too long, by what is said of them.
 HASTY = {"timeout": Limits(load_s=60.0, step_s=0.5), "a call took": Limits(load_s=60.0, step_s=3.0)}
 
@@ -85,12 +83,6 @@ FAILURES = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS) as opened:
-        yield opened
-
-
 async def test_a_good_program_passes_every_stage(sandbox):
     verdict = await validate(sandbox, SEARCH, 3, LIMITS)
     assert [(stage.name, stage.passed) for stage in verdict.stages] == [(name, True) for name in STAGES]
@@ -126,7 +118,7 @@ def guess(sides: int) -> str:
     return changed(("randrange(1, 31)", f"randrange(1, {sides + 1})"), ("1..30", f"1..{sides}"), ("= 4", "= 1"))
 
 
-async def test_what_a_guess_wins_every_other_time_is_refused(sandbox):
+async def test_a_program_that_a_guess_wins_every_other_time_is_refused(sandbox):
     """Its win rate would lie in the designer's band whatever the agent can do."""
     verdict = await validate(sandbox, guess(2), 3, LIMITS)
     assert verdict.stages[-1].name == "random", verdict.stages[-1]

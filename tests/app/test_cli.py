@@ -24,15 +24,12 @@ HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
 HELP = {*HEAVY, "rich", "msgspec", "spade.config", "spade.protocol"}
 
 
-@pytest.mark.parametrize(
-    ("words", "heavy"),
-    [
-        *((words, HELP) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
-        (["config", "show", "nano"], HEAVY),
-        (["config", "show", "nano", "--help-fields"], HEAVY),
-        (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
-    ],
-)
+@pytest.mark.parametrize(("words", "heavy"), [
+    *((words, HELP) for words in (["--help"], ["up", "--help"], ["env", "--help"], ["replay", "--help"])),
+    (["config", "show", "nano"], HEAVY),
+    (["config", "show", "nano", "--help-fields"], HEAVY),
+    (["config", "check", "nano"], {"torch", "transformers", "lmdb"}),
+])  # fmt: skip
 def test_light_commands_load_nothing_heavy(words, heavy):
     code = (
         "import sys\nfrom spade.app.cli import main\n"
@@ -52,42 +49,41 @@ def test_a_list_of_commands_fits_80_columns_uncut(words):
     assert "..." not in commands
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["config", "show", "nowhere"], "nowhere"),
-        (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
-        (["config", "check", "nano", "--set", "learner.lr=fast"], "nano: learner.lr: must be a number"),
-        (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
-        (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
-        (["config", "check", "."], ".: Is a directory"),
-        (["config", "check", "no_text"], "is no UTF-8 text"),
-        (["up", "--for", "soon"], "soon"),
-        (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
-        (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
-        (["status", "nothing"], "no run here"),
-        (["status", "no_text"], "is a file; give a run directory"),
-        (["stop", "nothing"], "no run here"),
-        (["top", "nothing"], "no run here"),
-        (["env", "ls", "nothing"], "no run here"),
-        (["env", "play", "nothing.py"], "nothing.py: no such file; an id needs --run"),
-        (["model", "export", "nothing", "out"], "no run here"),
-        (["learner", "up", "nothing"], "no run here"),
-        (["actors", "up", "--connect", "ipc:///nowhere"], "nothing to start"),
-        (["actors", "up", "--connect", "tcp://10.0.0.1:5555", "--agents", "1"], "needs keys: `spade keys new DIR`"),
-        (["up", "--set", "bus.bind=tcp://10.0.0.1:5555"], "needs keys: `spade keys new DIR`"),
-        (["up", "--set", "bus.bind=tcp://127.0.0.1:5555", "--set", "bus.keys=none", "--headless"], "is missing"),
-        (["keys", "ls", "nothing"], "is missing or no key"),
-        (["keys", "new", "/proc/keys"], "cannot be written"),
-        (["keys", "new", "keys", ".."], "is no name for a host"),
-        (["keys", "new", "keys", "far", "--roles", "agent,king"], "--roles: 'king' is no role; there are replay,"),
-        (["actors", "scale", "nothing", "agents=2"], "no run here"),
-        (["actors", "drain", "nothing", "agent-0"], "no run here"),
-        (["actors", "ls", "nothing"], "no run here"),
-        (["why", "nothing"], "no run here"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
+@pytest.mark.parametrize(("words", "says"), [
+    (["config", "show", "nowhere"], "nowhere"),
+    (["config", "check", "nano", "--set", "learner.lrr=1"], "unknown setting learner.lrr"),
+    (["config", "check", "nano", "--set", "learner.lr=fast"], "nano: learner.lr: must be a number"),
+    (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
+    (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
+    (["config", "check", "."], ".: Is a directory"),
+    (["config", "check", "no_text"], "is no UTF-8 text"),
+    (["up", "--for", "soon"], "soon"),
+    (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
+    (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
+    (["status", "nothing"], "no run here"),
+    (["status", "no_text"], "is a file; give a run directory"),
+    (["stop", "nothing"], "no run here"),
+    (["top", "nothing"], "no run here"),
+    (["env", "ls", "nothing"], "no run here"),
+    (["env", "play", "nothing.py"], "nothing.py: no such file; an id needs --run"),
+    (["model", "export", "nothing", "out"], "no run here"),
+    (["learner", "up", "nothing"], "no run here"),
+    (["actors", "up", "--connect", "ipc:///nowhere"], "nothing to start"),
+    (["actors", "up", "--connect", "tcp://10.0.0.1:5555", "--agents", "1"], "needs keys: `spade keys new DIR`"),
+    (["up", "--set", "bus.bind=tcp://10.0.0.1:5555"], "needs keys: `spade keys new DIR`"),
+    (["up", "--set", "bus.bind=tcp://127.0.0.1:5555", "--set", "bus.keys=none", "--headless"], "is missing"),
+    (["keys", "ls", "nothing"], "is missing or no key"),
+    (["keys", "new", "/proc/keys"], "cannot be written"),
+    (["keys", "new", "keys", ".."], "is no name for a host"),
+    (["keys", "new", "keys", "far", "--roles", "agent,king"], "--roles: 'king' is no role; there are replay,"),
+    (["actors", "scale", "nothing", "agents=2"], "no run here"),
+    (["actors", "drain", "nothing", "agent-0"], "no run here"),
+    (["actors", "ls", "nothing"], "no run here"),
+    (["why", "nothing"], "no run here"),
+    *((["replay", *words], "no run here") for words in (["stats", "nothing"], ["verify", "nothing"])),
+    *((["replay", *words], "no run here") for words in (["lineage", "nothing", "1"], ["compact", "nothing"])),
+])  # fmt: skip
+def test_a_failure_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
     (tmp_path / "no_text").write_bytes(b"\xff\xfe")
     (tmp_path / "broken.toml").write_text("[learner\n")
     done = spade(*words, cwd=tmp_path)
@@ -95,6 +91,7 @@ def test_what_cannot_be_done_is_one_line_and_a_non_zero_exit(tmp_path, words, sa
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "nothing").exists()
 
 
 def test_config_ls_names_every_recipe():
@@ -169,11 +166,10 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     assert "repeatable" in told.stdout
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [("2 × ½ → \t„x“\n[red]", "2 × ½ → \t„x“\n[red]"), ("\x1b[2J\a\r\x7f\x9b", r"\x1b[2J\x07\r\x7f\x9b")],
-)
-def test_what_a_program_says_does_not_steer_the_terminal(said, shown):
+@pytest.mark.parametrize(("said", "shown"), [
+    ("2 × ½ → \t„x“\n[red]", "2 × ½ → \t„x“\n[red]"), ("\x1b[2J\a\r\x7f\x9b", r"\x1b[2J\x07\r\x7f\x9b"),
+])  # fmt: skip
+def test_the_text_of_a_program_does_not_steer_the_terminal(said, shown):
     assert visible(said) == shown
 
 

@@ -1,4 +1,4 @@
-"""Whatever a model or a file wrote, no command prints a character that steers a terminal, nor a traceback."""
+"""No text of a model or a file makes a command print a character that steers a terminal, or a traceback."""
 
 import ast
 import json
@@ -13,15 +13,14 @@ import pytest
 import trio
 import typer
 
-from replay.client import ReplayClient
 from replay.ledger.records import Counters, Environment, Play, Reject, Source
 from replay.store import open_store
 from spade import config
 from spade.app.cli import app
 from spade.app.rundir import RunDir
-from spade.protocol import PROTOCOL_VERSION, Hello, Process, Status, Wait
+from spade.protocol import Process, Status, Wait
 from spade.text import visible
-from spade.transport import connect
+from tests.peers import joined
 from tests.replay.kept_world import keep_world
 from tests.replay.replay_world import Pace
 
@@ -195,13 +194,12 @@ def test_no_command_prints_what_steers_a_terminal(folder):
 async def test_nor_beside_a_run_that_is_up(folder):
     run = RunDir(folder / "run")
     command = [sys.executable, "-m", "spade.app.cli", "replay", "up", "--run", str(run.path)]
-    hello = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "supervisor", EVIL, os.getpid())
     child = Process(EVIL, "agent", 7, "failed", 3, EVIL, {EVIL: 1.5}, EVIL)
-    with trio.fail_after(240), (folder / "said").open("wb") as said:
+    with (folder / "said").open("wb") as said:
         process = await trio.lowlevel.open_process(command, stdout=said, stderr=said)
         try:
-            async with connect(run.replay_address, hello, bus=SETTINGS.bus) as client:
-                await ReplayClient(client, 20.0).report_processes(EVIL, (child,), {"agent": 1})
+            async with joined(run.replay_address, SETTINGS, "supervisor", EVIL) as client:
+                await client.report_processes(EVIL, (child,), {"agent": 1})
                 check(await trio.to_thread.run_sync(forked, folder, LIVE))
             check(await trio.to_thread.run_sync(forked, folder, [["stop", "RUN"]]))
             assert await process.wait() == 0

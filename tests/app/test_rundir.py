@@ -160,7 +160,7 @@ def test_a_socket_folder_that_others_made_is_refused(tmp_path, monkeypatch, made
         deep.socket("replay")
 
 
-def test_who_may_only_read_a_run_is_answered(tmp_path):
+def test_a_reader_without_write_permission_is_answered(tmp_path):
     """As of a file system that is mounted to be read; root may write all the same, so another user looks."""
     run = RunDir(tmp_path / "run")
     run.create(load("nano"))

@@ -34,33 +34,30 @@ def shell(line, cwd, **environment):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "says"),
-    [
-        ("spade top RUN >&-", 1, "nothing is up"),
-        ("spade status RUN >&-", 0, ""),
-        ("spade status RUN <&- >&- 2>&-", 0, ""),
-        ("spade status nothing 2>&-", 1, ""),
-        ("spade status RUN >/dev/full", 1, "spade: No space left on device\n"),
-        ("spade status nothing 2>/dev/full", 1, ""),
-        ("spade status RUN | head -1 >/dev/null", 1, ""),
-        ("spade status RUN --json | head -1 >/dev/null", 1, ""),
-        ("spade env play good.py <&-", 0, ""),
-        ("printf '\\xff\\n1\\n' | spade env play good.py >/dev/null", 0, ""),
-        ("spade env check fifo", 1, ""),
-        ("spade env check /dev/zero endless .", 1, ""),
-        ("spade env play fifo", 1, "spade: fifo: is no regular file\n"),
-        ("spade env play /dev/zero", 1, "spade: /dev/zero: is no regular file\n"),
-        ("spade env play endless", 1, "spade: endless: is over 1048576 bytes\n"),
-        ("spade env play loop", 1, "loop: no such file"),
-        ("spade config check fifo", 1, "spade: fifo: is no regular file\n"),
-        ("spade config check nano --set design.corpus=fifo", 1, "fifo: is no regular file"),
-        ("spade status loop", 1, "no run here"),
-        ("spade up --run loop --headless", 1, "loop: "),
-        ("spade up --run $'caf\\xe9' --headless", 1, "unprintable"),
-        ("spade status $'caf\\xe9'", 1, r"caf\udce9: no run here"),
-    ],
-)
+@pytest.mark.parametrize(("line", "code", "says"), [
+    ("spade top RUN >&-", 1, "nothing is up"),
+    ("spade status RUN >&-", 0, ""),
+    ("spade status RUN <&- >&- 2>&-", 0, ""),
+    ("spade status nothing 2>&-", 1, ""),
+    ("spade status RUN >/dev/full", 1, "spade: No space left on device\n"),
+    ("spade status nothing 2>/dev/full", 1, ""),
+    ("spade status RUN | head -1 >/dev/null", 1, ""),
+    ("spade status RUN --json | head -1 >/dev/null", 1, ""),
+    ("spade env play good.py <&-", 0, ""),
+    ("printf '\\xff\\n1\\n' | spade env play good.py >/dev/null", 0, ""),
+    ("spade env check fifo", 1, ""),
+    ("spade env check /dev/zero endless .", 1, ""),
+    ("spade env play fifo", 1, "spade: fifo: is no regular file\n"),
+    ("spade env play /dev/zero", 1, "spade: /dev/zero: is no regular file\n"),
+    ("spade env play endless", 1, "spade: endless: is over 1048576 bytes\n"),
+    ("spade env play loop", 1, "loop: no such file"),
+    ("spade config check fifo", 1, "spade: fifo: is no regular file\n"),
+    ("spade config check nano --set design.corpus=fifo", 1, "fifo: is no regular file"),
+    ("spade status loop", 1, "no run here"),
+    ("spade up --run loop --headless", 1, "loop: "),
+    ("spade up --run $'caf\\xe9' --headless", 1, "unprintable"),
+    ("spade status $'caf\\xe9'", 1, r"caf\udce9: no run here"),
+])  # fmt: skip
 def test_it_ends_without_a_traceback(run, tmp_path, line, code, says):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "endless").write_bytes(b"#" * ((1 << 20) + 1))
@@ -74,7 +71,7 @@ def test_it_ends_without_a_traceback(run, tmp_path, line, code, says):
     assert says in done.stderr
 
 
-def test_what_a_stream_cannot_encode_is_escaped(run):
+def test_characters_that_a_stream_cannot_encode_are_escaped(run):
     done = shell(f"spade status {run}", run, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
     assert (done.returncode, done.stderr) == (0, "")
     assert r"\u2013 unhinted" in done.stdout

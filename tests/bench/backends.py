@@ -4,20 +4,18 @@
 and all take their steps in turn, so that what else the machine does falls on all alike.
 """
 
-import argparse
-import json
 import multiprocessing
 import os
 import resource
-import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
+from statistics import median
 
 import numpy as np
 
 from spade import codec, config
 from spade.protocol import Batch, Group, Trajectory
+from tests.bench.harness import command, conclude, in_turns
 
 SETUPS = {
     "torch, 1 thread": ("learner.threads=1",),
@@ -78,42 +76,34 @@ def end():
 
 def main():
     """Print the table; write the JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--steps", type=int, default=9)
-    options = parser.parse_args()
+    options = command(__doc__, out=None, steps=9).parse_args()
     tokens = sum(member.tokens for group in batch(1).groups for member in group.trajectories)
     context = multiprocessing.get_context("spawn")
     pools = {name: ProcessPoolExecutor(1, mp_context=context) for name in SETUPS}
     for name, pool in pools.items():
         pool.submit(begin, SETUPS[name]).result()
-    taken = {name: [] for name in SETUPS}
-    for _ in range(options.steps):
-        for name, pool in pools.items():
-            taken[name].append(pool.submit(step).result())
+    taken = in_turns(
+        {name: lambda _, pool=pool: pool.submit(step).result() for name, pool in pools.items()}, options.steps
+    )
     for pool in pools.values():
         pool.submit(end).result()
         pool.shutdown()
-    rows = {
-        name: {
-            "step_s": statistics.median(one[0] for one in steps),
-            "tokens_per_s": tokens / statistics.median(one[0] for one in steps),
-            "peak_bytes": steps[-1][2],
-            "last_loss": steps[-1][1],
-        }
-        for name, steps in taken.items()
-    }
+    rows = {}
+    for name, steps in taken.items():
+        step_s, (_, loss, peak) = median(seconds for seconds, *_ in steps), steps[-1]
+        rows[name] = {"step_s": step_s, "tokens_per_s": tokens / step_s, "peak_bytes": peak, "last_loss": loss}
     base = rows["torch, 1 thread"]["step_s"]
-    print(f"{GROUPS * PLAYS} plays, {tokens} tokens, median of {options.steps} steps in turn, {os.cpu_count()} cores,")
-    print(f"load {os.getloadavg()[0]:.1f}")
-    print(f"{'':32}{'s a step':>10}{'tokens/s':>10}{'against torch':>15}{'MB, rank 0':>12}{'last loss':>12}")
+    lines = [
+        f"{GROUPS * PLAYS} plays, {tokens} tokens, median of {options.steps} steps in turn, {os.cpu_count()} cores,",
+        f"load {os.getloadavg()[0]:.1f}",
+        f"{'':32}{'s a step':>10}{'tokens/s':>10}{'against torch':>15}{'MB, rank 0':>12}{'last loss':>12}",
+    ]
     for name, row in rows.items():
-        print(
+        lines.append(
             f"{name:<32}{row['step_s']:>10.3f}{row['tokens_per_s']:>10.0f}{base / row['step_s']:>14.2f}x"
             f"{row['peak_bytes'] / 1e6:>12.0f}{row['last_loss']:>12.6f}"
         )
-    if options.out:
-        options.out.write_text(json.dumps({"load": os.getloadavg(), "tokens": tokens, "setups": rows}, indent=2))
+    conclude(options.out, {"load": os.getloadavg(), "tokens": tokens, "setups": rows}, "\n".join(lines))
 
 
 if __name__ == "__main__":

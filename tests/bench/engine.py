@@ -7,10 +7,8 @@ two static batches, and vLLM (its CPU build) where it is installed. Requests hav
 turns are ignored. Rates are per second of CPU time, so that a busy machine is no figure; --out has the wall clock too.
 """
 
-import argparse
-import json
-import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests.bench.engine_peers import VOCABULARY, Job, Request, endless, peers
+from tests.bench.harness import command, conclude, in_turns, medians
 
 AT_ONCE = {1: 6, 16: 48, 64: 128, 256: 384}
 """Requests at once to how many in all."""
@@ -35,68 +34,60 @@ def uneven(jobs: dict[str, Job], at_once: int, rounds: int) -> dict[str, dict[st
     """Sampled tokens a second."""
     asked = requests(AT_ONCE[at_once])
     total = sum(tokens for _, tokens in asked)
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
-    for turn in range(rounds):
-        for name, job in jobs.items():
-            said, cpu_s, wall_s = job(asked, at_once)
-            assert [len(ids) for ids in said] == [tokens for _, tokens in asked]
-            taken[name].append((total / cpu_s, total / wall_s))
-            print(f"round {turn}, {at_once} at once: {name} {total / cpu_s:.0f} tokens/s", file=sys.stderr, flush=True)
-    return {
-        name: {"cpu": median(cpu for cpu, _ in rates), "wall": median(wall for _, wall in rates)}
-        for name, rates in taken.items()
-    }
+
+    def rates(job: Job, _: int) -> dict[str, float]:
+        said, cpu_s, wall_s = job(asked, at_once)
+        assert [len(ids) for ids in said] == [tokens for _, tokens in asked]
+        return {"cpu": total / cpu_s, "wall": total / wall_s}
+
+    taken = in_turns({name: partial(rates, job) for name, job in jobs.items()}, rounds)
+    return {name: medians(each) for name, each in taken.items()}
 
 
 def conversations(jobs: dict[str, Job], rounds: int) -> dict[str, list[float]]:
     """Milliseconds of CPU time for each token sampled, turn by turn; a batch of one length needs no quarters."""
-    jobs = {name: job for name, job in jobs.items() if "quarter" not in name}
-    taken: dict[str, list[list[float]]] = {name: [] for name in jobs}
-    for index in range(rounds):
-        for name, job in jobs.items():
-            rng = np.random.default_rng(index)
-            contexts = [rng.integers(3, VOCABULARY, OPENING).tolist() for _ in range(EPISODES)]
-            spent = []
-            for _ in range(TURNS):
-                said, cpu_s, _ = job([(context, SAID) for context in contexts], EPISODES)
-                spent.append(1000 * cpu_s / (EPISODES * SAID))
-                for context, ids in zip(contexts, said, strict=True):
-                    context += ids + rng.integers(3, VOCABULARY, SEEN).tolist()
-            taken[name].append(spent)
-            print(
-                f"round {index}, eight turns: {name} {spent[0]:.2f} to {spent[-1]:.2f} ms", file=sys.stderr, flush=True
-            )
+
+    def turns(job: Job, index: int) -> list[float]:
+        rng = np.random.default_rng(index)
+        contexts = [rng.integers(3, VOCABULARY, OPENING).tolist() for _ in range(EPISODES)]
+        spent = []
+        for _ in range(TURNS):
+            said, cpu_s, _ = job([(context, SAID) for context in contexts], EPISODES)
+            spent.append(1000 * cpu_s / (EPISODES * SAID))
+            for context, ids in zip(contexts, said, strict=True):
+                context += ids + rng.integers(3, VOCABULARY, SEEN).tolist()
+        return spent
+
+    taken = in_turns({name: partial(turns, job) for name, job in jobs.items() if "quarter" not in name}, rounds)
     return {name: [median(turn) for turn in zip(*spent, strict=True)] for name, spent in taken.items()}
 
 
-def report(figures: dict[str, Any]) -> None:
-    """The tables."""
+def table(figures: dict[str, Any]) -> str:
+    lines = []
     for at_once, row in figures["uneven lengths, tokens/s"].items():
         ours = row["torch engine"]["cpu"]
         best = max(rate["cpu"] for name, rate in row.items() if name.startswith("generate"))
         vllm = f"{row['vLLM']['cpu']:7.0f}  x{ours / row['vLLM']['cpu']:.1f}" if "vLLM" in row else "not installed"
-        print(f"{at_once:>4} at once: {ours:7.0f} tokens/s; generate {best:7.0f}  x{ours / best:.1f}; vLLM {vllm}")
+        lines.append(
+            f"{at_once:>4} at once: {ours:7.0f} tokens/s; generate {best:7.0f}  x{ours / best:.1f}; vLLM {vllm}"
+        )
     for name, turns in figures["eight turns, ms/token"].items():
-        print(f"{name:<24}", *(f"{ms:6.2f}" for ms in turns), "ms/token, turn by turn")
+        lines.append(" ".join([f"{name:<24}", *(f"{ms:6.2f}" for ms in turns), "ms/token, turn by turn"]))
+    return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = command(__doc__, rounds=3, out=Path("engine.json"))
     parser.add_argument("--at-once", type=int, nargs="*", default=list(AT_ONCE), choices=list(AT_ONCE))
-    parser.add_argument("--out", type=Path, default=Path("engine.json"))
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = endless(Path(temporary))
-        with peers(folder) as jobs:
-            for job in jobs.values():
-                job(requests(4), 4)  # to warm up
-            figures = {
-                "uneven lengths, tokens/s": {n: uneven(jobs, n, arguments.rounds) for n in arguments.at_once},
-                "eight turns, ms/token": conversations(jobs, arguments.rounds),
-            }
-    arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
-    report(figures)
+    with tempfile.TemporaryDirectory() as temporary, peers(endless(Path(temporary))) as jobs:
+        for job in jobs.values():
+            job(requests(4), 4)  # to warm up
+        figures = {
+            "uneven lengths, tokens/s": {n: uneven(jobs, n, arguments.rounds) for n in arguments.at_once},
+            "eight turns, ms/token": conversations(jobs, arguments.rounds),
+        }
+    conclude(arguments.out, figures, table(figures))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Who samples in `tests.bench.engine`: the torch engine, Transformers' `generate`, vLLM in a process of its own."""
+"""The samplers of `tests.bench.engine`: the torch engine, Transformers' `generate`, vLLM in a process of its own."""
 
 import importlib.util
 import json
@@ -34,17 +34,19 @@ def endless(folder: Path) -> str:
     return str(folder)
 
 
+def torch_engine(weights: Weights, rows: int, context: int = CONTEXT, kv_bytes: int = 1 << 28) -> TorchEngine:
+    return TorchEngine(weights, Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device="cpu"), "float32")
+
+
 class Ours:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._engines: dict[int, TorchEngine] = {}
 
     def job(self, asked: Sequence[Request], at_once: int) -> tuple[list[list[int]], float, float]:
-        """What was sampled by an engine of so many rows, seconds of CPU time and on the wall."""
+        """The tokens sampled by an engine of so many rows, seconds of CPU time and on the wall."""
         if at_once not in self._engines:
-            weights = Weights(1, 0, "", self._folder)
-            settings = Engine(rows=at_once, context_tokens=CONTEXT, kv_bytes=1 << 30, device="cpu")
-            self._engines[at_once] = TorchEngine(weights, settings, "float32")
+            self._engines[at_once] = torch_engine(Weights(1, 0, "", self._folder), at_once, kv_bytes=1 << 30)
         return clocked(_sampled, self._engines[at_once], asked)
 
 
@@ -98,9 +100,7 @@ class Vllm:
         stack.callback(self._child.terminate)
 
     def job(self, asked: Sequence[Request], at_once: int) -> tuple[list[list[int]], float, float]:
-        """What was sampled, seconds of CPU time and on the wall."""
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
+        """The tokens sampled, seconds of CPU time and on the wall."""
         print(json.dumps([asked, at_once]), file=self._child.stdin, flush=True)
         for line in self._child.stdout:
             if line.startswith("["):
@@ -138,7 +138,7 @@ def serve_vllm(folder: str) -> None:
 
 
 def clocked(run: Callable[..., list[list[int]]], *words: Any) -> tuple[list[list[int]], float, float]:
-    """What `run` returns, seconds of this process's CPU time and on the wall."""
+    """The result of `run`, seconds of this process's CPU time and on the wall."""
     cpu, wall = time.process_time(), time.perf_counter()
     return run(*words), time.process_time() - cpu, time.perf_counter() - wall
 

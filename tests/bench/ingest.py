@@ -24,15 +24,13 @@ import numpy as np
 import trio
 import zmq
 
-from replay.client import ReplayClient
-from spade.app.supervisor.launches import MODULES
 from spade.codec import encode, pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
-from spade.config import Config, dump, load
-from spade.process import Launch
-from spade.protocol import EndedPlay, StepMetrics, SubmitPlays, Trajectory
-from spade.supervise import supervise
+from spade.config import Config, load
+from spade.protocol import EndedPlay, SubmitPlays, Trajectory
+from tests.bench.harness import clocked, command, conclude, in_turns, medians, sections
+from tests.peers import pid_of, supervised
+from tests.replay import feeding
 from tests.replay.everyone import everyone
-from tests.replay.replay_world import environment
 
 # Tokens of a trajectory, trajectories of a message, messages in all.
 SHAPES = {"32 x 2048 tokens": (2048, 32, 64), "256 x 200 tokens": (200, 256, 64)}
@@ -76,8 +74,9 @@ def ended(id: str, said: Trajectory, value: float) -> EndedPlay:
 async def produce(address: str, config: Config, pid: int, tokens: int, together: int, count: int) -> dict[str, float]:
     """Lease plays, then hand them in; the clock runs from the first handing in to the last acknowledgement."""
     async with everyone(address, config) as replay:
-        leases = await take_leases(replay, config.design.active_environments, together * count)
-        leases = shuffled(leases)
+        await feeding.publish(replay)
+        await feeding.design(replay, config.design.active_environments)
+        leases = shuffled(await feeding.leased(replay, together * count))
         said = trajectory(tokens)
         plays = [ended(lease.id, said, float(index % 2)) for index, lease in enumerate(leases)]
         messages = [tuple(plays[at : at + together]) for at in range(0, len(plays), together)]
@@ -86,9 +85,8 @@ async def produce(address: str, config: Config, pid: int, tokens: int, together:
         async def hand_in() -> None:
             while messages:
                 message = messages.pop(0)
-                began = time.perf_counter()
-                await replay.submit_plays(message)
-                waits.append(1000 * (time.perf_counter() - began))
+                with clocked(waits):
+                    await replay.submit_plays(message)
 
         began, worked = time.perf_counter(), cpu_s(pid)
         async with trio.open_nursery() as nursery:
@@ -116,40 +114,22 @@ def shuffled(leases: list, in_flight: int = 1024) -> list:
     return [lease for block in blocks for lease in order.sample(block, len(block))]
 
 
-async def take_leases(replay: ReplayClient, environments: int, count: int) -> list:
-    """So many plays of so many environments, which are designed for it."""
-    weights = await replay.publish(0, "digest", "/nowhere", StepMetrics(loss=0.0, step_s=0.0))
-    made = 0
-    while made < environments:
-        for job in await replay.lease_designs(64, 5.0):
-            await replay.submit_environment(environment(job, weights.version))
-            made += 1
-    leases = []
-    while len(leases) < count:
-        leases += await replay.lease_plays(min(count - len(leases), 256), 5.0)
-    return leases
-
-
 def ours(tokens: int, together: int, count: int, durability: str) -> dict[str, float]:
     """The real service in its process, a producer in another."""
     with tempfile.TemporaryDirectory() as folder:
         run, config = Path(folder), settings(durability, together * count)
-        (run / "config.toml").write_text(dump(config))
-        address = f"ipc://{run}/replay.sock"
 
         async def served() -> dict[str, float]:
-            async with supervise(config.supervise, run / "logs", MODULES) as supervisor:
-                await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
-                (service,) = supervisor.processes()
-                words = [address, str(run / "config.toml"), *map(str, (service.pid, tokens, together, count))]
-                return json.loads(await output("produce", words))
+            async with supervised(run, config, "replay") as supervisor:
+                words = map(str, (run / "config.toml", pid_of(supervisor, "replay"), tokens, together, count))
+                return json.loads(await output("produce", [f"ipc://{run}/replay", *words]))
 
         figures = trio.run(served)
         return figures | {"bytes/token, store": stored_bytes(run / "store") / (together * count * tokens)}
 
 
 async def output(part: str, words: list[str]) -> bytes:
-    """What this module prints in another process, as `part`."""
+    """The output of this module in another process, as `part`."""
     command = [sys.executable, "-m", "tests.bench.ingest", "--part", part, *words]
     return (await trio.run_process(command, capture_stdout=True)).stdout
 
@@ -212,26 +192,23 @@ def measure(durability: str, rounds: int) -> dict[str, dict[str, float]]:
     """Medians over the rounds, by shape."""
     figures = {}
     for name, shape in SHAPES.items():
-        taken: dict[str, list[float]] = {}
-        for _ in range(rounds):
-            peers = {
-                "(a) PUSH/PULL": pushed(*shape, as_lists=False),
-                "(b) LMDB puts": put(*shape, durability),
-                "(c) lists, no ack": pushed(*shape, as_lists=True),
-            }
-            for key, value in (ours(*shape, durability) | peers).items():
-                taken.setdefault(key, []).append(value)
-        figures[name] = {key: median(values) for key, values in taken.items()}
+        jobs = {
+            "ours": lambda _, s=shape: ours(*s, durability),
+            "(a) PUSH/PULL": lambda _, s=shape: {"(a) PUSH/PULL": pushed(*s, as_lists=False)},
+            "(b) LMDB puts": lambda _, s=shape: {"(b) LMDB puts": put(*s, durability)},
+            "(c) lists, no ack": lambda _, s=shape: {"(c) lists, no ack": pushed(*s, as_lists=True)},
+        }
+        figures[name] = {}
+        for rows in in_turns(jobs, rounds).values():
+            figures[name] |= medians(rows)
         slower = min(figures[name]["(a) PUSH/PULL"], figures[name]["(b) LMDB puts"])
         figures[name]["of the slower of (a), (b)"] = figures[name]["Mtoken/s"] / slower
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = command(__doc__, rounds=5, out=Path("ingest.json"))
     parser.add_argument("--durability", choices=["sync", "nosync"], default="sync")
-    parser.add_argument("--out", type=Path, default=Path("ingest.json"))
     parser.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     match arguments.part:
@@ -241,9 +218,7 @@ def main() -> None:
             push(address, int(tokens), int(together), int(count), kind)
         case _:
             figures = measure(arguments.durability, arguments.rounds)
-            arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
-            for name, row in figures.items():
-                print(name, *(f"  {key:<28}{value:10.3g}" for key, value in row.items()), sep="\n")
+            conclude(arguments.out, figures, sections(figures))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ on the CPU: other work on the machine does not add its share. `peak` is what tor
 a step, gradients included, parameters and Adam's moments not.
 """
 
-import argparse
 import json
 import tempfile
 import time
@@ -37,6 +36,7 @@ from spade.codec import pack_floats, pack_ids, pack_mask, unpack_ids, unpack_mas
 from spade.config import Config, load
 from spade.policy.model import load as load_model
 from spade.protocol import Batch, Group, Trajectory
+from tests.bench.harness import command, conclude, in_turns
 
 GROUPS, PLAYS = 12, 8
 ROWS = 8  # of a micro-batch of TRL, its default, and of the plain loop; ours is cut by tokens
@@ -253,12 +253,8 @@ def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
     for step in steps.values():  # also warms up
         step()
     found = {who: gradient(model) for who, model in models.items()}
-    taken: dict[str, list[float]] = {who: [] for who in steps}
-    outside: list[float] = []
-    for _ in range(rounds):
-        for who, step in steps.items():
-            taken[who].append(seconds(step))
-        outside.append(overhead(models["ours"], steps["ours"]))
+    jobs = {who: lambda _, step=step: seconds(step) for who, step in steps.items()}
+    taken = in_turns({**jobs, "overhead": lambda _: overhead(models["ours"], steps["ours"])}, rounds)
     tokens = sum(play.tokens for group in batch.groups for play in group.trajectories)
     figures = {
         who: {
@@ -271,22 +267,20 @@ def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
     }
     figures["ours"]["times TRL"] = median(a / b for a, b in zip(taken["trl"], taken["ours"], strict=True))
     figures["ours"]["times plain"] = median(a / b for a, b in zip(taken["plain"], taken["ours"], strict=True))
-    figures["ours"]["overhead %"] = 100 * median(outside)
+    figures["ours"]["overhead %"] = 100 * median(taken["overhead"])
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("learner.json"))
-    arguments = parser.parse_args()
+    arguments = command(__doc__, rounds=5, out=Path("learner.json")).parse_args()
     torch.set_num_threads(1)
-    figures = {}
-    for name in ("tiny", "nano"):
-        figures[name] = measure(name, arguments.rounds)
-        for who, row in figures[name].items():
-            print(f"{name:<6}{who:<6}", *(f"{key} {value:.6g}" for key, value in row.items()), sep="  ", flush=True)
-    arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
+    figures = {name: measure(name, arguments.rounds) for name in ("tiny", "nano")}
+    lines = [
+        "  ".join([f"{name:<6}{who:<6}", *(f"{key} {value:.6g}" for key, value in row.items())])
+        for name, rows in figures.items()
+        for who, row in rows.items()
+    ]
+    conclude(arguments.out, figures, "\n".join(lines))
 
 
 if __name__ == "__main__":

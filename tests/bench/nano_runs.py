@@ -6,12 +6,15 @@ Each run is a real `spade up --headless`, one after the other. Held-out win rate
 checkpoint before and of the run's newest policy afterwards. Prints a table; the figures go to OUT/nano_runs.json.
 """
 
-import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
+from typing import Any
+
+from tests.bench.harness import command, conclude
 
 WINDOW = 10  # learner steps at either end that are averaged
 SPADE = [sys.executable, "-m", "spade.app.cli"]
@@ -19,11 +22,11 @@ GAUGES = ("validity", "learnable_share", "win_rate_unhinted", "win_rate_hinted",
 TOTALS = ("learner_step", "plays", "environments", "designer_groups", "wasted_share_agent", "wasted_share_designer")
 
 
-def run(folder: Path, seed: int, minutes: float, settings: list[str]) -> None:
+def up(folder: Path, minutes: float, settings: Iterable[str], **options: Any) -> None:
     """Self-play for `minutes`, in a process tree of its own."""
-    words = [word for setting in (f"run.seed={seed}", *settings) for word in ("--set", setting)]
+    words = [word for setting in settings for word in ("--set", setting)]
     command = [*SPADE, "up", "--headless", "--run", str(folder), "--for", f"{minutes}m", *words]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, **options)
 
 
 def held_out(model: str) -> dict:
@@ -71,21 +74,17 @@ def table(before: dict, runs: dict[int, dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser = command(__doc__, out=Path("runs/bench"), seeds=[0, 1, 2], minutes=10.0)
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     before = held_out("nano")
     runs = {}
     for seed in arguments.seeds:
         folder = arguments.out / f"seed-{seed}"
-        run(folder, seed, arguments.minutes, arguments.settings)
+        up(folder, arguments.minutes, (f"run.seed={seed}", *arguments.settings))
         runs[seed] = measure(folder)
     result = {"minutes": arguments.minutes, "settings": arguments.settings, "before": before, "runs": runs}
-    (arguments.out / "nano_runs.json").write_text(json.dumps(result, indent=2))
-    print(table(before, runs))
+    conclude(arguments.out / "nano_runs.json", result, table(before, runs))
 
 
 if __name__ == "__main__":

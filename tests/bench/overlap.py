@@ -10,48 +10,31 @@ Both modes run at the same time, for they mostly wait. `nano` is `spade up` on t
 training share the cores, in turns. The first steps, which fill the pipe, do not count.
 """
 
-import argparse
-import json
 import math
-import os
 import random
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 import trio
 
 from actors.leasing import keep_busy
 from replay.client import ReplayClient
-from spade.app.supervisor.launches import MODULES
 from spade.checkpoints import NANO
 from spade.codec import pack_floats, pack_ids
-from spade.config import Config, digest, dump, load
-from spade.process import Launch
-from spade.protocol import (
-    PROTOCOL_VERSION,
-    Batch,
-    DesignJob,
-    Generate,
-    Generated,
-    Hello,
-    Role,
-    StepMetrics,
-    SubmitEnvironment,
-    Trajectory,
-)
-from spade.supervise import supervise
+from spade.config import Config, digest, load
+from spade.protocol import Batch, DesignJob, Generated, StepMetrics, SubmitEnvironment, Trajectory
 from spade.tokens import Tokenizer
-from spade.transport import Incoming, Server, connect, serve
+from spade.transport import Incoming, Server, serve
+from tests.bench.harness import columns, command, conclude, in_turns, medians
+from tests.bench.nano_runs import steps, up
+from tests.peers import joined, orders, supervised
+from tests.replay.everyone import everyone
 
 Results = dict[str, dict[str, float]]  # by mode
 
-MODES = {
-    "asynchronous": ("learner.agent_lag=4",),
-    "synchronous": ("learner.agent_lag=0",),
-}
+MODES = {"asynchronous": ("learner.agent_lag=4",), "synchronous": ("learner.agent_lag=0",)}
 WARM = 4  # steps
 TURNS, TURN_S = 4, 0.5  # of an episode; median of a turn
 SLOTS, GROUP, CHUNKS, BATCH, IN_FLIGHT = 16, 8, 4, 64, 64
@@ -68,12 +51,6 @@ class CoinEnv:
     def step(self, action):
         self.left -= 1
         return "Go on.", 0.0 if self.left else self.win, not self.left, False, {{}}
-
-    def solution(self):
-        return ["1"] * self.left
-
-    def close(self):
-        pass
 """
 
 
@@ -109,7 +86,6 @@ class Engine:
 
     async def _turn(self, server: Server, incoming: Incoming) -> None:
         request = incoming.message
-        assert isinstance(request, Generate)
         version, count = self.version, len(self._said)
         await trio.sleep(turn_s(request.seed))
         said = pack_ids(self._said), pack_floats([-0.5] * count)
@@ -161,31 +137,22 @@ async def learn(replay: ReplayClient, engine: Engine, steps: int, ratio: float) 
 
 async def simulate(mode: str, steps: int, ratio: float, root: Path) -> dict[str, float]:
     config = settings(mode)
-    (root / "config.toml").write_text(dump(config))
     at, mine = f"ipc://{root}/replay", f"ipc://{root}/engine"
-    orders = {"config": str(root / "config.toml"), "run": str(root), "replay": at}
-
-    def hello(role: Role, name: str, address: str | None = None) -> Hello:
-        return Hello(PROTOCOL_VERSION, digest(config), role, name, os.getpid(), address)
-
-    async with supervise(config.supervise, root / "logs", MODULES) as supervisor:
-        await supervisor.add(Launch("replay", "replay", bind=at, **orders))
-        async with (
-            serve(mine, digest=digest(config), bus=config.bus) as server,
-            connect(at, hello("engine", "engine-0", mine), bus=config.bus),
-            connect(at, hello("learner", "learner"), bus=config.bus) as learner,
-            connect(at, hello("designer", "designer-0"), bus=config.bus) as designer,
-            trio.open_nursery() as nursery,
-        ):
-            engine, deadline_s = Engine(Tokenizer.load(NANO)), config.bus.call_deadline_s
-            learning, designing = ReplayClient(learner, deadline_s), ReplayClient(designer, deadline_s)
-            await learning.publish(0, f"{0:032x}", "/simulated", StepMetrics())
-            await supervisor.add(Launch("env-runner-0", "env-runner", bind=f"ipc://{root}/runner", **orders))
-            await supervisor.add(Launch("agent-0", "agent", **orders))
-            nursery.start_soon(engine.run, server)
-            nursery.start_soon(designs, designing, engine)
-            found = await learn(learning, engine, steps, ratio)
-            nursery.cancel_scope.cancel()
+    async with (
+        supervised(root, config, "replay") as supervisor,
+        serve(mine, digest=digest(config), bus=config.bus) as server,
+        joined(at, config, "engine", serves=mine),
+        everyone(at, config) as replay,
+        trio.open_nursery() as nursery,
+    ):
+        engine = Engine(Tokenizer.load(NANO))
+        await replay.publish(0, f"{0:032x}", "/simulated", StepMetrics())
+        for role in ("env-runner", "agent"):
+            await supervisor.add(orders(root, config, role))
+        nursery.start_soon(engine.run, server)
+        nursery.start_soon(designs, replay, engine)
+        found = await learn(replay, engine, steps, ratio)
+        nursery.cancel_scope.cancel()
     return found
 
 
@@ -207,18 +174,15 @@ async def simulated(steps: int, ratio: float) -> Results:
 
 def nano(minutes: float, rounds: int) -> Results:
     """Medians of so many runs of each mode, in turns."""
-    found = [{mode: up(mode, minutes) for mode in MODES} for _ in range(rounds)]
-    return {mode: {key: median(one[mode][key] for one in found) for key in found[0][mode]} for mode in MODES}
+    taken = in_turns({mode: lambda _, mode=mode: real_run(mode, minutes) for mode in MODES}, rounds)
+    return {mode: medians(rows) for mode, rows in taken.items()}
 
 
-def up(mode: str, minutes: float) -> dict[str, float]:
+def real_run(mode: str, minutes: float) -> dict[str, float]:
     """`spade up` for so long."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [word for setting in MODES[mode] for word in ("--set", setting)]
-        command = [sys.executable, "-m", "spade.app.cli", "up", "--headless", "--run", folder, "--for", f"{minutes}m"]
-        subprocess.run([*command, *words], check=True, stdout=subprocess.DEVNULL)
-        lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
-    rows = [row for line in lines if (row := json.loads(line))["kind"] == "step"]
+        up(Path(folder), minutes, MODES[mode], stdout=subprocess.DEVNULL)
+        rows = steps(Path(folder))
     first, last, counted = rows[WARM - 1], rows[-1], rows[WARM:]
     seconds = last["time"] - first["time"]
     trained = sum(row["agent_sequences"] + row["designer_sequences"] for row in counted)
@@ -234,22 +198,14 @@ def table(results: Results) -> str:
         "s a step": ("seconds_a_step", ".2f"), "sequences trained /s": ("trained_per_s", ".1f"),
         "learner idle": ("learner_idle", ".1%"), "wasted": ("wasted", ".1%"), "mean lag, versions": ("lag", ".2f"),
     }  # fmt: skip
-    lines = [f"{'':<22}" + "".join(f"{mode:>16}" for mode in results)]
-    lines += [
-        f"{row:<22}" + "".join(f"{one[key]:>16{form}}" for one in results.values()) for row, (key, form) in rows.items()
-    ]
     faster = results["asynchronous"]["trained_per_s"] / results["synchronous"]["trained_per_s"]
-    return "\n".join([*lines, f"asynchronous trains {faster:.2f} times the sequences"])
+    return f"{columns(results, rows)}\nasynchronous trains {faster:.2f} times the sequences"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ratios = [1.0, 1.25, 1.5, 2.0]
+    parser = command(__doc__, steps=8, ratios=ratios, minutes=2.5, rounds=2, out=Path("overlap.json"))
     parser.add_argument("what", choices=("simulated", "nano"))
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--ratios", type=float, nargs="+", default=[1.0, 1.25, 1.5, 2.0])
-    parser.add_argument("--minutes", type=float, default=2.5)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("overlap.json"))
     arguments = parser.parse_args()
     found: dict[str, Results] = {}
     if arguments.what == "nano":
@@ -257,9 +213,7 @@ def main() -> None:
     else:
         for ratio in arguments.ratios:
             found[f"simulated, ratio {ratio:g}"] = trio.run(simulated, arguments.steps, ratio)
-    arguments.out.write_text(json.dumps(found, indent=2) + "\n")
-    for name, results in found.items():
-        print(f"{name}\n{table(results)}\n")
+    conclude(arguments.out, found, "\n".join(f"{name}\n{table(results)}\n" for name, results in found.items()))
 
 
 if __name__ == "__main__":

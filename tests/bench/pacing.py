@@ -10,8 +10,6 @@ once, each at its pace however many there are. Half of the drafts fail and 5 % o
 1, and nothing is lost on its way. `--endless` lifts deadlines and leases, to see how long everything lasts by itself.
 """
 
-import argparse
-import json
 import math
 from pathlib import Path
 
@@ -20,6 +18,7 @@ import msgspec
 from replay.ledger.pacing import lag_bound
 from replay.ledger.records import Environment, Job
 from spade.config import Config, load
+from tests.bench.harness import command, conclude
 from tests.replay.replay_world import Pace, World
 
 PLAYS_S = (20.0, 30.0, 50.0, 75.0, 110.0, 170.0, 260.0, 400.0)
@@ -135,13 +134,9 @@ def table(found: list[Found]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command(__doc__, steps=240, seed=1, apart=APART, out=Path("pacing.json"))
     parser.add_argument("--recipes", nargs="+", choices=tuple(ASSUMED), default=list(ASSUMED))
-    parser.add_argument("--steps", type=int, default=240)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--apart", type=float, default=APART)
     parser.add_argument("--endless", action="store_true")
-    parser.add_argument("--out", type=Path, default=Path("pacing.json"))
     arguments = parser.parse_args()
     results: dict[str, list[Found]] = {}
     for recipe in arguments.recipes:
@@ -149,8 +144,8 @@ def main() -> None:
         results[recipe] = [
             simulate(recipe, play_s, arguments.steps, overrides, arguments.seed, arguments.apart) for play_s in PLAYS_S
         ]
-        print(f"{recipe}\n{table(results[recipe])}\n", flush=True)
-    arguments.out.write_text(json.dumps(msgspec.to_builtins(results), indent=2) + "\n")
+    tables = "\n".join(f"{recipe}\n{table(found)}\n" for recipe, found in results.items())
+    conclude(arguments.out, msgspec.to_builtins(results), tables)
 
 
 if __name__ == "__main__":

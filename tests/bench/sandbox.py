@@ -6,16 +6,12 @@ The peers, interleaved with ours: `exec` in the host's own process, which contai
 bubblewrap for each episode. Prints a table; the figures go to --out as JSON.
 """
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median, quantiles
 
 import trio
 
@@ -26,6 +22,7 @@ from actors.sandbox.tiers import bubblewrap
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import DOOR, dead, offspring, program, zygotes_of, zygotes_started
+from tests.bench.harness import clocked, command, conclude, spread
 from tests.hostile.time_and_memory import LOOPS
 
 MS = 1000.0
@@ -54,18 +51,6 @@ trio.run(main)
 """
 
 
-@contextmanager
-def clocked(into: list[float]) -> Iterator[None]:
-    """Milliseconds of the block."""
-    began = time.perf_counter()
-    yield
-    into.append(MS * (time.perf_counter() - began))
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    return {"p50": median(values), "p99": quantiles(values, n=100)[98]}
-
-
 async def spawns(sandbox: Sandbox, rounds: int) -> dict[str, dict[str, float]]:
     """Source to first observation: ours, and the peers; every tenth round for the slow one."""
     ours: list[float] = []
@@ -88,7 +73,7 @@ async def spawns(sandbox: Sandbox, rounds: int) -> dict[str, dict[str, float]]:
 
 
 def first_observation(command: Sequence[str]) -> str:
-    """What an interpreter of its own prints."""
+    """The output of an interpreter of its own."""
     return subprocess.run(command, input="import random\n" + DOOR, capture_output=True, text=True, check=True).stdout
 
 
@@ -197,7 +182,6 @@ async def cpu_per_spawn(sandbox: Sandbox, rounds: int) -> float:
 def killed_host(tier: str) -> float:
     """Seconds from the host's SIGKILL until nothing of the sandbox is left."""
     host = subprocess.Popen([sys.executable, "-c", HOST, tier], stdout=subprocess.PIPE)
-    assert host.stdout is not None
     with host:
         assert host.stdout.readline() == b"up\n"
         family = offspring(host.pid)
@@ -230,22 +214,19 @@ GOALS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tier", default="auto")
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=Path("sandbox.json"))
-    arguments = parser.parse_args()
+    arguments = command(__doc__, tier="auto", rounds=200, out=Path("sandbox.json")).parse_args()
     limits = Limits(tier=arguments.tier, step_s=1.0, load_s=1.0, quarantine_faults=10**6)
     tables = (calls.ALLOWED, calls.HELD)
     figures = trio.run(measure, limits, arguments.rounds) | {
         "system calls": sum(len(calls.numbered(table, os.uname().machine)) for table in tables),
         "host killed": killed_host(arguments.tier),
     }
-    arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
+    lines = []
     for name, value in figures.items():
         shown = value if isinstance(value, dict) else {"": value}
         cells = "  ".join(f"{key} {number:.4g}".strip() for key, number in shown.items())
-        print(f"{name:<24}{cells:<56}{GOALS.get(name, '')}")
+        lines.append(f"{name:<24}{cells:<56}{GOALS.get(name, '')}")
+    conclude(arguments.out, figures, "\n".join(lines))
 
 
 if __name__ == "__main__":

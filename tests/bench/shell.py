@@ -1,4 +1,4 @@
-"""What the process around an engine costs a request of its own, over the bus and back.
+"""The cost of the process around an engine to a request of its own, over the bus and back.
 
     python -m tests.bench.shell [--rounds 500]
 
@@ -8,12 +8,9 @@ the nano model, in turns again: through the engine's process; through a bare soc
 of its own, whose caches are as cold; and the engine in this process.
 """
 
-import argparse
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -25,13 +22,14 @@ import zmq
 
 from actors.engines.torch.engine import TorchEngine
 from spade.codec import decode_request, encode, pack_ids
-from spade.config import Config, Engine, digest, dump, load
+from spade.config import Config, digest, load
 from spade.policy.model import parameters_digest
-from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Role, Weights
+from spade.protocol import Done, Generate, Generated, Pulse, Ready, Role, Weights
 from spade.supervise import supervise
-from spade.transport import Client, Server, connect, serve
-from tests.bench.engine_peers import CONTEXT, endless
+from spade.transport import Client, Server, serve
+from tests.bench.engine_peers import endless, torch_engine
+from tests.bench.harness import clocked, command, conclude
+from tests.peers import connected, orders
 
 REQUEST = Generate(pack_ids(list(range(3, 20))), 4, 1.0, 1)
 MODULES: dict[Role, str] = {"endpoint": "tests.bench.instant", "engine": "actors.engines.server"}
@@ -40,8 +38,7 @@ WARM = 20  # rounds that are not counted
 
 def opened(folder: str) -> TorchEngine:
     torch.set_num_threads(1)
-    weights = Weights(1, 0, "", folder)
-    return TorchEngine(weights, Engine(rows=4, context_tokens=CONTEXT, kv_bytes=1 << 28, device="cpu"), "float32")
+    return torch_engine(Weights(1, 0, "", folder), rows=4)
 
 
 def sampled(engine: TorchEngine, request: Generate) -> Generated:
@@ -83,7 +80,6 @@ def serve_bare(address: str, folder: str) -> None:
         payload = socket.recv()
         if engine is not None:
             request = decode_request(payload)
-            assert isinstance(request, Generate)
             payload = encode(sampled(engine, request))
         socket.send(payload)
 
@@ -98,12 +94,8 @@ async def serving(config: Config, weights: Weights) -> AsyncIterator[tuple[Clien
     Behind them is as much of a replay service as an engine needs.
     """
     with tempfile.TemporaryDirectory() as run:
-        (Path(run) / "config.toml").write_text(dump(config))
         replay = f"ipc://{run}/replay"
-        launches = [
-            Launch(role, role, f"{run}/config.toml", run, replay, bind=f"ipc://{run}/{role}") for role in MODULES
-        ]
-        hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "agent-0", os.getpid())
+        launches = [orders(Path(run), config, role) for role in MODULES]
         known = {"ready": lambda _: Ready((), weights), "pulse": lambda: Pulse((), weights)}
         async with (
             serve(replay, digest=digest(config), bus=config.bus, **known) as server,
@@ -114,8 +106,8 @@ async def serving(config: Config, weights: Weights) -> AsyncIterator[tuple[Clien
                 for launch in launches:
                     await supervisor.add(launch)
                 async with (
-                    connect(launches[0].bind, hello, bus=config.bus) as instant,
-                    connect(launches[1].bind, hello, bus=config.bus) as sampling,
+                    connected(launches[0].bind, config, "agent") as instant,
+                    connected(launches[1].bind, config, "agent") as sampling,
                 ):
                     yield instant, sampling
             nursery.cancel_scope.cancel()
@@ -140,43 +132,36 @@ async def measure(folder: str, rounds: int) -> dict[str, list[float]]:
     async def in_turns(jobs: dict[str, Callable[[], object]]) -> None:
         for turn in range(WARM + rounds):
             for name, job in jobs.items():
-                began = time.perf_counter()
-                answer = job()
-                if isinstance(answer, Awaitable):
-                    await answer
-                if turn >= WARM:
-                    taken.setdefault(name, []).append(1_000 * (time.perf_counter() - began))
+                with clocked(taken.setdefault(name, []) if turn >= WARM else []):
+                    answer = job()
+                    if isinstance(answer, Awaitable):
+                        await answer
 
     with bare(f"ipc://{folder}/echo") as echo, bare(f"ipc://{folder}/model", folder) as model:
         async with serving(config, weights) as (instant, sampling):
-            await in_turns(
-                {
-                    "a bare socket": lambda: echo(payload),
-                    "the engine's process": lambda: instant.call(REQUEST),
-                }
-            )
-            await in_turns(
-                {
-                    "a bare socket before the model": lambda: model(payload),
-                    "the engine's process with the model": lambda: sampling.call(REQUEST),
-                    "the model in this process": lambda: sampled(engine, REQUEST),
-                }
-            )
+            await in_turns({
+                "a bare socket": lambda: echo(payload), "the engine's process": lambda: instant.call(REQUEST),
+            })  # fmt: skip
+            await in_turns({
+                "a bare socket before the model": lambda: model(payload),
+                "the engine's process with the model": lambda: sampling.call(REQUEST),
+                "the model in this process": lambda: sampled(engine, REQUEST),
+            })  # fmt: skip
     return taken
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=500)
+    parser = command(__doc__, rounds=500, out=None)
     parser.add_argument("--serve", nargs=2, metavar=("ADDRESS", "FOLDER"), help="be one of the bare processes")
     arguments = parser.parse_args()
     if arguments.serve:
         serve_bare(*arguments.serve)
     with tempfile.TemporaryDirectory() as folder:
         taken = trio.run(measure, endless(Path(folder)), arguments.rounds)
-    for name, each in taken.items():
-        tenths = quantiles(each, n=10)
-        print(f"{name:<36} p10 {tenths[0]:6.2f} ms, p50 {tenths[4]:6.2f} ms")
+    tenths = {name: quantiles(each, n=10) for name, each in taken.items()}
+    figures = {name: {"p10 ms": each[0], "p50 ms": each[4]} for name, each in tenths.items()}
+    lines = [f"{name:<36} p10 {row['p10 ms']:6.2f} ms, p50 {row['p50 ms']:6.2f} ms" for name, row in figures.items()]
+    conclude(arguments.out, figures, "\n".join(lines))
 
 
 if __name__ == "__main__":

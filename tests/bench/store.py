@@ -1,4 +1,4 @@
-"""What the store costs as it grows, how fast batches are sampled from it, and how long the service takes to start.
+"""The cost of the store as it grows, the speed of sampling batches from it, and the time the service takes to start.
 
     python -m tests.bench.store [--most 1000000] [--rounds 300] [--out store.json]
 
@@ -8,9 +8,6 @@ with its commit ("nosync", so that the disk is not what is measured); batches of
 order, against a bare cursor over the same bytes; the service is started over it. Prints medians.
 """
 
-import argparse
-import json
-import os
 import random
 import tempfile
 import time
@@ -27,23 +24,12 @@ from replay.ledger.records import BatchRecord
 from replay.store import Store, open_reader, open_store
 from replay.store.load import open_run
 from replay.store.past_batches import packed_batch
-from spade.app.supervisor.launches import MODULES
 from spade.codec import decode_request, encode
-from spade.config import Config, digest, dump, load
-from spade.process import Launch
-from spade.protocol import (
-    PROTOCOL_VERSION,
-    Checkpointed,
-    Hello,
-    LeaseDesigns,
-    LeasePlays,
-    Request,
-    SubmitPlays,
-    TakeBatch,
-)
-from spade.supervise import supervise
-from spade.transport import connect
+from spade.config import Config, load
+from spade.protocol import Checkpointed, LeaseDesigns, LeasePlays, Request, SubmitPlays, TakeBatch
+from tests.bench.harness import command, conclude, sections
 from tests.bench.ingest import ended, stored_bytes, trajectory
+from tests.peers import connected, supervised
 from tests.replay.replay_world import environment, weights
 
 TOKENS = 200
@@ -121,8 +107,6 @@ def sampling(path: Path, rounds: int) -> dict[str, float]:
         order = random.Random(1)
         for step, other in zip(order.sample(range(steps), rounds), order.sample(range(steps), rounds), strict=True):
             record, bare = (store.get("batches", batch_key(one + 1), BatchRecord) for one in (step, other))
-            assert record is not None
-            assert bare is not None
             began = time.perf_counter()
             size = len(encode(packed_batch(store, record)))
             rates["ours MB/s"].append(size / (time.perf_counter() - began) / 1e6)
@@ -146,13 +130,9 @@ def walked(store: Store, keys: list[bytes]) -> float:
 
 async def start(run: Path, config: Config) -> dict[str, float]:
     """Seconds from starting the service's process to its first answer, and those that opening the run takes of them."""
-    address = f"ipc://{run}/replay.sock"
-    hello = Hello(PROTOCOL_VERSION, digest(config), "observer", "bench", os.getpid())
     began = time.perf_counter()
-    async with supervise(config.supervise, run / "logs", MODULES) as supervisor:
-        await supervisor.add(Launch("replay", "replay", str(run / "config.toml"), str(run), address, address))
-        async with connect(address, hello, bus=config.bus):
-            answered = time.perf_counter() - began
+    async with supervised(run, config, "replay"), connected(f"ipc://{run}/replay", config, "observer"):
+        answered = time.perf_counter() - began
     began = time.perf_counter()
     with open_store(run / "store", "nosync") as store:
         open_run(store, config)
@@ -161,11 +141,7 @@ async def start(run: Path, config: Config) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--most", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--out", type=Path, default=Path("store.json"))
-    arguments = parser.parse_args()
+    arguments = command(__doc__, most=1_000_000, rounds=300, out=Path("store.json")).parse_args()
     config = load("nano", SETTINGS)
     sizes = [size for size in (1_000, 10_000, 100_000, 1_000_000) if size <= arguments.most]
     with tempfile.TemporaryDirectory() as folder:
@@ -176,7 +152,6 @@ def main() -> None:
                 runs[size] = Run(store, config)
             table = growth(runs, arguments.rounds)
         path, count = Path(folder, str(sizes[-1])), runs[sizes[-1]].trajectories
-        (path / "config.toml").write_text(dump(config))
         figures = {
             **{f"{size} trajectories, ms": row for size, row in table.items()},
             "dearest over cheapest": {
@@ -187,9 +162,7 @@ def main() -> None:
             "start": trio.run(start, path, config),
             "store": {"bytes/token": stored_bytes(path / "store") / (count * TOKENS)},
         }
-    arguments.out.write_text(json.dumps(figures, indent=2) + "\n")
-    for name, row in figures.items():
-        print(name, *(f"  {key:<28}{value:10.3g}" for key, value in row.items()), sep="\n")
+    conclude(arguments.out, figures, sections(figures))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,6 @@ the same bytes between two buffers. `stall` is taken from inside an engine in th
 sequences wait between two tokens where a swap lies between. Medians; sizes in millions of parameters, float32.
 """
 
-import argparse
-import json
-import os
 import tempfile
 import time
 from itertools import cycle
@@ -23,18 +20,17 @@ import torch
 import trio
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.swap import compare
 from learner import weights as learner
-from spade.app.supervisor.launches import MODULES
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
-from spade.config import Config, Engine, digest, dump, load
+from spade.config import Config, digest, load
 from spade.policy import canary
-from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Done, Generate, Generated, Hello, Pulse, Ready, Serving, Weights
-from spade.supervise import supervise
-from spade.transport import Client, Server, connect, serve
+from spade.protocol import Done, Generate, Generated, Pulse, Ready, Serving, Weights
+from spade.transport import Client, Server, serve
+from tests.bench.engine_peers import torch_engine
+from tests.bench.harness import clocked, columns, command, conclude
+from tests.peers import connected, supervised
 
 TOKENS = 200  # of a running sequence
 SHAPES = {1: (128, 3, 384), 10: (320, 8, 1_024), 100: (768, 11, 3_072)}
@@ -138,34 +134,32 @@ async def over_the_bus(
     config: Config, root: Path, published: list[Weights], copy: Copy, rounds: int, running: int
 ) -> dict[str, float]:
     newest = published[0]
-    (root / "config.toml").write_text(dump(config))
-    at, mine = f"ipc://{root}/replay", f"ipc://{root}/engine"
-    hello = Hello(PROTOCOL_VERSION, digest(config), "agent", "bench", os.getpid())
     said, swaps, copies, probes = Receipts(), [], [], []
     async with (
         serve(
-            at, digest=digest(config), bus=config.bus, ready=lambda _: Ready((), newest),
+            f"ipc://{root}/replay", digest=digest(config), bus=config.bus, ready=lambda _: Ready((), newest),
             pulse=lambda: Pulse((), newest),
         ) as replay,
         trio.open_nursery() as nursery,
     ):  # fmt: skip
         nursery.start_soon(said.take, replay)
-        async with supervise(config.supervise, root / "logs", MODULES) as supervisor:
-            await supervisor.add(Launch("engine-0", "engine", str(root / "config.toml"), str(root), at, mine))
-            async with connect(mine, hello, bus=config.bus) as engine, trio.open_nursery() as callers:
-                load = Load(engine)
-                for seed in range(running):
-                    callers.start_soon(load.keep_running, seed)
-                for version, weights in zip(range(3, 3 + rounds), cycle(reversed(published)), strict=False):
-                    began = time.perf_counter()
+        async with (
+            supervised(root, config, "engine"),
+            connected(f"ipc://{root}/engine", config, "agent") as engine,
+            trio.open_nursery() as callers,
+        ):
+            load = Load(engine)
+            for seed in range(running):
+                callers.start_soon(load.keep_running, seed)
+            for version, weights in zip(range(3, 3 + rounds), cycle(reversed(published)), strict=False):
+                with clocked(probes):
                     await engine.call(Generate(pack_ids([5, 6, 7]), 1, 1.0, 1))
-                    probes.append(1e3 * (time.perf_counter() - began))
-                    newest = Weights(version, version - 1, weights.digest, weights.path)
-                    swaps.append(await swap(engine, replay, said, newest))
-                    copies.append(copy.ms())
-                while load.ended < running:  # those that saw a swap have all come back
-                    await engine.call(Generate(pack_ids([5, 6, 7]), 1, 1.0, 1))
-                callers.cancel_scope.cancel()
+                newest = Weights(version, version - 1, weights.digest, weights.path)
+                swaps.append(await swap(engine, replay, said, newest))
+                copies.append(copy.ms())
+            while load.ended < running:  # those that saw a swap have all come back
+                await engine.call(Generate(pack_ids([5, 6, 7]), 1, 1.0, 1))
+            callers.cancel_scope.cancel()
         nursery.cancel_scope.cancel()
     copied = median(copies)
     return {
@@ -179,29 +173,23 @@ async def over_the_bus(
 
 
 def inside(published: list[Weights], rounds: int, running: int) -> dict[str, float]:
-    """How long running sequences wait between two tokens, ms: without a swap, and with one, by its parts."""
-    settings = Engine(rows=running, context_tokens=512, kv_bytes=1 << 28, device="cpu")
-    engine = TorchEngine(published[0], settings, "float32")
+    """Waits of running sequences between two tokens, ms: without a swap, and with one, by its parts."""
+    engine = torch_engine(published[0], running, context=512)
     steps, loads, canaries, stalls = [], [], [], []
-    clock = time.perf_counter
     for version, weights in zip(range(3, 3 + rounds), cycle(reversed(published)), strict=False):
         while engine.active < running:
             engine.submit(engine.sampled, Generate(pack_ids([5, 6, 7]), TOKENS, 1.0, engine.sampled))
             engine.step()
         for _ in range(5):
-            began = clock()
+            with clocked(steps):
+                engine.step()
+        with clocked(stalls):
+            with clocked(loads):
+                engine.load_weights(Weights(version, 0, weights.digest, weights.path))
+            with clocked(canaries):
+                expected = canary.read(Path(weights.path))
+                compare(engine, weights, expected, 1e-3)
             engine.step()
-            steps.append(1e3 * (clock() - began))
-        began = clock()
-        engine.load_weights(Weights(version, 0, weights.digest, weights.path))
-        loaded = clock()
-        expected = canary.read(Path(weights.path))
-        compare(engine, weights, expected, 1e-3)
-        asked = clock()
-        engine.step()
-        stalls.append(1e3 * (clock() - began))
-        loads.append(1e3 * (loaded - began))
-        canaries.append(1e3 * (asked - loaded))
     return {
         "step_ms": median(steps), "load_ms": median(loads), "canary_ms": median(canaries),
         "stall_ms": median(stalls) - median(steps),
@@ -215,19 +203,13 @@ def table(results: dict[str, dict[str, float]]) -> str:
         "stall": "stall_ms", "of it, mapping and copying": "load_ms",
         "of it, the canary": "canary_ms", "a decode step": "step_ms",
     }  # fmt: skip
-    lines = [f"{'ms':<28}" + "".join(f"{name:>12}" for name in results)]
-    lines += [f"{row:<28}" + "".join(f"{one[key]:>12.1f}" for one in results.values()) for row, key in rows.items()]
-    for row in ("sequences", "over_a_swap", "lost"):
-        lines.append(f"{row.replace('_', ' '):<28}" + "".join(f"{one[row]:>12}" for one in results.values()))
-    return "\n".join(lines)
+    counts = {row.replace("_", " "): (row, "") for row in ("sequences", "over_a_swap", "lost")}
+    return columns(results, {label: (key, ".1f") for label, key in rows.items()} | counts, wide=12)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9)
+    parser = command(__doc__, rounds=9, running=8, out=None)
     parser.add_argument("--parameters", type=int, nargs="+", default=[1, 100], choices=SHAPES)
-    parser.add_argument("--running", type=int, default=8)
-    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results = {}
@@ -243,9 +225,7 @@ def main() -> None:
             found = trio.run(over_the_bus, config, root, published, Copy(size), rounds, running)
             found |= inside(published, rounds, running)
             results[f"{size / 1e6:.0f} MB"] = found | {"first_token_ms": found["in_use_ms"] + found["step_ms"]}
-    print(table(results))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(results, indent=2))
+    conclude(arguments.out, results, table(results))
 
 
 if __name__ == "__main__":

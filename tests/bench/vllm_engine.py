@@ -3,12 +3,10 @@
     .venv-vllm/bin/python -m tests.bench.vllm_engine [--rounds 3] [--swaps 9] [--out vllm.json]
 
 Both engines live in one process, one thread of arithmetic each, and take turns: in a round each answers the same
-requests at each number at once. Then they take turns at swaps between two sets of weights with sequences in flight;
-beside each, one copy of the same bytes in memory. Wall clock, medians; `lost` is sequences that were never answered.
+requests; number at once after number. Then they take turns at swaps between two sets of weights with sequences in
+flight; beside each, one copy of the same bytes in memory. Wall clock, medians; `lost` is sequences never answered.
 """
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -22,16 +20,18 @@ from transformers import AutoModelForCausalLM
 
 from actors.engines.base import Engine
 from actors.engines.foreign.vllm import VllmEngine
-from actors.engines.torch.engine import TorchEngine
 from spade.checkpoints import NANO
 from spade.codec import pack_ids
 from spade.config import Engine as Settings
 from spade.policy.model import parameters_digest, save
 from spade.protocol import Generate, Weights
+from tests.bench.engine_peers import CONTEXT, VOCABULARY, torch_engine
+from tests.bench.harness import clocked, command, conclude, in_turns
+from tests.bench.swap import Copy
 
 AT_ONCE = (1, 16, 64, 256)
 IN_FLIGHT = 32
-CONTEXT, TOKENS, VOCABULARY = 768, 64, 1_536
+TOKENS = 64
 
 
 def requests(count: int, tokens: int, seed: int) -> list[Generate]:
@@ -43,10 +43,9 @@ def requests(count: int, tokens: int, seed: int) -> list[Generate]:
 @contextmanager
 def engines(weights: Weights) -> Iterator[dict[str, Engine]]:
     settings = Settings(rows=max(AT_ONCE), context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28, device="cpu")
-    ours = TorchEngine(weights, settings, "float32")
     vllm = VllmEngine(weights, settings, "float32")
     try:
-        yield {"torch": ours, "vllm": vllm}
+        yield {"torch": torch_engine(weights, settings.rows), "vllm": vllm}
     finally:
         vllm.close()
 
@@ -61,24 +60,16 @@ def tokens_per_s(engine: Engine, asked: list[Generate]) -> float:
 
 
 def swap_ms(engine: Engine, weights: Weights, seed: int) -> tuple[float, int]:
-    """How long `load_weights` takes while sequences are in flight, and how many of these are lost."""
-    asked, answered, took = requests(IN_FLIGHT, 200, seed), 0, 0.0
+    """The time of `load_weights` while sequences are in flight, and the number of these that are lost."""
+    asked, answered, took = requests(IN_FLIGHT, 200, seed), 0, []
     for index, request in enumerate(asked):
         engine.submit(index, request)
     while engine.busy:
         answered += len(engine.step())
         if answered and not took:
-            began = time.perf_counter()
-            engine.load_weights(weights)
-            took = 1e3 * (time.perf_counter() - began)
-    return took, len(asked) - answered
-
-
-def copy_ms(size: int) -> float:
-    source, target = torch.ones(size // 4), torch.zeros(size // 4)
-    began = time.perf_counter()
-    target.copy_(source)
-    return 1e3 * (time.perf_counter() - began)
+            with clocked(took):
+                engine.load_weights(weights)
+    return took[0], len(asked) - answered
 
 
 def other_weights(folder: Path) -> Path:
@@ -94,25 +85,26 @@ def measure(rounds: int, swaps: int, folder: Path) -> dict[str, object]:
     places = (NANO, other_weights(folder))
     digests = [parameters_digest(place) for place in places]
     size = (NANO / "model.safetensors").stat().st_size
+    taken: dict[str, list[float]] = {"torch": [], "vllm": []}
+    copies, lost = [], 0
     with engines(Weights(1, 0, digests[0], str(NANO))) as pair:
-        rates: dict[str, dict[int, list[float]]] = {name: {count: [] for count in AT_ONCE} for name in pair}
-        for turn in range(rounds):
-            for count in AT_ONCE:
-                asked = requests(count, TOKENS, turn)
-                for name, engine in pair.items():
-                    rates[name][count].append(tokens_per_s(engine, asked))
-        took: dict[str, list[float]] = {name: [] for name in pair}
-        copies, lost = [], 0
+        rates = {}
+        for count in AT_ONCE:
+            jobs = {
+                name: lambda turn, engine=engine, count=count: tokens_per_s(engine, requests(count, TOKENS, turn))
+                for name, engine in pair.items()
+            }
+            rates[count] = {name: median(found) for name, found in in_turns(jobs, rounds).items()}
         for turn in range(1, swaps + 1):
-            copies.append(copy_ms(size))
+            copies.append(Copy(size).ms())
             for name, engine in pair.items():
                 weights = Weights(1 + turn, turn, digests[turn % 2], str(places[turn % 2]))
                 ms, gone = swap_ms(engine, weights, turn)
-                took[name].append(ms)
+                taken[name].append(ms)
                 lost += gone
     return {
-        "tokens_per_s": {name: {n: median(found) for n, found in by.items()} for name, by in rates.items()},
-        "swap_ms": {name: median(found) for name, found in took.items()},
+        "tokens_per_s": {name: {count: row[name] for count, row in rates.items()} for name in taken},
+        "swap_ms": {name: median(found) for name, found in taken.items()},
         "copy_ms": median(copies),
         "swaps": swaps,
         "lost": lost,
@@ -120,22 +112,19 @@ def measure(rounds: int, swaps: int, folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--swaps", type=int, default=9)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    arguments = command(__doc__, rounds=3, swaps=9, out=None).parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         found = measure(arguments.rounds, arguments.swaps, Path(folder))
-    if arguments.out:
-        arguments.out.write_text(json.dumps(found, indent=1))
     rates = found["tokens_per_s"]
-    for count in AT_ONCE:
-        print(f"{count:>4} at once: torch {rates['torch'][count]:7.0f} tokens/s, vLLM {rates['vllm'][count]:7.0f}")
+    lines = [
+        f"{count:>4} at once: torch {rates['torch'][count]:7.0f} tokens/s, vLLM {rates['vllm'][count]:7.0f}"
+        for count in AT_ONCE
+    ]
     times = "; ".join(f"{name} {ms:.1f} ms" for name, ms in found["swap_ms"].items())
-    print(f"swap: {times}; one copy {found['copy_ms']:.2f} ms")
-    print(f"{found['lost']} sequences lost in {found['swaps']} swaps of each")
+    lines.append(f"swap: {times}; one copy {found['copy_ms']:.2f} ms")
+    lines.append(f"{found['lost']} sequences lost in {found['swaps']} swaps of each")
+    conclude(arguments.out, found, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What must hold of a run that was killed at random: its store in itself, and against what was acknowledged."""
+"""Invariants of a run that was killed at random: its store in itself, and against what was acknowledged."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ def _notes(run: Path) -> Iterator[dict]:
 
 
 def _slots(store: Store, config: Config) -> Iterator[str]:
-    """What verify leaves to those who know the settings: no more is going on than may."""
+    """Limits that verify leaves to those who know the settings: no more is going on than may."""
     alive = [job for job in store.scan("jobs", Job) if job.state in ("open", "leased")]
     active = [environment for environment in store.scan("environments", Environment) if environment.state == "active"]
     if len(alive) + len(active) > config.design.active_environments:
@@ -95,6 +95,6 @@ def _learner(store: Store, run: Path, notes: list[dict]) -> Iterator[str]:
 
 
 def steps_repeated(run: Path) -> int:
-    """How many learner steps were taken again."""
+    """The number of learner steps that were taken again."""
     takes = [note["step"] for note in _notes(run) if note["kind"] == "take"]
     return len(takes) - len(set(takes))

@@ -69,7 +69,7 @@ def _complete(status) -> bool:
 
 
 def unexpected_ends(up: Up) -> list[str]:
-    """What the supervisor says of children that ended by anything but our SIGKILL, and every traceback."""
+    """The supervisor's lines on children that ended by anything but our SIGKILL, and every traceback."""
     said = up.output.read_text(errors="replace").splitlines()
     ends = [line for line in said if "starting it again" in line and "killed by SIGKILL" not in line]
     logs = [*(up.run / "logs").glob("*.log"), up.output]
@@ -77,11 +77,10 @@ def unexpected_ends(up: Up) -> list[str]:
 
 
 def figures(run: Path) -> dict[str, int]:
-    """What the kills cost: work done twice, and work that never came to anything."""
+    """The cost of the kills: work done twice, and work that never came to anything."""
     with open_reader(run / "store") as store:
         counters = store.get("meta", "counters", Counters)
         plays = store.scan("plays", Play)
-    assert counters is not None
     return {
         "learner_steps": counters.taken_step,
         "steps_repeated": steps_repeated(run),

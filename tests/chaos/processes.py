@@ -67,7 +67,7 @@ class Up:
             )
 
     def roles(self) -> dict[str, list[int]]:
-        """Who is up now."""
+        """The processes that are up now, by role."""
         found: dict[str, list[int]] = {}
         for pid in children(self._process.pid):
             launch = _launch(pid)

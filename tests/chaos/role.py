@@ -14,23 +14,14 @@ import msgspec
 
 import replay.client
 from replay.client import ReplayClient
+from spade import protocol
 from spade.app.supervisor.launches import MODULES
 from spade.process import Launch
-from spade.protocol import (
-    Batch,
-    EndedPlay,
-    NotYet,
-    RejectCandidate,
-    StepMetrics,
-    SubmitEnvironment,
-    Trajectory,
-    Weights,
-)
 
 FOLDER = "acknowledged"
 
 
-def fingerprint(trajectory: Trajectory) -> str:
+def fingerprint(trajectory: protocol.Trajectory) -> str:
     """Of everything in a trajectory."""
     return hashlib.blake2b(msgspec.msgpack.encode(trajectory), digest_size=8).hexdigest()
 
@@ -46,29 +37,29 @@ class Recording(ReplayClient):
 
     note = staticmethod(lambda **fields: 0)
 
-    async def submit_plays(self, plays: tuple[EndedPlay, ...]) -> None:
+    async def submit_plays(self, plays: tuple[protocol.EndedPlay, ...]) -> None:
         await super().submit_plays(plays)
         for play in plays:
             trajectory = play.trajectory
             self.note(kind="play", id=play.id, trajectory=None if trajectory is None else fingerprint(trajectory))
 
-    async def submit_environment(self, environment: SubmitEnvironment) -> None:
+    async def submit_environment(self, environment: protocol.SubmitEnvironment) -> None:
         await super().submit_environment(environment)
         self.note(kind="design", job=environment.job, trajectory=fingerprint(environment.trajectory))
 
-    async def reject_candidate(self, rejected: RejectCandidate) -> None:
+    async def reject_candidate(self, rejected: protocol.RejectCandidate) -> None:
         await super().reject_candidate(rejected)
         key = f"{rejected.job}/{rejected.lease:03d}/{rejected.attempt:03d}"
         self.note(kind="reject", key=key, trajectory=fingerprint(rejected.trajectory))
 
-    async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
+    async def take_batch(self, step: int, wait_s: float) -> protocol.Batch | protocol.NotYet:
         answer = await super().take_batch(step, wait_s)
-        if isinstance(answer, Batch):
+        if isinstance(answer, protocol.Batch):
             members = [[fingerprint(trajectory) for trajectory in group.trajectories] for group in answer.groups]
             self.note(kind="take", pid=os.getpid(), step=step, groups=[g.id for g in answer.groups], members=members)
         return answer
 
-    async def publish(self, step: int, digest: str, path: str, metrics: StepMetrics) -> Weights:
+    async def publish(self, step: int, digest: str, path: str, metrics: protocol.StepMetrics) -> protocol.Weights:
         weights = await super().publish(step, digest, path, metrics)
         self.note(kind="publish", step=step, digest=digest, version=weights.version)
         return weights

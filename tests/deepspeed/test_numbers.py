@@ -44,16 +44,13 @@ def test_five_steps_give_torchs_parameters(policy, checkpoint_folder, tmp_path, 
         assert (one.trained_tokens, one.agent_sequences) == (other.trained_tokens, other.agent_sequences)
 
 
-@pytest.mark.parametrize(
-    ("stage", "processes", "overrides"),
-    [
-        (2, 2, ("learner.offload=optimizer",)),
-        (3, 2, ("learner.offload=all",)),
-        (3, 1, ("learner.activation_checkpointing=true",)),
-        (2, 2, ("learner.steps_per_batch=3", "loss.aggregation=sequence", "learner.schedule=cosine")),
-        (3, 2, ("loss.kl=0.1", "learner.microbatch_tokens=2048")),
-    ],
-)
+@pytest.mark.parametrize(("stage", "processes", "overrides"), [
+    (2, 2, ("learner.offload=optimizer",)),
+    (3, 2, ("learner.offload=all",)),
+    (3, 1, ("learner.activation_checkpointing=true",)),
+    (2, 2, ("learner.steps_per_batch=3", "loss.aggregation=sequence", "learner.schedule=cosine")),
+    (3, 2, ("loss.kl=0.1", "learner.microbatch_tokens=2048")),
+])  # fmt: skip
 def test_settings_mean_what_they_mean_to_torch(policy, checkpoint_folder, tmp_path, stage, processes, overrides):
     shared = tuple(one for one in overrides if "offload" not in one)
     ours = deepspeed(stage, processes, *overrides)
@@ -120,7 +117,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(policy, checkpoint_folder
 
 
 def published(folder, settings, policy, out):
-    """Whether the published parameters are those of the state, and whether the model can be asked."""
+    """True if the published parameters are those of the state, and if the model can be asked."""
     with opened(folder, *settings) as backend:
         train(backend, policy, range(1, 3))
         backend.save(out)
@@ -131,5 +128,5 @@ def published(folder, settings, policy, out):
 
 
 @pytest.mark.parametrize(("stage", "processes"), [(2, 1), (3, 2)])
-def test_what_is_published_is_what_was_trained(policy, checkpoint_folder, tmp_path, stage, processes):
+def test_the_published_parameters_are_the_trained_ones(policy, checkpoint_folder, tmp_path, stage, processes):
     assert alone(published, checkpoint_folder, deepspeed(stage, processes), policy, tmp_path) == (True, True)

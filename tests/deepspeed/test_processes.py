@@ -18,7 +18,8 @@ from spade import config
 from spade.errors import SpadeError
 from spade.protocol import Batch, Group, Trajectory
 from tests.deepspeed.backends import alone, deepspeed, opened, train
-from tests.learner.fed_learner import SMALL, pid_of, running
+from tests.learner.fed_learner import SMALL, running
+from tests.peers import pid_of
 
 
 def ranks(pid):
@@ -35,7 +36,7 @@ def ranks(pid):
 
 
 def runs(pid):
-    """Whether it is more than an entry that nobody has read yet."""
+    """True if it is more than an entry that nobody has read yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -51,7 +52,7 @@ def gone(pids, within_s=240):
 
 
 def one_line(folder, settings, policy):
-    """What a step raises whose rank was killed before it, and by its watch."""
+    """The error of a step whose rank was killed before it, and by its watch."""
     with opened(folder, *settings) as backend:
         train(backend, policy, range(1, 2))
         (rank,) = ranks(os.getpid())
@@ -70,7 +71,7 @@ def test_a_rank_that_is_killed_ends_the_step_with_one_line(policy, checkpoint_fo
 
 
 def lines_of_silence(folder, settings):
-    """What a step raises whose rank was stopped before it: it does not answer; nor does it read a larger batch."""
+    """The error of a step whose rank was stopped before it: it does not answer; nor does it read a larger batch."""
     small, large = (Trajectory(bytes(4 * tokens), (tokens,), b"", (), 1.0) for tokens in (1, 1 << 22))
     with patch.object(backend_module, "SILENCE_S", 0.2), opened(folder, *settings) as backend:
         (rank,) = ranks(os.getpid())

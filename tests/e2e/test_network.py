@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from actors.engines.weights.fetch import KEPT
 from replay.ledger.records import Play
 from replay.store import open_reader
 from spade.config import load
-from tests.e2e.test_up import SOON_S
+from tests.e2e.test_up import SOON_S, wait_until
 
 SPADE = [sys.executable, "-m", "spade.app.cli"]
 LEARNER, PORT = "10.77.0.1", 5_555
@@ -115,8 +115,6 @@ class Run:
 
     def status(self) -> dict:
         asked, told = self._statuses.stdin, self._statuses.stdout
-        assert asked is not None
-        assert told is not None
         print(file=asked, flush=True)
         return json.loads(told.readline())
 
@@ -142,7 +140,7 @@ class Run:
             gauges.update(*(engine["gauges"] for engine in engines if "@" in engine["name"]))
             return gauges.get("policy_version", 0) > newer_than
 
-        until(swapped, SOON_S)
+        wait_until(swapped, SOON_S)
         return gauges
 
     def finished(self) -> dict[str, Play]:
@@ -153,15 +151,8 @@ class Run:
             return {play.id: play for play in store.scan("plays", Play) if play.state == "finished"}
 
     def players(self, known: Container[str] = ()) -> set[str]:
-        """Who (name and pid) played the finished plays that are not `known`."""
+        """The agents (name and pid) that played the finished plays that are not `known`."""
         return {play.holder for play in self.finished().values() if play.id not in known}
-
-
-def until(reached: Callable[[], bool], within_s: float) -> None:
-    deadline = time.monotonic() + within_s
-    while not reached():
-        assert time.monotonic() < deadline, f"not reached within {within_s} s"
-        time.sleep(0.1)
 
 
 def stop(process: subprocess.Popen[str]) -> None:
@@ -187,39 +178,39 @@ def test_actor_hosts_join_lose_their_link_and_come_back(tmp_path: Path, loss_s: 
         here = ["--set", f"bus.bind={address}", "--set", f"bus.keys={keys}"]
         up = net.up("l", "up", "--headless", "--run", str(run.path), *settings, *here)
         homes = {host: ["--run", str(tmp_path / host), "--set", f"bus.keys={keys / 'hosts' / host}"] for host in HOSTS}
-        until(lambda: bool(run.status()["processes"]), SOON_S)
+        wait_until(lambda: bool(run.status()["processes"]), SOON_S)
         joined = {
             "a": net.up("a", *join, *homes["a"]),
             "b": net.up("b", *join, "--engines", "1", *homes["b"], hidden=run.path),
         }
-        until(lambda: len(run.hosts()) == 2, SOON_S)
+        wait_until(lambda: len(run.hosts()) == 2, SOON_S)
         grown, _ = run.hosts()
         run.scale(grown, agents=2)
-        until(lambda: len(run.players()) == 3, SOON_S)
+        wait_until(lambda: len(run.players()) == 3, SOON_S)
 
         for host in HOSTS:
             net.unplug(host)
         cut, players, acknowledged = time.monotonic(), run.players(), run.finished()
-        until(lambda: run.agents() == ["silent"] * 3, SOON_S)
+        wait_until(lambda: run.agents() == ["silent"] * 3, SOON_S)
         time.sleep(max(0.0, cut + loss_s - time.monotonic()))  # a loss is a length of time
         for host in HOSTS:
             net.plug(host)
-        until(lambda: len(run.players(acknowledged)) == 3, SOON_S)
+        wait_until(lambda: len(run.players(acknowledged)) == 3, SOON_S)
         assert run.players() == players, "an agent was started again"
         finished = run.finished()
         assert all(finished[id].episode_return == play.episode_return for id, play in acknowledged.items())
-        until(lambda: run.agents() == ["ready"] * 3, SOON_S)
+        wait_until(lambda: run.agents() == ["ready"] * 3, SOON_S)
         since = run.status()["policy_version"]
         assert run.far_engine(newer_than=since)["canary_mismatch"] < 1e-3
         fetched = tmp_path / "b" / "fetched"
         # For a moment the newest copy is there and the oldest still is.
-        until(lambda: 0 < len([path for path in fetched.glob("[!.]*") if path.is_dir()]) <= KEPT, SOON_S)
+        wait_until(lambda: 0 < len([path for path in fetched.glob("[!.]*") if path.is_dir()]) <= KEPT, SOON_S)
 
         run.scale(grown, agents=1)
-        until(lambda: sorted(run.agents()) == ["ready", "ready", "stopped"], SOON_S)
+        wait_until(lambda: sorted(run.agents()) == ["ready", "ready", "stopped"], SOON_S)
         stop(joined["b"])
         left = run.finished()
-        until(lambda: bool(run.players(left)), SOON_S)
+        wait_until(lambda: bool(run.players(left)), SOON_S)
         stop(joined["a"])
         stop(up)
         down = subprocess.run(net.command("l", "status", str(run.path), "--json"), capture_output=True, check=True)

@@ -2,50 +2,28 @@
 
 import os
 import socket
-from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 import zmq
-from msgspec.structs import replace
 
 from learner.broadcast import broadcast
-from spade.app.supervisor.launches import MODULES
 from spade.codec import decode_response, encode
-from spade.config import Config, digest, dump
+from spade.config import Config
 from spade.errors import BusError, RefusedError
-from spade.process import Launch
-from spade.protocol import (
-    PROTOCOL_VERSION,
-    Done,
-    Hello,
-    LeasePlays,
-    Plays,
-    Ready,
-    Refused,
-    Request,
-    Role,
-    Status,
-    StepMetrics,
-    SubmitPlays,
-)
-from spade.supervise import supervise
-from spade.transport import Client, connect, keys
+from spade.protocol import Done, LeasePlays, Plays, Ready, Refused, Request, Role, SubmitPlays
+from spade.transport import Client, keys
 from tests.fuzz.frames import REQUESTS, SESSION
 from tests.fuzz.targets import SETTINGS
+from tests.peers import changed, connected, hello, orders, supervised
+from tests.replay import feeding
 from tests.replay.everyone import everyone
-from tests.replay.replay_world import ended, environment
+from tests.replay.replay_world import ended
 
 AGENTS = (
-    "Generate",
-    "OpenEpisode",
-    "StepEpisode",
-    "CloseEpisode",
-    "LeasePlays",
-    "SubmitPlays",
-    "ReleasePlay",
-)
+    "Generate", "OpenEpisode", "StepEpisode", "CloseEpisode", "LeasePlays", "SubmitPlays", "ReleasePlay",
+)  # fmt: skip
 
 
 def free_address() -> str:
@@ -68,31 +46,24 @@ async def refusals(client: Client) -> dict[str, str]:
 
 
 async def enter(address: str, role: Role, settings: Config) -> None:
-    hello = Hello(PROTOCOL_VERSION, digest(settings), role, f"{role}-0@narrow", os.getpid())
-    async with connect(address, hello, bus=settings.bus):
+    async with connected(address, settings, role, f"{role}-0@narrow"):
         raise AssertionError("must not get in")
 
 
 async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path) -> None:
     keys.create(tmp_path / "keys", ["narrow"], ["agent"])
-    here = replace(SETTINGS, bus=replace(SETTINGS.bus, keys=str(tmp_path / "keys")))
-    far = replace(SETTINGS, bus=replace(SETTINGS.bus, keys=str(tmp_path / "keys/hosts/narrow")))
-    path = tmp_path / "config.toml"
-    path.write_text(dump(here))
+    here = changed(SETTINGS, bus={"keys": str(tmp_path / "keys")})
+    far = changed(SETTINGS, bus={"keys": str(tmp_path / "keys/hosts/narrow")})
     replay, runner = free_address(), free_address()
-    launch = partial(Launch, config=str(path), run=str(tmp_path), replay=replay)
     async with (
-        supervise(here.supervise, tmp_path / "logs", MODULES) as supervisor,
+        supervised(tmp_path, here, "replay", replay=replay) as supervisor,
         broadcast("tcp://127.0.0.1:*", tmp_path / "weights", here) as learner,
     ):
-        assert learner is not None
-        await supervisor.add(launch("replay", "replay", bind=replay))
-        await supervisor.add(launch("env-runner", "env-runner", bind=runner))
-        hello = Hello(PROTOCOL_VERSION, digest(far), "agent", "agent-0@narrow", os.getpid())
+        await supervisor.add(orders(tmp_path, here, "env-runner", replay, runner))
         async with everyone(replay, here) as owner:
-            await owner.publish(0, "digest-0", "/weights/0", StepMetrics())
+            await feeding.publish(owner)
             for address in (replay, runner, learner):
-                async with connect(address, hello, bus=far.bus) as client:
+                async with connected(address, far, "agent", "agent-0@narrow") as client:
                     refused = await refusals(client)
                     assert refused.keys().isdisjoint(AGENTS)
                     assert len(refused) == len(REQUESTS) - len(SESSION) - len(AGENTS)
@@ -101,44 +72,35 @@ async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path
                     with pytest.raises(BusError, match="the key of narrow lets its holder be agent or supervisor"):
                         await enter(address, role, far)
             status = await owner.status()
-            assert isinstance(status, Status)
             assert (status.policy_version, status.learner_step, status.wanted) == (1, 0, {})
             assert status.dropped_messages == len(refused)
-            async with connect(replay, hello, bus=far.bus) as client:
+            async with connected(replay, far, "agent", "agent-0@narrow") as client:
                 assert isinstance(await client.call(LeasePlays(1, 0.0)), Plays)
         assert [process.restarts for process in supervisor.processes()] == [0, 0]
 
 
-async def test_requests_that_are_sent_again_by_whomever_take_effect_once(tmp_path: Path) -> None:
+async def test_requests_that_any_peer_sends_again_take_effect_once(tmp_path: Path) -> None:
     """A peer that has another's frames, bytes and numbers alike, can do no more with them than with its own."""
-    path = tmp_path / "config.toml"
-    path.write_text(dump(SETTINGS))
     address = f"ipc://{tmp_path}/replay"
-    async with supervise(SETTINGS.supervise, tmp_path / "logs", MODULES) as supervisor:
-        await supervisor.add(Launch("replay", "replay", str(path), str(tmp_path), address, address))
-        async with everyone(address, SETTINGS) as owner:
-            await owner.publish(0, "digest-0", "/weights/0", StepMetrics())
-            (job,) = await owner.lease_designs(1, 5.0)
-            await owner.submit_environment(environment(job, 1))
-            with zmq.Context() as context, context.socket(zmq.DEALER) as first, context.socket(zmq.DEALER) as second:
-                for peer, name in ((first, "agent-1"), (second, "agent-2")):
-                    peer.connect(address)
-                    greeting = Hello(PROTOCOL_VERSION, digest(SETTINGS), "agent", name, os.getpid())
-                    assert isinstance(await ask(peer, 1, greeting), Ready)
-                leased = await ask(first, 2, LeasePlays(1, 5.0))
-                assert await ask(first, 2, LeasePlays(1, 5.0)) == leased, "sent again it is given what it has"
-                others = await ask(second, 2, LeasePlays(1, 5.0))
-                assert isinstance(leased, Plays)
-                assert isinstance(others, Plays)
-                assert {play.id for play in leased.plays}.isdisjoint(play.id for play in others.plays)
-                (play,) = leased.plays
-                submit = SubmitPlays((ended(play, 1.0, 1),))
-                stolen = Refused(f"play {play.id}: its lease 1 is not of agent-2/{os.getpid()}")
-                assert await ask(second, 3, submit) == stolen
-                for peer, number in ((first, 3), (first, 3), (second, 3), (second, 4)):
-                    assert await ask(peer, number, submit) == Done()
-                assert (await owner.status()).plays == 1
-                assert (await owner.status()).late_plays == 3
+    async with supervised(tmp_path, SETTINGS, "replay"), everyone(address, SETTINGS) as owner:
+        await feeding.publish(owner)
+        await feeding.design(owner)
+        with zmq.Context() as context, context.socket(zmq.DEALER) as first, context.socket(zmq.DEALER) as second:
+            for peer, name in ((first, "agent-1"), (second, "agent-2")):
+                peer.connect(address)
+                assert isinstance(await ask(peer, 1, hello(SETTINGS, "agent", name)), Ready)
+            leased = await ask(first, 2, LeasePlays(1, 5.0))
+            assert await ask(first, 2, LeasePlays(1, 5.0)) == leased, "sent again it is given what it has"
+            others = await ask(second, 2, LeasePlays(1, 5.0))
+            assert {play.id for play in leased.plays}.isdisjoint(play.id for play in others.plays)
+            (play,) = leased.plays
+            submit = SubmitPlays((ended(play, 1.0, 1),))
+            stolen = Refused(f"play {play.id}: its lease 1 is not of agent-2/{os.getpid()}")
+            assert await ask(second, 3, submit) == stolen
+            for peer, number in ((first, 3), (first, 3), (second, 3), (second, 4)):
+                assert await ask(peer, number, submit) == Done()
+            assert (await owner.status()).plays == 1
+            assert (await owner.status()).late_plays == 3
 
 
 async def ask(peer: zmq.Socket[bytes], number: int, message: Request) -> object:

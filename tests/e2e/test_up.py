@@ -17,20 +17,11 @@ from spade.protocol import Status
 
 SOON_S = 240.0  # a busy machine takes long to start and to play
 SMALL = (
-    "design.active_environments=6",
-    "design.round_jobs=3",
-    "design.round_deadline_s=30.0",
-    "play.group_size=4",
-    "play.window_chunks=1",
-    "play.window_deadline_s=30.0",
-    "play.lease_s=10.0",
-    "design.lease_s=10.0",
-    "learner.batch_sequences=16",
-    "learner.checkpoint_every=2",
-    "bus.silence_s=3.0",
-    "supervise.drain_s=60.0",
+    "design.active_environments=6", "design.round_jobs=3", "design.round_deadline_s=30.0", "play.group_size=4",
+    "play.window_chunks=1", "play.window_deadline_s=30.0", "play.lease_s=10.0", "design.lease_s=10.0",
+    "learner.batch_sequences=16", "learner.checkpoint_every=2", "bus.silence_s=3.0", "supervise.drain_s=60.0",
     "evaluation.programs=",
-)
+)  # fmt: skip
 
 
 class Up:
@@ -41,10 +32,8 @@ class Up:
         settings = [word for setting in (*SMALL, *more) for word in ("--set", setting)]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "spade.app.cli", *words, "--run", str(run), *settings],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
 
     def until(self, reached, within_s):
         """The first status for which `reached` holds."""
@@ -75,7 +64,7 @@ class Up:
 
 
 def left_behind(run: Path, status: Status) -> list[str]:
-    """Who of the run's processes still lives; another's may have the number of one that does not."""
+    """The run's processes that still live; another's may have the number of one that does not."""
     found = []
     for process in status.processes:
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -163,7 +152,7 @@ def test_a_second_signal_does_not_break_off_the_drain(tmp_path):
 
 
 def told(pid: int, name: str) -> str:
-    """What the kernel says of a process; ShdPnd is the mask of signals it has not taken yet."""
+    """A field of a process's status in /proc; ShdPnd is the mask of signals it has not taken yet."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(line for line in lines if line.startswith(name)).split()[1]
 
@@ -171,5 +160,5 @@ def told(pid: int, name: str) -> str:
 def wait_until(holds, within_s=SOON_S):
     deadline = time.monotonic() + within_s
     while not holds():
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, f"not reached within {within_s} s"
         time.sleep(0.01)

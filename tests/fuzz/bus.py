@@ -7,7 +7,6 @@ connections that speak no ZeroMQ or send frames over the limit. Prints what was 
 open files and the digest of the store before and after. Exit code 1 where a service died, grew or changed the store.
 """
 
-import argparse
 import socket
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from spade.codec import decode_request, decode_response, encode
 from spade.config import digest
 from spade.decoding import UnreadableError
 from spade.protocol import Heartbeat, Publish, Ready, Rehello, Role
+from tests.bench.harness import command
 from tests.fuzz.frames import HELLO, message, seeds
 from tests.fuzz.targets import SETTINGS, Ground, Target, ground
 
@@ -41,7 +41,7 @@ _GREETING = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL" + bytes(48)  # of ZMTP 3.0
 
 
 class Tally(Counter[str]):
-    """What was sent and how it was answered."""
+    """Counts of messages sent, and of answers by kind."""
 
 
 def fire(address: str, session: bool, seconds: float, seed: int) -> Tally:
@@ -137,7 +137,7 @@ def look(target: Target) -> Look:
 
 
 class Report(msgspec.Struct):
-    """What came of it; `faults` is empty where all went well."""
+    """The outcome; `faults` is empty where all went well."""
 
     tallies: dict[str, Tally]
     before: dict[str, Look]
@@ -202,10 +202,7 @@ async def main(seconds: float, seed: int) -> Report:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = command(__doc__, minutes=10.0, seed=0).parse_args()
     outcome = trio.run(main, 60 * arguments.minutes, arguments.seed)
     print(outcome)
     sys.exit(1 if outcome.faults else 0)

@@ -6,7 +6,6 @@ The connections finish their handshake as far as strangers can and stay. Exit co
 take a learner step or let a newcomer in meanwhile.
 """
 
-import argparse
 import resource
 import socket
 import sys
@@ -17,18 +16,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import trio
-from msgspec.structs import replace
 
-from spade.app.supervisor.launches import MODULES
-from spade.config import dump
 from spade.errors import BusError
-from spade.process import Launch
-from spade.protocol import Batch, StepMetrics
-from spade.supervise import supervise
 from spade.transport import keys
+from tests.bench.harness import command
 from tests.fuzz.targets import SETTINGS, Target
+from tests.peers import changed, supervised
+from tests.replay import feeding
 from tests.replay.everyone import everyone
-from tests.replay.replay_world import ended, environment
 
 _READY = b"\x04\x29\x05READY\x0bSocket-Type\0\0\0\x06DEALER\x08Identity\0\0\0\0"
 _BURST = 50  # connections between two pauses
@@ -71,29 +66,21 @@ async def main(count: int, keyed: bool) -> bool:
         address, settings = f"tcp://127.0.0.1:{port}", SETTINGS
         if keyed:
             keys.create(run / "keys", [])
-            settings = replace(SETTINGS, bus=replace(SETTINGS.bus, keys=str(run / "keys")))
-        path = run / "config.toml"
-        path.write_text(dump(settings))
-        async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
-            await supervisor.add(Launch("replay", "replay", str(path), name, address, address))
+            settings = changed(SETTINGS, bus={"keys": str(run / "keys")})
+        async with supervised(run, settings, "replay", replay=address) as supervisor:
             target = Target("replay", run, supervisor)
             async with everyone(address, settings) as replay:
-                await replay.publish(0, "digest-0", "/weights/0", StepMetrics())
+                await feeding.publish(replay)
                 before = target.resident_bytes(), target.descriptors()
                 holding = connections(port, count, keyed)
                 await trio.to_thread.run_sync(holding.__enter__)
                 began = trio.current_time()
-                (job,) = await replay.lease_designs(1, 5.0)
-                await replay.submit_environment(environment(job, 1))
-                for play in await replay.lease_plays(4, 5.0):
-                    await replay.submit_plays((ended(play, float(int(play.id[-3:]) % 2), 1),))
-                stepped = isinstance(await replay.take_batch(1, 5.0), Batch)
-                await replay.publish(1, "digest-1", "/weights/1", StepMetrics())
+                await feeding.train(replay, 1, plays=4)
                 stepped_s, began = trio.current_time() - began, trio.current_time()
                 after = target.resident_bytes(), target.descriptors()
                 welcome = True
                 try:
-                    async with everyone(address, replace(settings, bus=replace(settings.bus, call_deadline_s=20.0))):
+                    async with everyone(address, changed(settings, bus={"call_deadline_s": 20.0})):
                         pass
                 except BusError as error:
                     welcome = False
@@ -104,14 +91,12 @@ async def main(count: int, keyed: bool) -> bool:
                     f"newcomers in after {trio.current_time() - began:.2f} s; started again {target.restarts} times"
                 )
                 holding.__exit__(None, None, None)
-            return stepped and welcome and not target.restarts
+            return welcome and not target.restarts
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=10_000)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    wanted = parser.parse_args().count
+    wanted = command(__doc__, count=10_000).parse_args().count
     fine = [trio.run(main, wanted, keyed) for keyed in (False, True)]
     sys.exit(0 if all(fine) else 1)

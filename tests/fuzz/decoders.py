@@ -6,7 +6,6 @@ Each decoder reads what it reads or raises the errors it says; anything else end
 code 1. Prints how many it was given, how many it could read, and what it raised.
 """
 
-import argparse
 import fcntl
 import json
 import os
@@ -44,6 +43,7 @@ from spade.policy import canary
 from spade.protocol import Faulted, Status
 from spade.protocol import Process as Told
 from spade.tokens import Tokenizer
+from tests.bench.harness import command
 from tests.conftest import TEMPLATE, write_tokenizer
 from tests.fuzz.foreign import broken_json, damaged
 from tests.fuzz.frames import REQUESTS, broken
@@ -247,7 +247,7 @@ def _run(folder: Path) -> list[Decoder]:
 
 
 def fuzz(decoder: Decoder, seconds: float, seed: int, most: int = sys.maxsize) -> Counter[str]:
-    """What came of it. Raises AssertionError, with the bytes, where anything else did."""
+    """The outcome. Raises AssertionError, with the bytes, for any other."""
     random, found = Random(seed), Counter[str]()
     until = time.monotonic() + seconds
     while found["given"] < most and time.monotonic() < until:
@@ -275,8 +275,5 @@ def main(seconds: float, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
+    arguments = command(__doc__, minutes=10.0, seed=0).parse_args()
     main(60 * arguments.minutes, arguments.seed)

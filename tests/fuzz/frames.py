@@ -1,82 +1,47 @@
-"""What the fuzzer sends: a valid request of every kind, and ways to break their bytes. Pure."""
+"""Messages of the fuzzer: a valid request of every kind, and ways to break their bytes. Pure."""
 
 import struct
 from random import Random
 from typing import get_args
 
+from spade import protocol
 from spade.codec import encode, pack_floats, pack_ids, program_digest
-from spade.protocol import (
-    DIGEST_BYTES,
-    PROTOCOL_VERSION,
-    Audited,
-    Checkpointed,
-    CloseEpisode,
-    EndedPlay,
-    Evaluated,
-    Evaluation,
-    Generate,
-    GetProgram,
-    GetStatus,
-    GetWeights,
-    Goodbye,
-    Heartbeat,
-    Hello,
-    KeepProgram,
-    LeaseAudit,
-    LeaseDesigns,
-    LeasePlays,
-    OpenEpisode,
-    Orders,
-    Process,
-    Publish,
-    Recording,
-    RejectCandidate,
-    ReleaseDesign,
-    ReleasePlay,
-    ReportProcesses,
-    Request,
-    Serving,
-    StepEpisode,
-    StepMetrics,
-    SubmitEnvironment,
-    SubmitPlays,
-    TakeBatch,
-    Trajectory,
-    Validate,
-)
 from spade.transport.rights import forbidden
 
-_TRAJECTORY = Trajectory(
+_TRAJECTORY = protocol.Trajectory(
     pack_ids([1, 2, 3, 4, 5]), (1, 1, 2, 1), pack_floats([-1.0, -2.0]), ((1, 2),), 1.0, rewinds=((2, 1),)
 )
-_RECORDING = Recording(("left", "right"), bytes(3 * DIGEST_BYTES), 8)
+_RECORDING = protocol.Recording(("left", "right"), bytes(3 * protocol.DIGEST_BYTES), 8)
 _PROGRAM = (
     "class Env:\n    def reset(self, seed): return 'go', {}\n    def step(self, action): return 'on', 0.0, True\n"
 )
-HELLO = Hello(PROTOCOL_VERSION, "d" * 32, "agent", "fuzz", 1)
+HELLO = protocol.Hello(protocol.PROTOCOL_VERSION, "d" * 32, "agent", "fuzz", 1)
 
 # Of work that nobody was given: none of these may change anything.
-REQUESTS: tuple[Request, ...] = (
-    HELLO, Heartbeat({"busy": 1.0}), Goodbye(), GetStatus(), GetProgram(program_digest("nothing")),
-    Generate(pack_ids([1, 2]), 4, 1.0, 7),
-    OpenEpisode("episode", program_digest(_PROGRAM), 3, 4), StepEpisode("episode", 1, "left"), CloseEpisode("episode"),
-    Validate(_PROGRAM, 3), KeepProgram(_PROGRAM),
-    LeaseDesigns(1, 0.0), LeasePlays(3, 0.0),
-    RejectCandidate("no job", 1, 1, "tides", "class", "parse", "no class", _TRAJECTORY, last=True),
-    SubmitEnvironment("no job", 1, 1, "tides", "Env", _PROGRAM, "left", True, "go", _TRAJECTORY),
-    ReleaseDesign("no job", 1),
-    SubmitPlays((EndedPlay("no play", 1, "terminated", 1.0, (0.0, 1.0), 0.5, _TRAJECTORY, "", _RECORDING),)),
-    ReleasePlay("no play", 1),
-    LeaseAudit(0.0), Audited("no environment", 1, "found", 4, 0, 13, 13, 50, 1.0),
-    TakeBatch(99, 0.0), Publish(99, "digest", "/weights", StepMetrics()), Checkpointed(99),
-    Evaluated(Evaluation(99, 98, 99, 8, 0, 0.5, 0.2, 1.0)),
-    ReportProcesses("fuzz", (Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),
-    Orders("nobody", {"agent": 2}, ("agent-0",)),
-    Serving(99, "digest"), GetWeights("digest", "../secret", 0, 64),
+REQUESTS: tuple[protocol.Request, ...] = (
+    HELLO, protocol.Heartbeat({"busy": 1.0}), protocol.Goodbye(), protocol.GetStatus(),
+    protocol.GetProgram(program_digest("nothing")),
+    protocol.Generate(pack_ids([1, 2]), 4, 1.0, 7),
+    protocol.OpenEpisode("episode", program_digest(_PROGRAM), 3, 4), protocol.StepEpisode("episode", 1, "left"),
+    protocol.CloseEpisode("episode"), protocol.Validate(_PROGRAM, 3), protocol.KeepProgram(_PROGRAM),
+    protocol.LeaseDesigns(1, 0.0), protocol.LeasePlays(3, 0.0),
+    protocol.RejectCandidate("no job", 1, 1, "tides", "class", "parse", "no class", _TRAJECTORY, last=True),
+    protocol.SubmitEnvironment("no job", 1, 1, "tides", "Env", _PROGRAM, "left", True, "go", _TRAJECTORY),
+    protocol.ReleaseDesign("no job", 1),
+    protocol.SubmitPlays((
+        protocol.EndedPlay("no play", 1, "terminated", 1.0, (0.0, 1.0), 0.5, _TRAJECTORY, "", _RECORDING),
+    )),
+    protocol.ReleasePlay("no play", 1),
+    protocol.LeaseAudit(0.0), protocol.Audited("no environment", 1, "found", 4, 0, 13, 13, 50, 1.0),
+    protocol.TakeBatch(99, 0.0), protocol.Publish(99, "digest", "/weights", protocol.StepMetrics()),
+    protocol.Checkpointed(99), protocol.Evaluated(protocol.Evaluation(99, 98, 99, 8, 0, 0.5, 0.2, 1.0)),
+    protocol.ReportProcesses("fuzz", (protocol.Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),
+    protocol.Orders("nobody", {"agent": 2}, ("agent-0",)),
+    protocol.Serving(99, "digest"), protocol.GetWeights("digest", "../secret", 0, 64),
 )  # fmt: skip
-assert {type(request) for request in REQUESTS} == set(get_args(Request)), "a kind of request has no frame to break"
+assert {type(request) for request in REQUESTS} == set(get_args(protocol.Request)), "a kind has no frame to break"
 
-SESSION = (Hello, Heartbeat, Goodbye)
+SESSION = (protocol.Hello, protocol.Heartbeat, protocol.Goodbye)
 # Headers of msgpack that promise much: bin, str, array, map and ext of 2**32 - 1 and of 2**16 - 1.
 _PROMISES = tuple(bytes([kind]) + b"\xff" * 4 for kind in b"\xc6\xc9\xdb\xdd\xdf") + tuple(
     bytes([kind]) + b"\xff" * 2 for kind in b"\xc5\xc8\xda\xdc\xde"
@@ -88,7 +53,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def seeds(session: bool, hello: Hello = HELLO) -> list[bytes]:
+def seeds(session: bool, hello: protocol.Hello = HELLO) -> list[bytes]:
     """The frames to break: those of the session alone, or all others that the peer may send."""
     chosen = [request for request in REQUESTS if isinstance(request, SESSION) == session]
     return [encode(request) for request in chosen if not forbidden(hello, request)]

@@ -6,7 +6,6 @@ Each flip is named in one line, or changes nothing that the store holds. Without
 simulated time. Prints a table of what became of each command, and a line for each flip with which something is wrong.
 """
 
-import argparse
 import hashlib
 import os
 import shutil
@@ -36,6 +35,7 @@ from spade.app.commands.replay.lineage import lineage
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import SpadeError
+from tests.bench.harness import command
 from tests.replay.kept_world import SETTINGS, keep_world
 
 DEADLINE_S = 30.0
@@ -54,7 +54,7 @@ def dump(folder: Path) -> str:
 
 
 def _serve(run: RunDir, config: Config) -> None:
-    """What the service does as it starts, and a commit."""
+    """The start of the service, and a commit."""
     with open_store(run.store, "nosync") as store:
         opened = open_run(store, config)
         ledger = Ledger(opened.state)
@@ -82,7 +82,7 @@ def _compact(run: RunDir) -> None:
 
 
 def _verify(run: RunDir) -> None:
-    """What `verify` says of the store alone: a run in simulated time has no weights and no checkpoints."""
+    """Problems that `verify` finds in the store alone: a run in simulated time has no weights and no checkpoints."""
     try:
         with open_reader(run.store) as store:
             lines = problems(read_contents(store))
@@ -108,14 +108,14 @@ COMMANDS: dict[str, Callable[[RunDir, Config], None]] = {
 
 
 class Ended:
-    """How a command ended: its exit code (negative: a signal; None: the deadline) and what it printed."""
+    """The end of a command: its exit code (negative: a signal; None: the deadline) and what it printed."""
 
     def __init__(self, code: int | None, text: str) -> None:
         self.code = code
         self.lines = [line for line in text.splitlines() if not any(word in line for word in SIZES)]
 
     def against(self, sound: "Ended") -> str:
-        """What became of a command whose store was damaged, beside what it says of the sound one."""
+        """The outcome of a command whose store was damaged, beside what it says of the sound one."""
         if self.code is None:
             return "hangs"
         if self.code < 0:
@@ -165,7 +165,7 @@ def _in_child(command, folder, config, file) -> None:  # type: ignore[no-untyped
 
 
 def trial(sound: dict[str, Ended], source: Path, place: int, bit: int, config: Config) -> dict[str, str]:
-    """What becomes of every command over a copy of the run in `source` with one bit flipped."""
+    """The outcome of every command over a copy of the run in `source` with one bit flipped."""
     with tempfile.TemporaryDirectory(prefix="flip-") as folder:
         copy = Path(folder) / source.name
         shutil.copytree(source, copy)
@@ -184,7 +184,7 @@ def trial(sound: dict[str, Ended], source: Path, place: int, bit: int, config: C
 
 
 def wrong(found: dict[str, str]) -> bool:
-    """Whether anything ended otherwise than it should."""
+    """True if anything ended otherwise than it should."""
     return any(found[name] not in GOOD for name in COMMANDS)
 
 
@@ -210,11 +210,7 @@ def simulated(folder: Path, until: float = 60.0) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--flips", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--run", type=Path)
-    given = parser.parse_args()
+    given = command(__doc__, flips=300, seed=1, run=None).parse_args()
     with tempfile.TemporaryDirectory(prefix="run-") as folder:
         source = given.run or simulated(Path(folder))
         results = flips(source, RunDir(source).config(), given.seed, given.flips)

@@ -1,4 +1,4 @@
-"""What the fuzzer sends to: a real replay service over a store with work in every state, and a real env-runner."""
+"""Targets of the fuzzer: a real replay service over a store with work in every state, and a real env-runner."""
 
 import hashlib
 import os
@@ -11,13 +11,12 @@ import msgspec
 
 from replay.ledger.records import Counters, Table
 from replay.store import open_reader
-from spade.app.supervisor.launches import MODULES
-from spade.config import Config, dump
-from spade.process import Launch
-from spade.protocol import Batch, StepMetrics
-from spade.supervise import Supervisor, supervise
+from spade.config import Config
+from spade.supervise import Supervisor
+from tests.peers import supervised
+from tests.replay import feeding
 from tests.replay.everyone import Everyone, everyone
-from tests.replay.replay_world import config, ended, environment
+from tests.replay.replay_world import config
 
 _FOREVER = "1000000"
 SETTINGS = config(
@@ -78,7 +77,6 @@ class Ground:
             for key in ("run", "statistics", "history"):
                 total.update(bytes(store.get("meta", key, msgspec.Raw) or b""))
             counters = store.get("meta", "counters", Counters)
-            assert counters is not None
             counters.late_plays = 0
             total.update(msgspec.msgpack.encode(counters))
         return total.hexdigest()[:16]
@@ -87,29 +85,18 @@ class Ground:
 @asynccontextmanager
 async def ground(run: Path, settings: Config = SETTINGS) -> AsyncIterator[Ground]:
     """Both services up, the store filled, nothing left to lease."""
-    path = run / "config.toml"
-    path.write_text(dump(settings))
-    addresses = {name: run / f"{name}.sock" for name in ("replay", "env-runner")}
-    replay_address = f"ipc://{addresses['replay']}"
-    async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
-        for role, socket in addresses.items():
-            await supervisor.add(Launch(role, role, str(path), str(run), replay_address, f"ipc://{socket}"))
-        async with everyone(replay_address, settings, "engine", "supervisor", "env-runner") as replay:
-            await _fill(replay)
-            yield Ground(run, [Target(name, at, supervisor) for name, at in addresses.items()], replay)
+    async with (
+        supervised(run, settings, "replay", "env-runner") as supervisor,
+        everyone(f"ipc://{run}/replay", settings, "engine", "supervisor", "env-runner") as replay,
+    ):
+        await _fill(replay)
+        yield Ground(run, [Target(name, run / name, supervisor) for name in ("replay", "env-runner")], replay)
 
 
 async def _fill(replay: Everyone) -> None:
     """An environment designed, played and trained on; then every job that is to be had in the hands of this client."""
-    await replay.publish(0, "digest-0", "/weights/0", StepMetrics())
-    (job,) = await replay.lease_designs(1, 5.0)
-    await replay.submit_environment(environment(job, 1))
-    plays = await replay.lease_plays(4, 5.0)
-    assert len(plays) == 4
-    for play in plays:
-        await replay.submit_plays((ended(play, float(int(play.id[-3:]) % 2), 1),))
-    assert isinstance(await replay.take_batch(1, 5.0), Batch)
-    await replay.publish(1, "digest-1", "/weights/1", StepMetrics())
+    await feeding.publish(replay)
+    await feeding.train(replay, 1, plays=4)
     await replay.checkpointed(1)
     while await replay.lease_designs(3, 1.0):
         pass

@@ -1,4 +1,4 @@
-"""What a hostile program is: an attack, and what the host must see of it.
+"""A hostile program: an attack, and what the host must see of it.
 
 In sources `$FOLDER`, `$ROOT`, `$VICTIM`, `$PORT` and `$NAME` stand for what is there to be attacked.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.actors.odd_programs import program
 
 BREACH = "breach"
-"""What a program says when its attack went through."""
+"""The words of a program whose attack went through."""
 
 ANSWERED = "answered"
 """Seen where nothing is to be refused: the attack has no effect, and the program says so."""

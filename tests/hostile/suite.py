@@ -49,7 +49,7 @@ BENIGN = [
 
 @contextmanager
 def surroundings(found: list[str]) -> Iterator[dict[str, str]]:
-    """What there is to attack: files open to all, listeners, a process of the programs' user, a secret of ours.
+    """Targets of attacks: files open to all, listeners, a process of the programs' user, a secret of ours.
 
     What was done to it is added to `found` in the end.
     """
@@ -91,12 +91,12 @@ def surroundings(found: list[str]) -> Iterator[dict[str, str]]:
 
 
 def state(folder: Path) -> list[tuple[str, int, int, int]]:
-    """What the files are; their contents have not been written where the times have not changed."""
+    """The state of the files; their contents have not been written where the times have not changed."""
     return sorted((each.name, *each.stat()[0:2], each.stat().st_mtime_ns) for each in (folder, *folder.iterdir()))
 
 
 async def complaints(layers: Layers, programs: Sequence[Hostile]) -> list[str]:
-    """What was not as it must be, over all programs."""
+    """Everything that was not as it must be, over all programs."""
     found: list[str] = []
     silent = [hostile for hostile in programs if "timeout" in hostile.sees]
     heard = [hostile for hostile in programs if "timeout" not in hostile.sees]

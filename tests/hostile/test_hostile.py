@@ -40,7 +40,7 @@ def holds(tier: Tier) -> str:
 
 
 def passable() -> list[str]:
-    """What lets an unprivileged user see the interpreter and this checkout, where folders above are root's alone."""
+    """The command that lets an unprivileged user see the interpreter and this checkout below folders of root."""
     needed = [Path(sys.base_prefix), Path(sys.prefix), ROOT]
     closed = {
         next(above for above in reversed(path.parents) if not above.stat().st_mode & 0o001)
@@ -128,7 +128,6 @@ async def test_no_state_passes_between_episodes_or_programs():
             await play(sandbox, program(step=marks), "go", name=name)
         sandbox.close("one")
         assert before == (await play(sandbox, looking, "go"))[-1]
-        assert isinstance(before, Observed)
         assert before.observation.startswith("[False, False, False, ")
 
 
@@ -139,7 +138,6 @@ async def test_a_program_that_faults_in_a_row_is_run_no_more():
             assert "quarantined" not in (await play(sandbox, source, "go"))[-1].detail
         spawns = sandbox.spawns
         refused = await sandbox.open("e", source, 1, 3)
-        assert isinstance(refused, Faulted)
         assert (refused.kind, refused.environment_fault) == ("exception", True)
         assert "quarantined after 3 faults in a row" in refused.detail
         assert "ZeroDivisionError" in refused.detail
@@ -164,9 +162,8 @@ async def test_the_runner_as_a_whole_has_a_budget_of_memory(memory):
         assert isinstance(await sandbox.open("small", program(), 1, 99), Observed)
         assert isinstance(await sandbox.open("one", hoard, 1, 99), Observed)
         await sandbox.open("two", hoard, 1, 99)
-        with trio.fail_after(60):
-            while not sandbox.gauges()["evictions"]:  # noqa: ASYNC110 - the sandbox tells nobody
-                await trio.sleep(0.01)
+        while not sandbox.gauges()["evictions"]:  # noqa: ASYNC110 - the sandbox tells nobody
+            await trio.sleep(0.01)
         ends = [await sandbox.step(name, 1, "go") for name in ("one", "two")]
         (evicted,) = [end for end in ends if isinstance(end, Faulted)]
         assert (evicted.kind, evicted.environment_fault) == ("infrastructure", False)
@@ -182,9 +179,8 @@ async def test_programs_that_grow_together_are_evicted_together():
             assert isinstance(await sandbox.open(name, hoard, 1, 99), Observed)
         await sandbox.open("small", program(), 1, 99)
         sandbox.limits = Limits(runner_bytes=100 << 20)
-        with trio.fail_after(60):
-            while not sandbox.gauges()["evictions"]:  # noqa: ASYNC110 - the sandbox tells nobody
-                await trio.sleep(0.01)
+        while not sandbox.gauges()["evictions"]:  # noqa: ASYNC110 - the sandbox tells nobody
+            await trio.sleep(0.01)
         assert sandbox.gauges()["evictions"] == 3
         assert sandbox.gauges()["program_bytes"] < 100 << 20
         assert isinstance(await sandbox.step("small", 1, "go"), Observed)
@@ -198,7 +194,7 @@ def burn(*a):
 
 
 @pytest.mark.parametrize("asked", [True, False])
-async def test_what_a_program_computes_unasked_is_a_fault_of_its_own(asked, monkeypatch):
+async def test_work_that_a_program_does_unasked_is_a_fault_of_its_own(asked, monkeypatch):
     if asked:  # before the watch would look
         monkeypatch.setattr("actors.sandbox.budget.WATCH_S", (60.0, 60.0))
     burning = program(module=BURNING, step="sys.modules['inside.child'].read = burn")
@@ -234,7 +230,6 @@ async def test_every_zygote_is_attacked_before_it_serves(tier, monkeypatch):
         sandbox._attacks = ("answer",)
         for source in (program(), "import numpy\n" + program()):
             answer = await sandbox.child(source, 1)
-            assert isinstance(answer, Faulted)
             assert (answer.kind, "a program can answer" in answer.detail) == ("infrastructure", True)
 
 

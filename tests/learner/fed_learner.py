@@ -1,15 +1,15 @@
-"""The replay service and the learner as processes, and somebody who feeds them what actors would bring."""
+"""The replay service and the learner as processes, and a feeder that brings them what actors would."""
 
+import math
 from contextlib import asynccontextmanager
 
 import numpy as np
 import trio
 
-from spade import codec, config
-from spade.app.supervisor.launches import MODULES
-from spade.process import Launch
-from spade.protocol import EndedPlay, SubmitEnvironment, Trajectory, Weights
-from spade.supervise import supervise
+from spade import codec
+from spade.protocol import Trajectory, Weights
+from tests.peers import supervised
+from tests.replay import feeding
 from tests.replay.everyone import everyone
 
 # Every environment brings two plays and a design to train on and a step takes 8 or 9 sequences, so 18 environments
@@ -39,22 +39,10 @@ class Feeder:
         return Trajectory(*tokens, codec.pack_floats(logprobs.tolist()), ((version, sum(mask)),), 1.0)
 
     async def design(self, count):
-        """Hand in so many environments."""
-        while count:
-            for job in await self.replay.lease_designs(min(count, 4), 5.0):
-                texts = ("document", "Name", "source", "hint")
-                await self.replay.submit_environment(
-                    SubmitEnvironment(job.id, job.lease, 1, *texts, True, "observation", self.trajectory())
-                )
-                count -= 1
+        await feeding.design(self.replay, count, self.trajectory)
 
     async def play(self):
-        while True:
-            for play in await self.replay.lease_plays(8, 5.0):
-                reward = float(int(play.id[-3:]) % 2)
-                await self.replay.submit_plays(
-                    (EndedPlay(play.id, play.lease, "terminated", reward, (reward,), 0.1, self.trajectory()),)
-                )
+        await feeding.play(self.replay, math.inf, self.trajectory)
 
     async def until(self, step) -> Weights:
         """The newest weights once those of `step` are published."""
@@ -66,20 +54,13 @@ class Feeder:
 @asynccontextmanager
 async def running(settings, run):
     """The replay service and the learner under a supervisor, fed; yields (supervisor, feeder)."""
-    path = run / "config.toml"
-    path.write_text(config.dump(settings))
-    address = f"ipc://{run}/replay"
-    orders = {"config": str(path), "run": str(run), "replay": address}
-    async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
-        await supervisor.add(Launch("replay", "replay", bind=address, **orders))
-        await supervisor.add(Launch("learner", "learner", **orders))
-        async with everyone(address, settings) as replay, trio.open_nursery() as nursery:
-            feeder = Feeder(replay)
-            await feeder.until(0)
-            nursery.start_soon(feeder.play)
-            yield supervisor, feeder
-            nursery.cancel_scope.cancel()
-
-
-def pid_of(supervisor, name):
-    return next(process.pid for process in supervisor.processes() if process.name == name)
+    async with (
+        supervised(run, settings, "replay", "learner") as supervisor,
+        everyone(f"ipc://{run}/replay", settings) as replay,
+        trio.open_nursery() as nursery,
+    ):
+        feeder = Feeder(replay)
+        await feeder.until(0)
+        nursery.start_soon(feeder.play)
+        yield supervisor, feeder
+        nursery.cancel_scope.cancel()

@@ -37,7 +37,7 @@ def live(settings, batches, run, end):
 
 
 def keep(backend, metrics, settings, run):
-    """What the learner does after a step: weights, a checkpoint with them in it, no more of either than asked."""
+    """The learner's work after a step: weights, a checkpoint with them in it, no more of either than asked."""
     _, folder = weights.publish(backend.model, "float32", Path(settings.model.path), run / "weights")
 
     def fill(draft):
@@ -63,7 +63,7 @@ def forked(work):
 
 
 def ended(child):
-    """Whether it came to its end; False where it was killed."""
+    """True if it came to its end; False if it was killed."""
     status = os.waitpid(child, 0)[1]
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "a life failed"
     return not os.WIFSIGNALED(status)

@@ -88,7 +88,7 @@ def test_records_and_the_status_are_replaced_whole_or_not_at_all(tmp_path, most)
     assert (tmp_path / "metrics.jsonl").read_text().endswith("\n")
 
 
-def test_what_appears_when_it_is_whole_leaves_nothing_else(tmp_path):
+def test_a_file_that_appears_whole_leaves_nothing_else(tmp_path):
     def make():
         with disk.whole(tmp_path / "out") as part:
             part.mkdir()

@@ -87,7 +87,7 @@ def test_a_model_that_caps_its_logits_is_refused(policy):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_vocabulary_axis_never_exceeds_its_chunk(policy, monkeypatch, dtype):
-    """What autograd keeps and what the head makes, forward and backward, with and without autocast."""
+    """Tensors that autograd keeps and that the head makes, forward and backward, with and without autocast."""
     rows, vocabulary = 5, VOCABULARY + 3  # a size that nothing else in the model has
     policy.model.resize_token_embeddings(vocabulary)
     monkeypatch.setattr(logprobs, "LOGITS", rows * vocabulary)

@@ -1,4 +1,4 @@
-"""What the torch engine says it sampled with is what the learner computes: dense and mixture of experts, by Qwen3."""
+"""The log-probabilities of the torch engine equal the learner's: dense and mixture of experts, by Qwen3."""
 
 import numpy as np
 import pytest

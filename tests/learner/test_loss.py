@@ -160,10 +160,9 @@ def test_with_one_step_a_batch_cispo_has_the_gradient_of_tis(drawn):
 
 
 @pytest.mark.parametrize("kind", ["tis", "icepop", "sequence_tis"])
-@pytest.mark.parametrize(
-    ("log_ratio", "advantage", "moves"),
-    [(0.3, 1, False), (0.3, -1, True), (-0.3, 1, True), (-0.3, -1, False), (0.1, 1, True), (-0.1, -1, True)],
-)
+@pytest.mark.parametrize(("log_ratio", "advantage", "moves"), [
+    (0.3, 1, False), (0.3, -1, True), (-0.3, 1, True), (-0.3, -1, False), (0.1, 1, True), (-0.1, -1, True),
+])  # fmt: skip
 def test_a_clipped_token_stops_pulling_further_but_may_come_back(kind, log_ratio, advantage, moves):
     tokens = tokens_of([([-2 + log_ratio], [-2.0], [-2.0], float(advantage))])
     assert (gradient(tokens, Loss(kind=kind)).item() != 0) == moves

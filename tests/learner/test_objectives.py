@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from learner.advantage import group_advantages
 from learner.backends.torch import TorchBackend
 from learner.loss import KINDS
 from learner.train import open_backend
-from spade import codec, config
+from spade import config
 from spade.protocol import Batch
 from tests.learner.plain_losses import plain, plain_mean
+from tests.learner.plain_steps import by_the_book, parameters, sequences
 
 QUICK = ("learner.lr=1e-3", "learner.microbatch_tokens=40", "learner.designer_weight_max=32.0", "learner.adam_eps=1e-3")
 
@@ -24,22 +24,6 @@ def settings(*overrides):
 
 def backend(policy, *overrides, reference=None):
     return TorchBackend(copy.deepcopy(policy.model), settings(*overrides), reference)
-
-
-def parameters(model):
-    return torch.cat([one.detach().flatten() for one in model.parameters()])
-
-
-def sequences(groups):
-    """Of each trajectory: ids, where sampled, behaviour log-probabilities, advantage, weight, version runs."""
-    agents = sum(len(group.trajectories) for group in groups if group.role == "agent")
-    designers = sum(len(group.trajectories) for group in groups if group.role == "designer")
-    for group in groups:
-        weight = agents / designers if group.role == "designer" else 1.0
-        for member, advantage in zip(group.trajectories, group_advantages(group), strict=True):
-            mask = torch.from_numpy(codec.unpack_mask(member).copy()).bool()[1:]
-            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())
-            yield codec.unpack_ids(member.ids), mask, behaviour, float(advantage), weight, member.versions
 
 
 def scored(policy, groups):
@@ -72,43 +56,13 @@ def test_every_loss_is_the_plain_one_however_it_is_cut(policy, kind, aggregation
     assert torch.allclose(found[0], found[2], atol=1e-6)
 
 
-def by_the_book(policy, batch, wanted, reference=None):
-    """`steps_per_batch` steps of tis, sequence by sequence with whole logits; the loss of each step."""
-    model, learner, losses, old = policy.model, wanted.learner, [], {}
-    decay = [one for one in model.parameters() if one.dim() > 1]
-    rest = [one for one in model.parameters() if one.dim() == 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": decay, "weight_decay": learner.weight_decay}, {"params": rest, "weight_decay": 0.0}],
-        lr=learner.lr, betas=(learner.adam_beta1, learner.adam_beta2), eps=learner.adam_eps, fused=False,
-    )  # fmt: skip
-    for _ in range(learner.steps_per_batch):
-        total, tokens = torch.zeros(()), 0
-        for index, (ids, mask, behaviour, advantage, weight, _) in enumerate(sequences(batch.groups)):
-            current = policy.logprobs(ids, 0.7)[mask]
-            before = old.setdefault(index, current.detach())
-            ratio = torch.exp(current - before)
-            gain = torch.minimum(ratio * advantage, torch.clamp(ratio, 0.8, 1.28) * advantage)
-            loss = -weight * torch.exp(before - behaviour).clamp(max=2.0) * gain
-            if reference is not None:
-                with torch.no_grad():
-                    held = reference.logprobs(ids, 0.7)[mask]
-                loss = loss + wanted.loss.kl * (torch.exp(held - current) - 1 - (held - current))
-            total, tokens = total + loss.sum(), tokens + len(current)
-        optimizer.zero_grad()
-        (total / tokens).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), learner.max_grad_norm)
-        optimizer.step()
-        losses.append((total / tokens).item())
-    return losses
-
-
 def test_several_steps_a_batch_are_those_by_the_book(policy):
     chosen = ("learner.steps_per_batch=4", "learner.lr=1e-2")
     tested, batch = backend(policy, *chosen), Batch(1, 1, policy.groups(1, off=0.5))
     metrics = tested.train(batch)
-    losses = by_the_book(policy, batch, settings(*chosen))
+    steps = by_the_book(policy, batch, settings(*chosen))
     assert metrics.clip_fraction > 0.05  # the later steps were clipped
-    assert metrics.loss == pytest.approx(np.mean(losses), abs=1e-4)
+    assert metrics.loss == pytest.approx(np.mean([step.loss for step in steps]), abs=1e-4)
     assert torch.allclose(parameters(tested.model), parameters(policy.model), atol=2e-5)
 
 
@@ -123,9 +77,9 @@ def test_the_kl_to_the_reference_is_the_one_by_the_book(policy):
     before = parameters(elsewhere.model)
     metrics = tested.train(batch)
     assert metrics.designer_weight > 2  # it leaves the KL of the designer's tokens alone
-    losses = by_the_book(policy, batch, settings(*chosen), elsewhere)
+    steps = by_the_book(policy, batch, settings(*chosen), elsewhere)
     assert metrics.kl > 0.01
-    assert metrics.loss == pytest.approx(np.mean(losses), abs=1e-4)
+    assert metrics.loss == pytest.approx(np.mean([step.loss for step in steps]), abs=1e-4)
     assert torch.allclose(parameters(tested.model), parameters(policy.model), atol=2e-5)
     assert torch.equal(parameters(elsewhere.model), before)
 

@@ -73,7 +73,7 @@ def test_the_guard_counts_what_is_not_finite_in_a_row_and_then_stops():
     assert guard.count == 0
     for bad in [math.inf, -math.inf, math.nan] * 4:
         if guard.count == NON_FINITE_MAX:
-            with pytest.raises(RunError, match=r"11 gradients in a row were not finite; lower learner\.lr"):
+            with pytest.raises(RunError, match=r"11 gradients .* learner\.lr"):
                 guard.passes(bad)
             return
         assert not guard.passes(bad)

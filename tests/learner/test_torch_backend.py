@@ -8,58 +8,24 @@ import torch
 import trio
 from safetensors.torch import load_file
 
-from learner.advantage import group_advantages
 from learner.backends.torch import TorchBackend
 from learner.optimizer import NON_FINITE_MAX
-from spade import codec, config
+from spade import config
 from spade.errors import RunError
 from spade.protocol import Batch, Group, Trajectory
+from tests.learner.plain_steps import by_the_book, parameters, sequences
 
 QUICK = (
-    "learner.designer_weight_max=32.0",
-    "learner.lr=1e-3",
-    "learner.microbatch_tokens=40",
-    "learner.weight_decay=0.1",
-)
+    "learner.designer_weight_max=32.0", "learner.lr=1e-3", "learner.microbatch_tokens=40", "learner.weight_decay=0.1",
+)  # fmt: skip
 
 
 def backend(policy, *overrides):
     return TorchBackend(copy.deepcopy(policy.model), config.load("nano", (*QUICK, *overrides)))
 
 
-def parameters(backend):
-    return torch.cat([one.detach().flatten() for one in backend.model.parameters()])
-
-
 def batch(policy, step, **options):
     return Batch(step, 1, policy.groups(step, **options))
-
-
-def plain_step(policy, groups, settings):
-    """One step by the book: sequence by sequence, whole logits, torch's plain AdamW, weights spelled out."""
-    agents = sum(len(group.trajectories) for group in groups if group.role == "agent")
-    designers = sum(len(group.trajectories) for group in groups if group.role == "designer")
-    total, tokens = torch.zeros(()), 0
-    for group in groups:
-        role_weight = agents / designers if group.role == "designer" else 1.0
-        for member, advantage in zip(group.trajectories, group_advantages(group), strict=True):
-            mask = torch.from_numpy(codec.unpack_mask(member).copy()).bool()[1:]
-            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())
-            current = policy.logprobs(codec.unpack_ids(member.ids), member.temperature)[mask]
-            weight = torch.exp(current.detach() - behaviour).clamp(max=2.0)
-            total = total - role_weight * (weight * torch.exp(current - current.detach()) * advantage).sum()
-            tokens += int(mask.sum())
-    model, learner = policy.model, settings.learner
-    decay = [one for one in model.parameters() if one.dim() > 1]
-    plain = [one for one in model.parameters() if one.dim() == 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": decay, "weight_decay": learner.weight_decay}, {"params": plain, "weight_decay": 0.0}],
-        lr=learner.lr, betas=(learner.adam_beta1, learner.adam_beta2), eps=learner.adam_eps, fused=False,
-    )  # fmt: skip
-    (total / tokens).backward()
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), learner.max_grad_norm)
-    optimizer.step()
-    return (total / tokens).item(), norm.item(), tokens
 
 
 @pytest.mark.parametrize("limit", [1, 40, 10_000])
@@ -67,13 +33,11 @@ def test_a_step_equals_the_plain_one_however_it_is_cut(policy, limit):
     tested = backend(policy, f"learner.microbatch_tokens={limit}", "learner.adam_eps=1e-3")
     one = batch(policy, 1, off=0.8)
     metrics = tested.train(one)
-    loss, norm, tokens = plain_step(policy, one.groups, config.load("nano", (*QUICK, "learner.adam_eps=1e-3")))
-    assert torch.allclose(
-        parameters(tested), torch.cat([p.detach().flatten() for p in policy.model.parameters()]), atol=1e-6
-    )
-    assert metrics.loss == pytest.approx(loss, abs=1e-5)
-    assert metrics.grad_norm == pytest.approx(norm, rel=1e-4)
-    assert metrics.trained_tokens == tokens
+    (plain,) = by_the_book(policy, one, config.load("nano", (*QUICK, "learner.adam_eps=1e-3")))
+    assert torch.allclose(parameters(tested.model), parameters(policy.model), atol=1e-6)
+    assert metrics.loss == pytest.approx(plain.loss, abs=1e-5)
+    assert metrics.grad_norm == pytest.approx(plain.grad_norm, rel=1e-4)
+    assert metrics.trained_tokens == plain.tokens
     assert (metrics.agent_sequences, metrics.designer_sequences) == (8, 3)
     assert metrics.designer_weight == pytest.approx(8 / 3)
 
@@ -88,14 +52,10 @@ def test_with_unchanged_weights_every_ratio_is_one(policy, temperature):
 
 def test_the_wrong_temperature_would_show(policy):
     groups = policy.groups(1, 0.6)
+    replace = msgspec.structs.replace
     wrong = [
-        Group(
-            g.id,
-            g.role,
-            g.rewards,
-            tuple(Trajectory(t.ids, t.spans, t.logprobs, t.versions, 1.0) for t in g.trajectories),
-        )
-        for g in groups
+        replace(group, trajectories=tuple(replace(each, temperature=1.0) for each in group.trajectories))
+        for group in groups
     ]
     assert backend(policy).train(Batch(1, 1, tuple(wrong))).mismatch > 0.05
 
@@ -103,12 +63,9 @@ def test_the_wrong_temperature_would_show(policy):
 def test_metrics_of_off_policy_tokens_are_the_plain_ones(policy):
     one = batch(policy, 1, off=0.8)
     log_w = []
-    for group in one.groups:
-        for member in group.trajectories:
-            mask = torch.from_numpy(codec.unpack_mask(member).copy()).bool()[1:]
-            behaviour = torch.from_numpy(codec.unpack_floats(member.logprobs).copy())
-            with torch.no_grad():
-                log_w += (policy.logprobs(codec.unpack_ids(member.ids), 0.7)[mask] - behaviour).tolist()
+    for ids, mask, behaviour, *_ in sequences(one.groups):
+        with torch.no_grad():
+            log_w += (policy.logprobs(ids, 0.7)[mask] - behaviour).tolist()
     metrics = backend(policy).train(one)
     weights = np.exp(log_w)
     assert metrics.mismatch == pytest.approx(np.abs(log_w).mean(), rel=1e-4)
@@ -127,11 +84,7 @@ def test_rewarded_tokens_become_likelier(policy):
     def likelihoods():
         with torch.no_grad():
             policy.model.load_state_dict(tested.model.state_dict())
-            sums = []
-            for member in group.trajectories:
-                mask = torch.from_numpy(codec.unpack_mask(member).copy()).bool()[1:]
-                sums.append(policy.logprobs(codec.unpack_ids(member.ids), 0.7)[mask].mean().item())
-        return sums
+            return [policy.logprobs(ids, 0.7)[mask].mean().item() for ids, mask, *_ in sequences([group])]
 
     before = likelihoods()
     for step in range(1, 6):
@@ -164,14 +117,14 @@ def spoiled(policy, step):
 def test_a_gradient_that_is_not_finite_is_left_out_and_counted(policy):
     tested = backend(policy)
     tested.train(batch(policy, 1))
-    before = parameters(tested)
+    before = parameters(tested.model)
     metrics = tested.train(spoiled(policy, 2))
     assert metrics.skipped == 1
-    assert torch.equal(parameters(tested), before)
+    assert torch.equal(parameters(tested.model), before)
     assert np.isfinite(np.hstack(msgspec.structs.astuple(metrics))).all()
     assert tested.step == 2
     assert tested.train(batch(policy, 3)).skipped == 0
-    assert not torch.equal(parameters(tested), before)
+    assert not torch.equal(parameters(tested.model), before)
 
 
 def test_too_many_in_a_row_stop_the_run(policy, tmp_path):
@@ -182,7 +135,7 @@ def test_too_many_in_a_row_stop_the_run(policy, tmp_path):
     resumed = backend(policy)
     resumed.load(tmp_path)
     resumed.train(spoiled(policy, NON_FINITE_MAX))
-    with pytest.raises(RunError, match=r"11 gradients in a row were not finite; lower learner\.lr"):
+    with pytest.raises(RunError, match=r"11 gradients .* learner\.lr"):
         resumed.train(spoiled(policy, NON_FINITE_MAX + 1))
 
 
@@ -197,7 +150,7 @@ def test_a_resumed_learner_reaches_the_same_parameters_bit_for_bit(policy, tmp_p
     resumed.load(tmp_path)
     assert resumed.step == 3
     assert [resumed.train(batch(policy, step, off=0.5)) for step in range(4, 7)] == metrics[3:]
-    assert torch.equal(parameters(resumed), parameters(straight))
+    assert torch.equal(parameters(resumed.model), parameters(straight.model))
     states = []
     for one in (straight, resumed):
         one.save(tmp_path)
@@ -231,7 +184,7 @@ def test_an_interrupted_step_never_happened(policy):
     assert tested.step == 0
     tested.train(batch(policy, 1))
     straight.train(batch(policy, 1))
-    assert torch.equal(parameters(tested), parameters(straight))
+    assert torch.equal(parameters(tested.model), parameters(straight.model))
 
 
 def test_state_of_another_model_is_refused(policy, tmp_path):

@@ -49,7 +49,7 @@ def test_transformers_loads_the_folder_and_renders_as_we_do(built: tuple[Path, P
     assert ours.end_ids == {model.generation_config.eos_token_id} == {theirs.eos_token_id}
 
 
-def test_what_is_imitated_is_what_the_assistant_says(built: tuple[Path, Path]) -> None:
+def test_only_tokens_of_the_assistant_are_imitated(built: tuple[Path, Path]) -> None:
     tokenizer = Tokenizer.load(built[0])
     play = demonstrate(0, 1, [TIDES], NanoProfile()).plays[0]
     ids, imitated = encode(tokenizer._bpe, play)

@@ -52,9 +52,8 @@ def test_hints_are_shown_in_the_hinted_plays_alone() -> None:
     assert opened == [False, True] * 4
 
 
-@pytest.mark.parametrize(
-    ("observation", "actions"),
-    [("No. Actions: a b", ["a", "b"]), ("Actions: 9..11", ["9", "10", "11"]), ("Well done.", [])],
-)
+@pytest.mark.parametrize(("observation", "actions"), [
+    ("No. Actions: a b", ["a", "b"]), ("Actions: 9..11", ["9", "10", "11"]), ("Well done.", []),
+])  # fmt: skip
 def test_actions_are_read_off_an_observation(observation: str, actions: list[str]) -> None:
     assert offered(observation) == actions

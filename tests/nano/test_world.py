@@ -41,7 +41,7 @@ def test_the_solution_wins_and_only_the_goal_pays_in_full(seed: int, instance: i
 
 
 @given(st.integers(0, 2**32), st.lists(st.text() | st.sampled_from(["1", "red", "²", "-1", "\\boxed{1}"]), min_size=6))
-def test_whatever_is_said_gets_an_answer(seed: int, actions: list[str]) -> None:
+def test_every_action_gets_an_answer(seed: int, actions: list[str]) -> None:
     environment = instantiate(drawn(seed).source)
     observation, info = environment.reset(seed)
     actions_offered = offered(observation)

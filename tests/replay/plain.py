@@ -1,4 +1,4 @@
-"""What the ledger keeps counted, told from its records by looking through all of them."""
+"""The ledger's counts, computed anew from all of its records."""
 
 from replay.ledger.ledger import Ledger
 from replay.ledger.state import State

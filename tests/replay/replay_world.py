@@ -12,32 +12,9 @@ import msgspec
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import BatchRecord
 from replay.ledger.state import State
+from spade import protocol
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config, load
-from spade.protocol import (
-    DIGEST_BYTES,
-    Audited,
-    AuditJob,
-    Audits,
-    Checkpointed,
-    DesignJob,
-    Designs,
-    EndedPlay,
-    LeaseAudit,
-    LeaseDesigns,
-    LeasePlays,
-    PlayLease,
-    Plays,
-    Publish,
-    Recording,
-    RejectCandidate,
-    ReleasePlay,
-    StepMetrics,
-    SubmitEnvironment,
-    SubmitPlays,
-    TakeBatch,
-    Trajectory,
-)
 
 SECRET = b"a secret of the tests"
 
@@ -47,9 +24,23 @@ def config(*overrides: str) -> Config:
     return load("nano", ("audit.replays=0", "audit.random_plays=0", *overrides))
 
 
-def trajectory(version: int, read: int = 3, sampled: int = 2) -> Trajectory:
+def started(settings: Config | State, digest: str | None = None) -> Ledger:
+    """A ledger with the first weights, at time 0."""
+    ledger = Ledger(settings if isinstance(settings, State) else State(settings, SECRET))
+    ledger.apply(weights(0, digest), "learner", 0.0)
+    ledger.advance(0.0)
+    return ledger
+
+
+def leased_job(ledger: Ledger, now: float = 0.0) -> protocol.DesignJob:
+    """A design job, leased by designer/1."""
+    (job,) = ledger.apply(protocol.LeaseDesigns(1, 0.0), "designer/1", now).jobs
+    return job
+
+
+def trajectory(version: int, read: int = 3, sampled: int = 2) -> protocol.Trajectory:
     """A short trajectory sampled by one version."""
-    return Trajectory(
+    return protocol.Trajectory(
         ids=pack_ids(list(range(read + sampled))),
         spans=(read, sampled),
         logprobs=pack_floats([-1.0] * sampled),
@@ -58,76 +49,65 @@ def trajectory(version: int, read: int = 3, sampled: int = 2) -> Trajectory:
     )
 
 
-def environment(job: DesignJob, version: int, name: str = "LampEnv") -> SubmitEnvironment:
-    """What a designer hands in."""
-    return SubmitEnvironment(
-        job=job.id,
-        lease=job.lease,
-        attempt=1,
-        document="tides",
-        name=name,
-        source=f"class {name}: ...",
-        hint="pull the second lever",
-        seed_sensitive=True,
-        first_observation="Three levers.",
-        trajectory=trajectory(version),
-        shown=shown(job),
-    )
+def environment(job: protocol.DesignJob, version: int, name: str = "LampEnv") -> protocol.SubmitEnvironment:
+    """A designer's environment for the job."""
+    return protocol.SubmitEnvironment(
+        job=job.id, lease=job.lease, attempt=1, document="tides", name=name, source=f"class {name}: ...",
+        hint="pull the second lever", seed_sensitive=True, first_observation="Three levers.",
+        trajectory=trajectory(version), shown=shown(job),
+    )  # fmt: skip
 
 
-def shown(job: DesignJob) -> tuple[str, ...]:
+def shown(job: protocol.DesignJob) -> tuple[str, ...]:
     """All that the job may show, as where all of it fits into the prompt."""
     examples = job.seeds if job.avoid is None else (*job.seeds, job.avoid)
     return tuple(example.environment for example in examples)
 
 
-def rejected(job: DesignJob, version: int, attempt: int = 1, last: bool = False) -> RejectCandidate:
+def rejected(job: protocol.DesignJob, version: int, attempt: int = 1, last: bool = False) -> protocol.RejectCandidate:
     """An attempt that failed admission."""
     said = trajectory(version)
-    return RejectCandidate(job.id, job.lease, attempt, "tides", "class", "parse", "no class", said, last, shown(job))
+    return protocol.RejectCandidate(
+        job.id, job.lease, attempt, "tides", "class", "parse", "no class", said, last, shown(job)
+    )
 
 
-def ended(play: PlayLease, value: float, version: int) -> EndedPlay:
+def ended(play: protocol.PlayLease, value: float, version: int) -> protocol.EndedPlay:
     """A finished play of two turns with return `value`."""
-    recording = Recording((play.id, "pull"), bytes(3 * DIGEST_BYTES), 8)
-    return EndedPlay(
+    recording = protocol.Recording((play.id, "pull"), bytes(3 * protocol.DIGEST_BYTES), 8)
+    return protocol.EndedPlay(
         play.id, play.lease, "terminated", value, (0.0, value), 0.5, trajectory(version), recording=recording
     )
 
 
-def played(play: PlayLease, value: float, version: int) -> SubmitPlays:
+def played(play: protocol.PlayLease, value: float, version: int) -> protocol.SubmitPlays:
     """A message of one finished play."""
-    return SubmitPlays((ended(play, value, version),))
+    return protocol.SubmitPlays((ended(play, value, version),))
 
 
-def void(play: PlayLease) -> SubmitPlays:
+def void(play: protocol.PlayLease) -> protocol.SubmitPlays:
     """A message of one play that the environment's fault ended."""
-    return SubmitPlays((EndedPlay(play.id, play.lease, "fault", 0.0, (), 0.5, None, "exception: boom"),))
+    return protocol.SubmitPlays(
+        (protocol.EndedPlay(play.id, play.lease, "fault", 0.0, (), 0.5, None, "exception: boom"),)
+    )
 
 
-def audited(job: AuditJob, finding: str = "") -> Audited:
+def audited(job: protocol.AuditJob, finding: str = "") -> protocol.Audited:
     """The outcome of an audit in which everything came to a result."""
-    return Audited(job.environment, job.lease, finding, len(job.replays), 0, len(job.seeds), 0, 30, 0.25)
+    return protocol.Audited(job.environment, job.lease, finding, len(job.replays), 0, len(job.seeds), 0, 30, 0.25)
 
 
-def weights(step: int, digest: str | None = None) -> Publish:
+def weights(step: int, digest: str | None = None) -> protocol.Publish:
     """New weights after a step."""
-    return Publish(step, digest or f"digest-{step}", f"/weights/{step}", StepMetrics())
+    return protocol.Publish(step, digest or f"digest-{step}", f"/weights/{step}", protocol.StepMetrics())
 
 
 def snapshot(state):
     """All of a state as bytes."""
     tables = (
-        state.jobs,
-        state.environments,
-        state.sources,
-        state.plays,
-        state.design_groups,
-        state.queue,
-        state.batches,
-        state.audits,
-        {id: sorted(kept.items()) for id, kept in state.recordings.items()},
-    )
+        state.jobs, state.environments, state.sources, state.plays, state.design_groups, state.queue, state.batches,
+        state.audits, {id: sorted(kept.items()) for id, kept in state.recordings.items()},
+    )  # fmt: skip
     return msgspec.msgpack.encode(
         [sorted(table.items()) for table in tables]
         + [state.counters, state.statistics, state.history, list(state.memory)]
@@ -170,8 +150,8 @@ class World:
         self.ledger = Ledger(State(settings, SECRET))
         self.pace = pace
         self.batches: list[BatchRecord] = []
-        self.leases: list[PlayLease] = []
-        self.double_leases: list[PlayLease] = []
+        self.leases: list[protocol.PlayLease] = []
+        self.double_leases: list[protocol.PlayLease] = []
         self.now = 0.0
         self.idle_s = 0.0
         self._random = Random(seed)
@@ -204,7 +184,7 @@ class World:
         """A log-normal time of this mean."""
         return mean * _factor(self._random, self.pace.spread)
 
-    def _play_lasts(self, play: PlayLease) -> float:
+    def _play_lasts(self, play: protocol.PlayLease) -> float:
         apart = _factor(Random(f"pace of {play.environment}"), self.pace.apart)
         return self._lasts(self.pace.play_s * apart)
 
@@ -217,33 +197,33 @@ class World:
         ledger, now = self.ledger, self.now
         ledger.advance(now)
         if self._designs < self.pace.designs:
-            answer = ledger.apply(LeaseDesigns(self.pace.designs - self._designs, 0.0), "designer/1", now)
-            for job in answer.jobs if isinstance(answer, Designs) else ():
+            answer = ledger.apply(protocol.LeaseDesigns(self.pace.designs - self._designs, 0.0), "designer/1", now)
+            for job in answer.jobs if isinstance(answer, protocol.Designs) else ():
                 self._designs += 1
                 self._draft(job, 1)
         if self._episodes < self.pace.episodes:
-            answer = ledger.apply(LeasePlays(self.pace.episodes - self._episodes, 0.0), "agent/1", now)
-            for play in answer.plays if isinstance(answer, Plays) else ():
+            answer = ledger.apply(protocol.LeasePlays(self.pace.episodes - self._episodes, 0.0), "agent/1", now)
+            for play in answer.plays if isinstance(answer, protocol.Plays) else ():
                 self._episodes += 1
                 self._hold(play)
                 version = ledger.state.version
                 self._after(self._play_lasts(play), lambda play=play, version=version: self._play(play, version))
-        audits = ledger.apply(LeaseAudit(0.0), "env-runner/1", now)
-        for job in audits.jobs if isinstance(audits, Audits) else ():
+        audits = ledger.apply(protocol.LeaseAudit(0.0), "env-runner/1", now)
+        for job in audits.jobs if isinstance(audits, protocol.Audits) else ():
             self._after(self._lasts(self.pace.audit_s), lambda job=job: self._audit(job))
         if not self._learning:
-            batch = ledger.apply(TakeBatch(ledger.state.counters.taken_step + 1, 0.0), "learner/1", now)
+            batch = ledger.apply(protocol.TakeBatch(ledger.state.counters.taken_step + 1, 0.0), "learner/1", now)
             if isinstance(batch, BatchRecord):
                 self._learning = True
                 self.idle_s += now - self._asked_at
                 self.batches.append(batch)
                 self._after(self._lasts(self.pace.step_s), lambda: self._learn(batch))
 
-    def _draft(self, job: DesignJob, attempt: int) -> None:
+    def _draft(self, job: protocol.DesignJob, attempt: int) -> None:
         """Begin an attempt at a design."""
         self._after(self._lasts(self.pace.design_s), partial(self._design, job, attempt, self.ledger.state.version))
 
-    def _design(self, job: DesignJob, attempt: int, version: int) -> None:
+    def _design(self, job: protocol.DesignJob, attempt: int, version: int) -> None:
         if attempt < self.ledger.state.config.design.attempts and self._chance(self.pace.failed_drafts):
             self.ledger.apply(rejected(job, version, attempt), "designer/1", self.now)
             self._draft(job, attempt + 1)
@@ -256,20 +236,20 @@ class World:
         else:
             self.ledger.apply(environment(job, version), "designer/1", self.now)
 
-    def _hold(self, play: PlayLease) -> None:
+    def _hold(self, play: protocol.PlayLease) -> None:
         self.leases.append(play)
         if play.id in self._held and self.now < self._held[play.id][1]:
             self.double_leases.append(play)
         self._held[play.id] = (play.lease, self.now + self.ledger.state.config.play.lease_s)
 
-    def _play(self, play: PlayLease, version: int) -> None:
+    def _play(self, play: protocol.PlayLease, version: int) -> None:
         self._episodes -= 1
         if self._chance(self.pace.lost):
             return
         if play.id in self._held and self._held[play.id][0] == play.lease:
             del self._held[play.id]
         if self._chance(self.pace.released):
-            self.ledger.apply(ReleasePlay(play.id, play.lease), "agent/1", self.now)
+            self.ledger.apply(protocol.ReleasePlay(play.id, play.lease), "agent/1", self.now)
             return
         if self._chance(self.pace.faults):
             self.ledger.apply(void(play), "agent/1", self.now)
@@ -278,7 +258,7 @@ class World:
         won = self._chance(min(skill + 0.2 * play.hinted, 1.0))
         self.ledger.apply(played(play, float(won), version), "agent/1", self.now)
 
-    def _audit(self, job: AuditJob) -> None:
+    def _audit(self, job: protocol.AuditJob) -> None:
         if not self._chance(self.pace.lost):
             finding = "the same actions came out otherwise" if self._chance(self.pace.findings) else ""
             self.ledger.apply(audited(job, finding), "env-runner/1", self.now)
@@ -287,7 +267,7 @@ class World:
         if batch.step % self.ledger.state.config.learner.publish_every == 0:
             self.ledger.apply(weights(batch.step), "learner/1", self.now)
         if batch.step % 10 == 0:
-            self.ledger.apply(Checkpointed(batch.step), "learner/1", self.now)
+            self.ledger.apply(protocol.Checkpointed(batch.step), "learner/1", self.now)
         self._learning = False
         self._asked_at = self.now
 

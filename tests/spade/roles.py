@@ -10,10 +10,27 @@ from pathlib import Path
 
 import trio
 
-from spade.config import Config
+from spade.config import Config, dump, load
 from spade.errors import BusError, ConfigError
 from spade.gpus import VISIBLE
 from spade.process import RETIRE, Launch, main
+from spade.protocol import Role
+
+SOON_S = 240.0  # a busy machine takes long to start and to leave
+
+
+def orders(
+    run: Path, name: str, behaviour: str = "steady", role: Role = "agent", drain_s: float = SOON_S, index: int = 0
+) -> Launch:
+    """The launch of one of these processes; its settings are written in the folder `run`."""
+    settings = run / f"{behaviour}.toml"
+    settings.write_text(dump(load("nano", (f"supervise.drain_s={drain_s}",))))
+    return Launch(name, role, str(settings), str(run), "ipc:///nowhere", behaviour, index)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
+        await trio.sleep(0.02)
 
 
 def note(launch: Launch, line: str) -> None:
@@ -85,7 +102,6 @@ async def brood(launch: Launch, config: Config, ready: Callable[[], None]) -> No
     """Leave a grandchild in the process group that ignores SIGTERM."""
     code = f"import signal, time; signal.signal({signal.SIGTERM}, signal.SIG_IGN); print(flush=True); time.sleep(600)"
     grandchild = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)  # noqa: ASYNC220
-    assert grandchild.stdout is not None
     grandchild.stdout.readline()
     note(launch, str(grandchild.pid))
     ready()

@@ -1,10 +1,10 @@
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spade import config
 from spade.errors import ConfigError
+from tests.peers import changed
 
 
 @pytest.mark.parametrize("name", ["nano", "games-4b", "games-8b", "games-30b"])
@@ -62,51 +62,38 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     assert recipe.design.round_deadline_s >= recipe.design.lease_s + recipe.play.window_deadline_s
 
 
-@pytest.mark.parametrize(
-    ("override", "says"),
-    [
-        ("learner.lrr=1", "nano: unknown setting learner.lrr;"),
-        ("lerner.lr=1", "nano: unknown setting lerner;"),
-        ("learner.lr=fast", "nano: learner.lr: "),
-        ("learner.lr", "section.key=value"),
-        ("lr=1", "section.key=value"),
-        ("learner.lr=-1", "nano: learner.lr: "),
-        ("learner.batch_sequences=4", "learner.batch_sequences"),
-        ("design.round_jobs=10", "design.round_jobs"),
-        ("design.active_skills=7", "design.active_skills"),
-        ('run.skills=["juggling"]', "juggling"),
-        ('run.skills=["optimization", "optimization"]', "run.skills: "),
-        ("play.max_turn_tokens=500", "play.max_turn_tokens"),
-        ("play.group_size=1", "play.group_size"),
-        ("reward.anchor_low=0.9", "reward.anchor_low"),
-        ("bus.silence_s=1.0", "bus.silence_s"),
-        ("engine.context_tokens=128", "engine.context_tokens"),
-        ("actors.agents=many", "nano: actors.agents: "),
-        ("actors.agents=-1", "actors.agents"),
-        ("actors.agents_min=9", "actors.agents_min"),
-        ("design.max_tokens=768", "design.max_tokens"),
-        ("learner.designer_lag=12", "unknown setting learner.designer_lag"),
-        ("play.win_return=1.5", "play.win_return"),
-        ("bus.max_message_bytes=700_000", "bus.max_message_bytes"),
-        ("bus.call_deadline_s=4000", "bus.call_deadline_s"),
-        ("play.top_p=0.9", "top_p"),  # trained roles: the ratio would need the sampler's support
-        ("design.top_k=5", "top_k"),
-        ("loss.kind=ppo", "nano: loss.kind: "),
-        ("loss.mask_low=1.5", "loss.mask_low"),
-        ("loss.kl=-0.1", "loss.kl"),
-        ("learner.schedule=linear", "nano: learner.schedule: "),
-        ("learner.lr_min=1", "learner.lr_min"),
-        ("replay.retain_bytes=-1", "replay.retain_bytes"),
-        ("design.single_turn_share=1.1", "design.single_turn_share"),
-        ("sandbox.random_win_share=1.1", "sandbox.random_win_share"),
-        ("sandbox.random_plays=8", "unknown setting sandbox.random_plays"),
-        ("design.difficulties=[]", "nano: design.difficulties: "),
-        ('design.difficulties=[["hard"]]', "nano: design.difficulties"),
-        ('design.difficulties=[[" ", 3]]', "nano: design.difficulties: "),
-        ("play.min_turn_tokens=0", "play.min_turn_tokens"),
-    ],
-)
+@pytest.mark.parametrize(("override", "says"), [
+    ("learner.lrr=1", "nano: unknown setting learner.lrr;"),
+    ("lerner.lr=1", "nano: unknown setting lerner;"),
+    ("learner.lr=fast", "nano: learner.lr: "),
+    ("learner.lr", "section.key=value"),
+    ("lr=1", "section.key=value"),
+    ("learner.batch_sequences=4", "learner.batch_sequences"),
+    ("design.round_jobs=10", "design.round_jobs"),
+    ("design.active_skills=7", "design.active_skills"),
+    ('run.skills=["juggling"]', "juggling"),
+    ('run.skills=["optimization", "optimization"]', "run.skills: "),
+    ("play.max_turn_tokens=500", "play.max_turn_tokens"),
+    ("reward.anchor_low=0.9", "reward.anchor_low"),
+    ("bus.silence_s=1.0", "bus.silence_s"),
+    ("engine.context_tokens=128", "engine.context_tokens"),
+    ("actors.agents=many", "nano: actors.agents: "),
+    ("actors.agents_min=9", "actors.agents_min"),
+    ("design.max_tokens=768", "design.max_tokens"),
+    ("learner.designer_lag=12", "unknown setting learner.designer_lag"),
+    ("play.win_return=1.5", "play.win_return"),
+    ("bus.max_message_bytes=700_000", "bus.max_message_bytes"),
+    ("bus.call_deadline_s=4000", "bus.call_deadline_s"),
+    ("play.top_p=0.9", "top_p"),  # trained roles: the ratio would need the sampler's support
+    ("design.top_k=5", "top_k"),
+    ("loss.mask_low=1.5", "loss.mask_low"),
+    ("learner.lr_min=1", "learner.lr_min"),
+    ("sandbox.random_plays=8", "unknown setting sandbox.random_plays"),
+    ('design.difficulties=[["hard"]]', "nano: design.difficulties"),
+    ('design.difficulties=[[" ", 3]]', "nano: design.difficulties: "),
+])  # fmt: skip
 def test_a_bad_override_is_one_clear_line(override, says):
+    """`test_config_bounds` tries the bounds of every setting."""
     with pytest.raises(ConfigError) as caught:
         config.load("nano", (override,))
     assert says in str(caught.value)
@@ -123,7 +110,7 @@ def test_a_message_holds_a_batch_of_plays_with_all_that_they_thought():
         config.load("games-4b", (strip, f"bus.max_message_bytes={enough - 1}"))
 
 
-def test_what_a_designer_is_asked_for_has_to_be_possible_within_a_play():
+def test_the_turns_that_a_designer_is_asked_for_must_fit_a_play():
     hard = 'design.difficulties=[["hard", 26]]'
     with pytest.raises(ConfigError, match=r"^design\.difficulties: .*play\.max_turns"):
         config.load("games-4b", (hard,))
@@ -171,11 +158,7 @@ def test_digest_covers_meaning_alone():
 )
 def test_dump_is_exact_for_any_value(tmp_path_factory, lr, sequences, path):
     base = config.load("nano")
-    changed = msgspec.structs.replace(
-        base,
-        learner=msgspec.structs.replace(base.learner, lr=lr, batch_sequences=sequences),
-        model=msgspec.structs.replace(base.model, path=path),
-    )
+    other = changed(base, learner={"lr": lr, "batch_sequences": sequences}, model={"path": path})
     file = tmp_path_factory.mktemp("config") / "resolved.toml"
-    file.write_text(config.dump(changed), encoding="utf-8")
-    assert config.load(str(file)) == changed
+    file.write_text(config.dump(other), encoding="utf-8")
+    assert config.load(str(file)) == other

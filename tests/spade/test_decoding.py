@@ -1,4 +1,4 @@
-"""Whatever is wrong with bytes from outside is one error of ours, in one line that a terminal can show."""
+"""Any fault of bytes from outside is one error of ours, in one line that a terminal can show."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_the_text_of_the_error_is_one_short_printable_line():
     assert len(text) <= LONGEST
 
 
-def test_what_checks_after_decoding_raise_is_the_same_error():
+def test_checks_after_decoding_raise_the_same_error():
     class Checked(msgspec.Struct):
         def __post_init__(self) -> None:
             raise ArithmeticError("it cannot be")

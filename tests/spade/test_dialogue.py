@@ -104,7 +104,7 @@ def test_a_prompt_agrees_with_the_one_before_up_to_the_first_thought(tmp_path):
     assert [kept for kept, _ in prompts] == [0, lengths[0] + len(plain), lengths[1], lengths[2]]
 
 
-def test_what_was_sampled_is_never_tokenised_again(tmp_path):
+def test_sampled_tokens_are_never_tokenised_again(tmp_path):
     tokenizer, _ = load(tmp_path)
     letters = [id for letter in "open the door" for id in tokenizer.encode(letter)]
     assert letters != tokenizer.encode("open the door")
@@ -117,18 +117,15 @@ def test_what_was_sampled_is_never_tokenised_again(tmp_path):
     assert prompt == [*header, *letters, *newline, *behind]
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("<think>\nhm</think>\n\nleft<|im_end|>", "left"),
-        ("<think>\nhm</think>\n\nleft", "left"),
-        ("<think>\nhm</think>\n\n", ""),
-        ("<think>\nhm<|im_end|>", ""),
-        ("<think>a</think>b<think>c</think>d<|im_end|>", "d"),
-        ("<think>a</think>b<think>c<|im_end|>", ""),
-        ("hm</think>left<|im_end|>", "left"),
-    ],
-)
+@pytest.mark.parametrize(("said", "shown"), [
+    ("<think>\nhm</think>\n\nleft<|im_end|>", "left"),
+    ("<think>\nhm</think>\n\nleft", "left"),
+    ("<think>\nhm</think>\n\n", ""),
+    ("<think>\nhm<|im_end|>", ""),
+    ("<think>a</think>b<think>c</think>d<|im_end|>", "d"),
+    ("<think>a</think>b<think>c<|im_end|>", ""),
+    ("hm</think>left<|im_end|>", "left"),
+])  # fmt: skip
 def test_of_an_answer_stays_what_stands_behind_its_last_thought(tmp_path, said, shown):
     tokenizer, official = load(tmp_path)
     _, (_, prompt) = played(tokenizer, "strip", [Said("user", "Which?")], [(tokenizer.encode(said), "No.")])

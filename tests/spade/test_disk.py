@@ -1,4 +1,4 @@
-"""What is deleted under others' eyes."""
+"""Files that are deleted while others read them."""
 
 import shutil
 import subprocess
@@ -9,10 +9,15 @@ import pytest
 from spade import disk
 
 
-def test_a_discarded_folder_has_left_its_name_before_its_files_go(tmp_path, monkeypatch):
-    folder = tmp_path / "weights"
-    folder.mkdir()
-    (folder / "one").write_text("1")
+@pytest.fixture
+def folder(tmp_path):
+    """Of weights, with a file in it."""
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "one").write_text("1")
+    return tmp_path / "weights"
+
+
+def test_a_discarded_folder_has_left_its_name_before_its_files_go(tmp_path, folder, monkeypatch):
     seen = []
 
     def watched(path):
@@ -25,10 +30,7 @@ def test_a_discarded_folder_has_left_its_name_before_its_files_go(tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_held_by_any_process_is_not_discarded_before_that_ends(tmp_path):
-    folder = tmp_path / "weights"
-    folder.mkdir()
-    (folder / "one").write_text("1")
+def test_a_folder_held_by_any_process_is_not_discarded_before_that_ends(tmp_path, folder):
     program = (
         "import pathlib; from spade import disk; held = disk.hold(pathlib.Path('one')); print(flush=True); input()"
     )
@@ -47,11 +49,8 @@ def test_what_is_held_by_any_process_is_not_discarded_before_that_ends(tmp_path)
         disk.hold(folder / "one")
 
 
-def test_what_is_gone_once_it_is_held_is_said_to_be(tmp_path, monkeypatch):
+def test_holding_a_folder_that_is_gone_says_so(folder, monkeypatch):
     """It may be discarded between being found and being held."""
-    folder = tmp_path / "weights"
-    folder.mkdir()
-    (folder / "one").write_text("1")
     flock = disk.fcntl.flock
 
     def late(*args):

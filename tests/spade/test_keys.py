@@ -68,17 +68,16 @@ async def refused_within(server: Server, bus: Bus, reason: str) -> None:
 
 async def strangers(server: Server, count: int) -> None:
     """Wait until the server has heard of so many: each end hears of a failed handshake in its own time."""
-    with trio.fail_after(60):
-        while server.strangers < count:  # noqa: ASYNC110 (it tells nobody of this)
-            await trio.sleep(0.01)
+    while server.strangers < count:  # noqa: ASYNC110 (it tells nobody of this)
+        await trio.sleep(0.01)
 
 
-async def test_who_has_no_key_is_told_so(folder: Path) -> None:
+async def test_a_peer_without_a_key_is_told_so(folder: Path) -> None:
     async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)) as server:
         await refused_within(server, msgspec.structs.replace(BUS, call_deadline_s=10.0), ONE_SIDED)
 
 
-async def test_a_service_without_keys_tells_who_has_one(folder: Path) -> None:
+async def test_a_service_without_keys_tells_a_peer_with_one(folder: Path) -> None:
     async with serve(LOOPBACK, digest=DIGEST, bus=BUS) as server:
         await refused_within(server, msgspec.structs.replace(under(folder), call_deadline_s=10.0), ONE_SIDED)
 
@@ -93,7 +92,7 @@ async def test_keys_of_another_run_open_nothing(folder: Path, tmp_path: Path) ->
     keys.create(tmp_path / "other", [])
     hasty = msgspec.structs.replace(under(tmp_path / "other"), call_deadline_s=3.0)
     async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)) as server:
-        with pytest.raises(BusError, match=r"no answer within 3 s; the handshake fails; .* is server\.key"):
+        with pytest.raises(BusError, match=r"the handshake fails; .* server\.key"):
             await get_in(server.address, hasty)
         await strangers(server, 1)
 
@@ -191,7 +190,7 @@ async def heard_on_the_wire(bus: Bus) -> bytes:
     return bytes(heard)
 
 
-async def test_what_is_said_under_keys_cannot_be_read(folder: Path) -> None:
+async def test_messages_under_keys_cannot_be_read(folder: Path) -> None:
     assert b"open sesame" in await heard_on_the_wire(BUS)
     assert b"open sesame" not in await heard_on_the_wire(under(folder))
 
@@ -222,16 +221,13 @@ async def test_beyond_this_machine_nothing_is_said_without_keys(host: str) -> No
         await get_in(address, BUS)
 
 
-@pytest.mark.parametrize(
-    ("bind", "reason"),
-    [
-        ("tcp://10.0.0.1:5555", "needs keys: `spade keys new DIR`, then --set bus.keys=DIR"),
-        ("tcp://0.0.0.0:5555", "give the address of this host"),
-        ("tcp://10.0.0.1", "write tcp://HOST:PORT"),
-        ("tcp://10.0.0.1:*", "write tcp://HOST:PORT"),
-        ("ipc:///tmp/s", "write tcp://HOST:PORT"),
-    ],
-)
+@pytest.mark.parametrize(("bind", "reason"), [
+    ("tcp://10.0.0.1:5555", "needs keys: `spade keys new DIR`, then --set bus.keys=DIR"),
+    ("tcp://0.0.0.0:5555", "give the address of this host"),
+    ("tcp://10.0.0.1", "write tcp://HOST:PORT"),
+    ("tcp://10.0.0.1:*", "write tcp://HOST:PORT"),
+    ("ipc:///tmp/s", "write tcp://HOST:PORT"),
+])  # fmt: skip
 def test_an_address_to_serve_at_is_checked_before_anything_starts(bind: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         load("nano", (f"bus.bind={bind}",))
@@ -268,16 +264,13 @@ def test_hosts_are_added_later_and_never_twice(folder: Path) -> None:
         keys.create(folder, ["../up"])
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (lambda path: path.unlink(), "is missing or no key"),
-        (lambda path: path.write_text("nothing"), "is missing or no key"),
-        (lambda path: path.chmod(0o640), "others may read this secret; `chmod 600"),
-        (lambda path: path.write_text('public-key = "short"'), "a key has 40 characters"),
-        (lambda path: path.write_text(f'public-key = "{"x" * 40}"'), "there is no secret key in it"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "reason"), [
+    (lambda path: path.unlink(), "is missing or no key"),
+    (lambda path: path.write_text("nothing"), "is missing or no key"),
+    (lambda path: path.chmod(0o640), "others may read this secret; `chmod 600"),
+    (lambda path: path.write_text('public-key = "short"'), "a key has 40 characters"),
+    (lambda path: path.write_text(f'public-key = "{"x" * 40}"'), "there is no secret key in it"),
+])  # fmt: skip
 async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: str) -> None:
     damage(folder / "server.key_secret")
     with pytest.raises(ConfigError, match=reason):

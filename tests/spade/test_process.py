@@ -11,24 +11,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from spade import config
-from spade.process import FINAL, READY, Launch
-
-SOON_S = 240.0  # a busy machine takes long to start and to leave
+from spade.process import FINAL, READY
+from tests.spade.roles import SOON_S, orders
 
 
 @contextmanager
 def process(
     run: Path, behaviour: str, drain_s: float = SOON_S, **changes: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
-    settings = run / "config.toml"
-    settings.write_text(config.dump(config.load("nano", (f"supervise.drain_s={drain_s}",))))
-    launch = Launch("agent-0", "agent", str(settings), str(run), "ipc:///nowhere", bind=behaviour)
-    orders = msgspec.json.encode(msgspec.structs.replace(launch, **changes)).decode()
+    launch = orders(run, "agent-0", behaviour, drain_s=drain_s)
+    told = msgspec.json.encode(msgspec.structs.replace(launch, **changes)).decode()
     ours, theirs = socket.socketpair()
     ours.settimeout(SOON_S)
     with ours, theirs, (run / "log").open("wb") as log:
-        command = [sys.executable, "-m", "tests.spade.roles", orders, str(theirs.fileno())]
+        command = [sys.executable, "-m", "tests.spade.roles", told, str(theirs.fileno())]
         with subprocess.Popen(command, stderr=log, pass_fds=(theirs.fileno(),)) as child:
             theirs.close()
             try:
@@ -77,14 +73,11 @@ def test_it_ends_without_its_supervisor_even_if_its_body_does_not(tmp_path: Path
         assert child.wait(SOON_S) == 1
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "code", "line", "traceback"),
-    [
-        ("misled", FINAL, b"model.path: no such folder\n", False),
-        ("lonely", 1, b"ipc:///nowhere: no answer\n", False),
-        ("crash", 1, READY + b"RuntimeError: the sky fell\n", True),
-    ],
-)
+@pytest.mark.parametrize(("behaviour", "code", "line", "traceback"), [
+    ("misled", FINAL, b"model.path: no such folder\n", False),
+    ("lonely", 1, b"ipc:///nowhere: no answer\n", False),
+    ("crash", 1, READY + b"RuntimeError: the sky fell\n", True),
+])  # fmt: skip
 def test_a_failure_is_said_in_one_line(tmp_path: Path, behaviour: str, code: int, line: bytes, traceback: bool) -> None:
     with process(tmp_path, behaviour) as (child, pipe):
         assert heard(pipe) == line

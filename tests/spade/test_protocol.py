@@ -43,21 +43,18 @@ def test_four_bytes_for_a_token_and_four_where_it_was_sampled():
     assert len(codec.encode(trajectory(turns))) <= 4 * 64 * 32 + 4 * 34 * 32 + 128
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"ids": b"\0" * 3},
-        {"spans": (0, 3)},
-        {"spans": (0, 1, 1)},
-        {"spans": (-2, 2, 2)},
-        {"logprobs": b""},
-        {"versions": ((3, 1),)},
-        {"versions": ((3, 3), (4, -1))},
-        {"versions": ((3, 2), (4, 0))},
-        {"temperature": 0.0},
-        {"temperature": float("nan")},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"ids": b"\0" * 3},
+    {"spans": (0, 3)},
+    {"spans": (0, 1, 1)},
+    {"spans": (-2, 2, 2)},
+    {"logprobs": b""},
+    {"versions": ((3, 1),)},
+    {"versions": ((3, 3), (4, -1))},
+    {"versions": ((3, 2), (4, 0))},
+    {"temperature": 0.0},
+    {"temperature": float("nan")},
+])  # fmt: skip
 def test_a_trajectory_that_does_not_add_up_never_exists(change):
     good = trajectory([(1, True, -1.0), (2, True, -2.0)])
     fields = {**msgspec.structs.asdict(good), **change}
@@ -65,36 +62,30 @@ def test_a_trajectory_that_does_not_add_up_never_exists(change):
         Trajectory(**fields)
 
 
-@pytest.mark.parametrize(
-    ("rewinds", "contexts"),
-    [
-        ((), (9,)),
-        (((4, 2),), (4, 7)),
-        (((4, 3), (6, 1), (7, 1), (8, 0)), (4, 5, 2, 2, 1)),
-    ],
-)
+@pytest.mark.parametrize(("rewinds", "contexts"), [
+    ((), (9,)),
+    (((4, 2),), (4, 7)),
+    (((4, 3), (6, 1), (7, 1), (8, 0)), (4, 5, 2, 2, 1)),
+])  # fmt: skip
 def test_a_rewind_cuts_the_context_back_to_what_it_keeps(rewinds, contexts):
     whole = msgspec.structs.replace(trajectory([(1, False, 0.0)] + [(2, True, -1.0)] * 8), rewinds=rewinds)
     assert whole.contexts == contexts
     assert [len(one.ids) for one in sequences(whole)] == list(contexts)
 
 
-@pytest.mark.parametrize(
-    "rewinds",
-    [
-        ((0, 0),),
-        ((9, 1),),
-        ((-1, 0),),
-        ((4, -1),),
-        ((4, 4),),
-        ((4, 5),),
-        ((4, 2), (4, 1)),
-        ((4, 2), (3, 1)),
-        ((4, 1), (6, 3)),
-        ((2**63, 1),),
-        ((4, 2**64 - 1),),
-    ],
-)
+@pytest.mark.parametrize("rewinds", [
+    ((0, 0),),
+    ((9, 1),),
+    ((-1, 0),),
+    ((4, -1),),
+    ((4, 4),),
+    ((4, 5),),
+    ((4, 2), (4, 1)),
+    ((4, 2), (3, 1)),
+    ((4, 1), (6, 3)),
+    ((2**63, 1),),
+    ((4, 2**64 - 1),),
+])  # fmt: skip
 def test_a_rewind_that_cuts_nothing_never_exists(rewinds):
     good = trajectory([(1, True, -1.0)] * 9)
     with pytest.raises(ValueError, match="no rewind"):

@@ -27,15 +27,12 @@ def test_one_return_alone_and_none_do_not_differ():
     assert not differ([])
 
 
-@pytest.mark.parametrize(
-    ("rewards", "terminated", "expected"),
-    [
-        ([0.2, 1.0], True, 1.0),
-        ([0.9, 0.2], True, 0.2),
-        ([0.5, 7.0], True, 1.0),
-        ([-3.0], True, -1.0),
-        ([1.0], False, 0.0),
-    ],
-)
+@pytest.mark.parametrize(("rewards", "terminated", "expected"), [
+    ([0.2, 1.0], True, 1.0),
+    ([0.9, 0.2], True, 0.2),
+    ([0.5, 7.0], True, 1.0),
+    ([-3.0], True, -1.0),
+    ([1.0], False, 0.0),
+])  # fmt: skip
 def test_the_return_is_the_last_reward_of_an_episode_that_terminated(rewards, terminated, expected):
     assert episode_return(rewards, terminated) == expected

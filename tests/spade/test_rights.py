@@ -71,7 +71,7 @@ async def ask(client: Client, request: AnyRequest) -> str:
     return ""
 
 
-async def test_each_role_sends_what_it_may_and_nothing_else(tmp_path: Path) -> None:
+async def test_each_role_sends_the_requests_it_may_and_no_others(tmp_path: Path) -> None:
     """Every request of every role, without keys."""
     assert {type(request).__name__ for request in WORK} == EXPECTED.keys()
     for role in ROLES:
@@ -165,7 +165,7 @@ def test_a_key_of_old_may_be_nothing(folder: Path) -> None:
 
 
 def test_a_role_that_is_none_is_named(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="--roles: 'king' is no role; there are replay, learner"):
+    with pytest.raises(ConfigError, match=r"^--roles: 'king' "):
         keys.create(folder, ["late"], ["agent", "king"])
     path = folder / "allowed" / "far.key"
     path.write_text(path.read_text().replace("roles = agent", "roles = king"))
@@ -255,7 +255,6 @@ async def test_nobody_goes_on_as_a_peer_of_another_key(folder: Path) -> None:
                     if await trio.to_thread.run_sync(thief.socket.poll, 500):
                         break
                     thief.socket.close()
-            assert thief is not None
             assert isinstance(decode_response(thief.socket.recv_multipart()[1]), Rehello)
             assert not server.peers
             assert isinstance(await thief.ask(hello("learner")), Refused)

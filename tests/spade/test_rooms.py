@@ -1,4 +1,4 @@
-"""How many arrows run between the rooms of a package, how many modules a folder has, and how long a module is.
+"""The number of arrows between the rooms of a package, of modules of a folder, and of lines of a module.
 
 A room is a folder directly below the package or a module beside it; the package's own `__init__` is one as well.
 What is not in order yet has its present figure as a ceiling, which falls with it.

@@ -8,7 +8,7 @@ from spade.sparing import Sparing
 
 @pytest.fixture
 def lines():
-    """What a logger of its own writes, at times that the test gives."""
+    """The lines of a logger of its own, at times that the test gives."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.addFilter(Sparing())

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,19 +11,12 @@ import trio
 
 from spade import config
 from spade.errors import RunError
-from spade.process import Launch
 from spade.protocol import Role
 from spade.supervise import Supervisor, supervise
+from tests.spade.roles import SOON_S, orders, until
 
 ROLES: dict[Role, str] = dict.fromkeys(("replay", "agent"), "tests.spade.roles")
-SOON_S = 240.0  # a busy machine takes long to start and to leave
 SETTINGS = config.Supervise(restarts=2, restart_window_s=600.0, drain_s=SOON_S)
-
-
-def launch(run: Path, name: str, behaviour: str = "steady", role: Role = "agent", drain_s: float = SOON_S) -> Launch:
-    settings = run / f"{behaviour}.toml"
-    settings.write_text(config.dump(config.load("nano", (f"supervise.drain_s={drain_s}",))))
-    return Launch(name, role, str(settings), str(run), "ipc:///nowhere", bind=behaviour)
 
 
 def diary(run: Path) -> list[str]:
@@ -43,26 +35,20 @@ def gone(pid: int) -> bool:
         return True
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(SOON_S):
-        while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
-            await trio.sleep(0.02)
-
-
 async def test_a_process_is_started_ready_and_stopped(tmp_path: Path) -> None:
     async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
-        await supervisor.add(launch(tmp_path, "agent-0"))
+        await supervisor.add(orders(tmp_path, "agent-0"))
         (child,) = supervisor.processes()
         assert (child.name, child.role, child.state, child.restarts) == ("agent-0", "agent", "ready", 0)
         assert pids(tmp_path) == [child.pid]
         assert os.getpgid(child.pid) == child.pid  # Ctrl-C in the terminal does not reach it
         with pytest.raises(RunError, match="agent-0: runs already"):
-            await supervisor.add(launch(tmp_path, "agent-0"))
+            await supervisor.add(orders(tmp_path, "agent-0"))
         await supervisor.stop("agent-0")
         assert gone(child.pid)
         assert supervisor.processes()[0].state == "stopped"
         assert diary(tmp_path)[-1] == "agent-0 left"
-        await supervisor.add(launch(tmp_path, "agent-0"))
+        await supervisor.add(orders(tmp_path, "agent-0"))
         with pytest.raises(RunError, match="no process 'nobody' here; there are agent-0"):
             await supervisor.stop("nobody")
     assert [gone(pid) for pid in pids(tmp_path)] == [True, True]
@@ -71,7 +57,7 @@ async def test_a_process_is_started_ready_and_stopped(tmp_path: Path) -> None:
 
 async def test_a_killed_process_comes_back(tmp_path: Path) -> None:
     async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
-        await supervisor.add(launch(tmp_path, "agent-0"))
+        await supervisor.add(orders(tmp_path, "agent-0"))
         first = supervisor.processes()[0].pid
         os.kill(first, signal.SIGKILL)
         await until(lambda: supervisor.processes()[0].restarts == 1 and supervisor.processes()[0].state == "ready")
@@ -85,8 +71,8 @@ async def test_a_killed_process_comes_back(tmp_path: Path) -> None:
 async def test_one_that_dies_beyond_its_budget_stops_everything(tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:  # noqa: PT012
         async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
-            await supervisor.add(launch(tmp_path, "replay", role="replay"))
-            await supervisor.add(launch(tmp_path, "agent-0", "crash"))
+            await supervisor.add(orders(tmp_path, "replay", role="replay"))
+            await supervisor.add(orders(tmp_path, "agent-0", "crash"))
             await trio.sleep_forever()
     told = str(caught.value)
     assert told.startswith("agent-0: RuntimeError: the sky fell; gave up after 3 ends within 600 s. Last lines of")
@@ -97,37 +83,34 @@ async def test_one_that_dies_beyond_its_budget_stops_everything(tmp_path: Path) 
     assert all(gone(pid) for pid in pids(tmp_path))
 
 
-async def test_what_no_restart_can_mend_is_not_restarted(tmp_path: Path) -> None:
+async def test_an_error_that_no_restart_can_mend_is_not_restarted(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^agent-0: model\.path: no such folder$"):
         async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
-            await supervisor.add(launch(tmp_path, "agent-0", "misled"))
+            await supervisor.add(orders(tmp_path, "agent-0", "misled"))
     assert len(pids(tmp_path)) == 1
 
 
 async def test_readiness_has_a_deadline(tmp_path: Path) -> None:
     settings = config.Supervise(restarts=0, ready_s=1.0)
-    with pytest.raises(RunError, match=r"agent-0: not ready within supervise\.ready_s = 1 s; gave up after 1 ends"):
+    with pytest.raises(RunError, match=r"^agent-0: .* supervise\.ready_s = 1 s; .* 1 ends"):
         async with supervise(settings, tmp_path / "logs", ROLES) as supervisor:
-            await supervisor.add(launch(tmp_path, "agent-0", "mute"))
+            await supervisor.add(orders(tmp_path, "agent-0", "mute"))
     assert all(child.state == "failed" and gone(child.pid) for child in supervisor.processes())
 
 
-async def test_what_was_never_ready_is_not_tried_for_long(tmp_path: Path) -> None:
+async def test_a_process_that_was_never_ready_is_not_tried_for_long(tmp_path: Path) -> None:
     """Also where three starts take longer than the window: else what hangs would be started for ever."""
     settings = config.Supervise(restarts=20, restart_window_s=0.001)
-    with (
-        trio.fail_after(SOON_S),
-        pytest.raises(RunError, match=r"agent-0: ipc:///nowhere: no answer; gave up after 3 ends"),
-    ):
+    with pytest.raises(RunError, match=r"^agent-0: .* 3 ends"):
         async with supervise(settings, tmp_path / "logs", ROLES) as supervisor:
-            await supervisor.add(launch(tmp_path, "agent-0", "lonely"))
+            await supervisor.add(orders(tmp_path, "agent-0", "lonely"))
 
 
 async def test_a_process_that_will_not_leave_is_killed_with_its_children(tmp_path: Path) -> None:
     settings = config.Supervise(drain_s=0.3)
     async with supervise(settings, tmp_path / "logs", ROLES) as supervisor, trio.open_nursery() as nursery:
-        nursery.start_soon(supervisor.add, launch(tmp_path, "agent-0", "blocked"))
-        nursery.start_soon(supervisor.add, launch(tmp_path, "agent-1", "brood"))
+        nursery.start_soon(supervisor.add, orders(tmp_path, "agent-0", "blocked"))
+        nursery.start_soon(supervisor.add, orders(tmp_path, "agent-1", "brood"))
         await until(lambda: [child.state for child in supervisor.processes()] == ["ready", "ready"])
         (grandchild,) = [int(line.split()[1]) for line in diary(tmp_path) if line.split()[1].isdigit()]
         assert not gone(grandchild)
@@ -139,7 +122,7 @@ async def test_a_process_that_will_not_leave_is_killed_with_its_children(tmp_pat
 
 async def test_the_grandchildren_of_a_killed_process_go_with_it(tmp_path: Path) -> None:
     async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
-        await supervisor.add(launch(tmp_path, "agent-0", "brood"))
+        await supervisor.add(orders(tmp_path, "agent-0", "brood"))
         (grandchild,) = [int(line.split()[1]) for line in diary(tmp_path) if line.split()[1].isdigit()]
         os.kill(supervisor.processes()[0].pid, signal.SIGKILL)
         await until(lambda: gone(grandchild))
@@ -149,7 +132,7 @@ async def test_a_process_can_be_stopped_before_it_is_ready(tmp_path: Path) -> No
     async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor, trio.open_nursery() as nursery:
         nursery.start_soon(stop_when_started, supervisor, tmp_path)
         with pytest.raises(RunError, match="agent-0: stopped before it was ready"):
-            await supervisor.add(launch(tmp_path, "agent-0", "mute"))
+            await supervisor.add(orders(tmp_path, "agent-0", "mute"))
     assert all(gone(pid) for pid in pids(tmp_path))
 
 
@@ -161,10 +144,10 @@ async def stop_when_started(supervisor: Supervisor, run: Path) -> None:
 async def test_cancellation_drains_the_served_before_their_service(tmp_path: Path) -> None:
     with trio.CancelScope() as outer:
         async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
-            await supervisor.add(launch(tmp_path, "replay", role="replay"))
+            await supervisor.add(orders(tmp_path, "replay", role="replay"))
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(supervisor.add, launch(tmp_path, "agent-0"))
-                nursery.start_soon(supervisor.add, launch(tmp_path, "agent-1"))
+                nursery.start_soon(supervisor.add, orders(tmp_path, "agent-0"))
+                nursery.start_soon(supervisor.add, orders(tmp_path, "agent-1"))
             outer.cancel()
             await trio.sleep_forever()
     left = [line.split()[0] for line in diary(tmp_path) if line.endswith(" left")]
@@ -173,10 +156,10 @@ async def test_cancellation_drains_the_served_before_their_service(tmp_path: Pat
     assert all(gone(pid) for pid in pids(tmp_path))
 
 
-async def test_what_the_block_raises_is_not_wrapped_and_drains(tmp_path: Path) -> None:
+async def test_an_error_of_the_block_is_not_wrapped_and_drains(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):  # noqa: PT012
         async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
-            await supervisor.add(launch(tmp_path, "agent-0"))
+            await supervisor.add(orders(tmp_path, "agent-0"))
             _ = 1 / 0
     assert all(gone(pid) for pid in pids(tmp_path))
 
@@ -204,13 +187,11 @@ trio.run(main, sys.argv[1])
 
 async def test_no_child_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     for behaviour, drain_s in (("steady", SOON_S), ("blocked", 1.0), ("stubborn", 1.0)):
-        launch(tmp_path, "writes the config", behaviour, drain_s=drain_s)
+        orders(tmp_path, "writes the config", behaviour, drain_s=drain_s)
     command = [sys.executable, "-c", SUPERVISOR, str(tmp_path)]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
     async with process.stdout:
-        with trio.fail_after(SOON_S):
-            assert await process.stdout.receive_some(2) == b"up"
+        assert await process.stdout.receive_some(2) == b"up"
         assert len(pids(tmp_path)) == 3
         assert not any(gone(pid) for pid in pids(tmp_path))
         process.kill()

@@ -13,6 +13,7 @@ from spade.errors import RunError
 from spade.tokens import Tokenizer
 from spade.tokens.template import Slot, Template
 from tests.conftest import TEMPLATE, write_tokenizer
+from tests.spade.token_shapes import QWEN3
 
 
 class Said(NamedTuple):
@@ -20,31 +21,6 @@ class Said(NamedTuple):
     content: str
 
 
-# As in Qwen3: thoughts before the last question are stripped, an answer without thoughts shows an empty one.
-THINKING = """\
-{%- set ns = namespace(last=-1) %}
-{%- for message in messages %}
-    {%- if message.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}
-{%- endfor %}
-{%- for message in messages %}
-    {%- if message.role == 'assistant' %}
-        {%- set content = message.content.split('</think>')[-1].lstrip('\\n') %}
-        {%- if loop.index0 > ns.last %}
-            {{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' + content + '<|im_end|>\\n' }}
-        {%- else %}
-            {{- '<|im_start|>assistant\\n' + content + '<|im_end|>\\n' }}
-        {%- endif %}
-    {%- else %}
-        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\\n' }}
-    {%- if enable_thinking is defined and enable_thinking is false %}
-        {{- '<think>\\n\\n</think>\\n\\n' }}
-    {%- endif %}
-{%- endif %}
-"""
 TOOLBOX = """\
 {% for message in messages %}
     {% if message.role == 'tool' %}{% continue %}{% endif %}
@@ -95,7 +71,7 @@ def filled(template, chat, **variables):
     return "".join(piece.text(chat[piece.message].content) if isinstance(piece, Slot) else piece for piece in layout)
 
 
-@pytest.mark.parametrize("template", [TEMPLATE, THINKING, TOOLBOX, TRIMMING])
+@pytest.mark.parametrize("template", [TEMPLATE, QWEN3, TOOLBOX, TRIMMING])
 @pytest.mark.parametrize("thinking", [False, True])
 def test_renders_as_transformers_does(template, thinking):
     from transformers.utils.chat_template_utils import render_jinja_template
@@ -130,7 +106,7 @@ def test_a_turn_cut_short_is_ended_for_the_model(tiny_checkpoint):
 
 
 def test_sampled_thoughts_stay_where_they_are(load):
-    tokenizer = load(THINKING)
+    tokenizer = load(QWEN3)
     sampled = [*tokenizer.encode("<think>hm</think>left"), END]
     delta = tokenizer.turn_ids(sampled, Said("user", "no"))
     assert delta == tokenizer.encode("\n<|im_start|>user\nno<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
@@ -162,19 +138,16 @@ def test_a_named_template(tmp_path, load):
     assert prompted(load(templates)) == "Play.y"
 
 
-@pytest.mark.parametrize(
-    ("template", "complaint"),
-    [
-        (None, "no chat template"),
-        ("{% for %}", "does not parse"),
-        ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
-        ("{{ messages.append(1) }}", "refuses the conversation"),
-        ("{{ messages[0].content }}", "it cannot hold a conversation"),
-        ("{% for m in messages %}{{ m.content + m.content }}{% endfor %}", "it cannot hold a conversation"),
-        ("{% for m in messages[::-1] %}{{ m.content }}{% endfor %}", "it cannot hold a conversation"),
-        ("{% for m in messages %}{{ m.content | length }}{% endfor %}", "it cannot hold a conversation"),
-    ],
-)
+@pytest.mark.parametrize(("template", "complaint"), [
+    (None, "no chat template"),
+    ("{% for %}", "does not parse"),
+    ("{{ raise_exception('roles must alternate') }}", "roles must alternate"),
+    ("{{ messages.append(1) }}", "refuses the conversation"),
+    ("{{ messages[0].content }}", "it cannot hold a conversation"),
+    ("{% for m in messages %}{{ m.content + m.content }}{% endfor %}", "it cannot hold a conversation"),
+    ("{% for m in messages[::-1] %}{{ m.content }}{% endfor %}", "it cannot hold a conversation"),
+    ("{% for m in messages %}{{ m.content | length }}{% endfor %}", "it cannot hold a conversation"),
+])  # fmt: skip
 def test_complaints_are_one_clear_line(load, template, complaint):
     with pytest.raises(RunError, match=complaint) as caught:
         load(template).turn_ids([], CHAT[3])
@@ -182,7 +155,7 @@ def test_complaints_are_one_clear_line(load, template, complaint):
 
 
 def test_a_folder_without_its_files(tmp_path, load):
-    with pytest.raises(RunError, match=r"tokenizer_config\.json: .*a checkpoint folder needs this file"):
+    with pytest.raises(RunError, match=r"tokenizer_config\.json: "):
         Tokenizer.load(tmp_path)
     load()
     settings = json.loads((tmp_path / "tokenizer_config.json").read_text())

@@ -1,4 +1,4 @@
-"""What all tests of vLLM need."""
+"""Shared by all tests of vLLM."""
 
 import warnings
 

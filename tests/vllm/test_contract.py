@@ -20,16 +20,19 @@ from tests.actors.engines.engine_contract import (
 )
 
 
+def opened(weights, **more):
+    settings = Engine(kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28, **more)
+    return closing(VllmEngine(weights, settings, "float32"))
+
+
 class TestVllm(FollowingContract):
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls, nano):
-        settings = Engine(kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
-        engine = VllmEngine(nano.weights(1), settings, "float32")
-        yield engine
-        engine.close()
+        with opened(nano.weights(1)) as engine:
+            yield engine
 
-    def test_what_vllm_refuses_is_refused_and_the_others_are_served(self, engine, nano):
+    def test_a_request_that_vllm_refuses_is_refused_and_others_are_served(self, engine, nano):
         """A temperature that it does not know."""
         asked = request(1), request(2, temperature=3.0)
         for index, one in enumerate(asked):
@@ -48,17 +51,12 @@ class TestTensorParallel(FollowingContract):
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls, nano):
-        settings = Engine(
-            kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28, tensor_parallel=2
-        )
-        engine = VllmEngine(nano.weights(1), settings, "float32")
-        yield engine
-        engine.close()
+        with opened(nano.weights(1), tensor_parallel=2) as engine:
+            yield engine
 
 
 def test_where_its_processes_die_it_says_so_in_one_line_and_can_be_closed():
-    settings = Engine(kind="vllm", rows=ROWS, context_tokens=CONTEXT, threads=1, kv_bytes=1 << 28)
-    with closing(VllmEngine(checkpoint(NANO).weights(1), settings, "float32")) as engine:
+    with opened(checkpoint(NANO).weights(1)) as engine:
         for index in range(ROWS):
             engine.submit(index, request(index, max_tokens=200))
         while engine.active < ROWS:

@@ -98,13 +98,8 @@ def completions(engine, tokenizer, *, with_ids=True, key=""):
     """
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.fixed, server.promised = None, 0
-    server.sampler, server.tokenizer, server.with_ids, server.key, server.asked = (
-        Sampler(engine),
-        tokenizer,
-        with_ids,
-        key,
-        [],
-    )
+    server.sampler, server.tokenizer, server.with_ids = Sampler(engine), tokenizer, with_ids
+    server.key, server.asked = key, []
     server.url = f"http://127.0.0.1:{server.server_port}/v1"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

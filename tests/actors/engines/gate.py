@@ -11,7 +11,7 @@ PATIENCE_S = 120
 
 
 def gated(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
-    """What engine processes that start from now on take from for each step of theirs; there is none at first."""
+    """Engine processes that start from now on take one of these for each step; there is none at first."""
     steps = threading.Semaphore(0)
 
     class Gated(TorchEngine):

@@ -10,9 +10,10 @@ from actors.engines.service.desk import Desk
 from actors.engines.weights.fetch import Shelf
 from actors.engines.weights.swap import Swapped
 from spade import config
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Role, Weights
-from spade.transport import connect, serve
+from spade.protocol import Generate, Generated, Weights
+from spade.transport import serve
 from tests.actors.small_services import SmallReplay, small_replay
+from tests.peers import connected
 
 DEADLINE_S = 120  # of what takes seconds on an idle machine
 
@@ -56,10 +57,6 @@ async def asked_over_swaps(
     """
     chosen = (f"engine.rows={rows}", f"engine.swap={swap}")
     settings = config.load("nano", (*chosen, "bus.heartbeat_s=0.1", f"bus.call_deadline_s={DEADLINE_S}"))
-    digest = config.digest(settings)
-
-    def hello(role: Role) -> Hello:
-        return Hello(PROTOCOL_VERSION, digest, role, f"{role}-0", 0)
 
     def order() -> None:
         for newer in weights[1:]:
@@ -67,9 +64,9 @@ async def asked_over_swaps(
 
     async with (
         small_replay(SmallReplay(), settings) as replay,
-        connect(replay.address, hello("engine"), bus=settings.bus) as client,
-        serve("tcp://127.0.0.1:0", digest=digest, bus=settings.bus) as server,
-        connect(server.address, hello("agent"), bus=settings.bus) as caller,
+        connected(replay.address, settings, "engine") as client,
+        serve("tcp://127.0.0.1:0", digest=config.digest(settings), bus=settings.bus) as server,
+        connected(server.address, settings, "agent") as caller,
         trio.open_nursery() as nursery,
     ):
         desk = Desk(server, client, Meeting(engine, rows - 1, order), settings)

@@ -26,7 +26,7 @@ class TestTorch(FollowingContract):
     def engine(cls, nano):
         return torch_engine(nano)
 
-    async def test_where_it_does_not_wait_what_is_in_flight_goes_on(self, engine, nano, newer, tmp_path):
+    async def test_without_waiting_sequences_in_flight_go_on(self, engine, nano, newer, tmp_path):
         first, last = engine.version, engine.version + 2
         weights = [nano.weights(first), newer.weights(first + 1), newer.weights(last)]
         asked = [request(index, max_tokens=30, temperature=1.0) for index in range(2 * ROWS)]

@@ -16,11 +16,11 @@ from spade.codec import pack_ids, unpack_ids
 from spade.config import Config, Endpoint, Engine, load
 from spade.errors import BusError, ConfigError
 from spade.policy.model import parameters_digest
-from spade.protocol import DesignJob, Generate, Refused, RejectCandidate, Weights
+from spade.protocol import DesignJob, Generate, Refused, Weights
 from spade.tokens import Tokenizer
 from tests.actors.engines.completions_server import completions
 from tests.actors.engines.engine_contract import answers
-from tests.actors.small_services import SmallReplay, process, small_replay
+from tests.actors.small_services import SmallReplay, actor_settings, process, small_replay
 
 ONE = Generate(pack_ids([5, 6, 7]), 8, 1.0, 3)
 
@@ -110,23 +110,20 @@ def test_a_server_that_is_gone_or_too_slow_is_one_clear_line(served, tokenizer):
             EndpointEngine(settings(url, deadline_s=0.2), tokenizer)
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "reason"),
-    [
-        (200, b'{"choices": []}', "with no choice"),
-        (200, b'{"choices": [{"text": ""}]}', "with no token"),
-        (200, b'{"choices": [{"token_ids": [1, 2', "does not speak OpenAI's completions API"),
-        (200, b'{"choices": [{"token_ids": [5, 99999]}]}', "token ids that are none of model.path's"),
-        (200, b'{"choices": [{"token_ids": [5, 9223372036854775807]}]}', "token ids that are none of model.path's"),
-        (200, b'{"choices": [{"token_ids": [5, -1]}]}', "token ids that are none of model.path's"),
-        (200, b'{"choices": [{"token_ids": [5, 5, 5, 5, 5, 5, 5, 5, 5]}]}', "9 tokens where 8 were asked for"),
-        (200, b'{"choices": [{"token_ids": [5], "prompt_token_ids": [5]}]}', "changes the prompt's token ids"),
-        (200, b'{"choices": null}', "does not speak OpenAI's completions API"),
-        (429, b"slow down", "answers 429: slow down"),
-        (500, b"\xff\n oops", "answers 500"),
-        (307, b"", "answers 307"),
-    ],
-)
+@pytest.mark.parametrize(("status", "body", "reason"), [
+    (200, b'{"choices": []}', "with no choice"),
+    (200, b'{"choices": [{"text": ""}]}', "with no token"),
+    (200, b'{"choices": [{"token_ids": [1, 2', "does not speak OpenAI's completions API"),
+    (200, b'{"choices": [{"token_ids": [5, 99999]}]}', "token ids that are none of model.path's"),
+    (200, b'{"choices": [{"token_ids": [5, 9223372036854775807]}]}', "token ids that are none of model.path's"),
+    (200, b'{"choices": [{"token_ids": [5, -1]}]}', "token ids that are none of model.path's"),
+    (200, b'{"choices": [{"token_ids": [5, 5, 5, 5, 5, 5, 5, 5, 5]}]}', "9 tokens where 8 were asked for"),
+    (200, b'{"choices": [{"token_ids": [5], "prompt_token_ids": [5]}]}', "changes the prompt's token ids"),
+    (200, b'{"choices": null}', "does not speak OpenAI's completions API"),
+    (429, b"slow down", "answers 429: slow down"),
+    (500, b"\xff\n oops", "answers 500"),
+    (307, b"", "answers 307"),
+])  # fmt: skip
 def test_a_bad_answer_is_one_clear_line_and_no_end_of_the_engine(served, tokenizer, status, body, reason):
     with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
         server.fixed = status, body
@@ -152,7 +149,7 @@ def test_an_answer_is_read_up_to_a_bound_and_to_its_end(served, tokenizer, monke
         assert "IncompleteRead" in refusal_of(engine)
 
 
-def test_what_is_given_up_before_it_is_sent_is_not_sent():
+def test_a_request_given_up_before_it_is_sent_is_not_sent():
     with socket.create_server(("127.0.0.1", 0)) as server:
         exchange = Exchange(f"http://127.0.0.1:{server.getsockname()[1]}/v1", "", 10.0)
         exchange.abandon()
@@ -174,7 +171,7 @@ def test_a_server_that_is_too_busy_at_the_start_is_asked_again_later(served, tok
 @pytest.mark.parametrize("content", [b"two\nlines", "schlüssel".encode(), b"\xff"])
 def test_a_file_that_holds_no_key_is_one_clear_line(tokenizer, tmp_path, content):
     (tmp_path / "key").write_bytes(content)
-    with pytest.raises(ConfigError, match=r"endpoint\.key: .*/key: is no key; a key is one line of ASCII"):
+    with pytest.raises(ConfigError, match=r"^endpoint\.key: .*/key: "):
         EndpointEngine(settings("http://127.0.0.1:9/v1", key=str(tmp_path / "key")), tokenizer)
 
 
@@ -186,7 +183,7 @@ def refusal_of(engine):
             return result.reason
 
 
-def test_who_asks_no_longer_ends_the_exchange(served, tokenizer, monkeypatch):
+def test_a_cancelled_caller_ends_the_exchange(served, tokenizer, monkeypatch):
     """Else a request that takes long would hold one of few threads for nobody."""
     with completions(served, tokenizer) as server:
         engine = EndpointEngine(settings(server.url, deadline_s=60.0), tokenizer)
@@ -205,17 +202,8 @@ def test_who_asks_no_longer_ends_the_exchange(served, tokenizer, monkeypatch):
 async def test_a_designer_with_an_endpoint_asks_no_engine(tiny_checkpoint, server_of):
     small = SmallReplay(jobs=[DesignJob("j0", 1, 0, "logical deduction", draw=0, sampler=77)])
     with server_of(context=4_000) as server:
-        settings = load(
-            "nano",
-            (
-                f"model.path={str(tiny_checkpoint)!r}",
-                f"endpoint.url={server.url}",
-                "design.max_tokens=40",
-                "engine.context_tokens=4000",
-                "bus.heartbeat_s=0.1",
-                "bus.silence_s=3.0",
-            ),
-        )
+        chosen = f"endpoint.url={server.url}", "design.max_tokens=40", "engine.context_tokens=4000"
+        settings = actor_settings(tiny_checkpoint, *chosen)
         async with (
             small_replay(small, settings) as replay,
             process(env_runner.run, "env-runner", replay, settings),
@@ -224,24 +212,20 @@ async def test_a_designer_with_an_endpoint_asks_no_engine(tiny_checkpoint, serve
         ):
             await small.until_done(1)
     (rejected,) = small.done
-    assert isinstance(rejected, RejectCandidate)
     assert rejected.completion
     assert (rejected.trajectory.sampled, rejected.trajectory.versions) == (0, ())
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(
-    ("override", "reason"),
-    [
-        ("endpoint.url=localhost:8000", "write http://HOST:PORT/v1"),
-        ("endpoint.url=http://localhost:port/v1", "write http://HOST:PORT/v1"),
-        ("endpoint.url=http://[::1/v1", "write http://HOST:PORT/v1"),
-        ("endpoint.url=http:///v1", "write http://HOST:PORT/v1"),
-        ("endpoint.roles=['designer', 'agent']", "nothing would ever be trained"),
-        ("endpoint.roles=['learner']", "endpoint.roles"),
-        ("engine.tensor_parallel=2", "take engine.kind=vllm"),
-    ],
-)
+@pytest.mark.parametrize(("override", "reason"), [
+    ("endpoint.url=localhost:8000", "write http://HOST:PORT/v1"),
+    ("endpoint.url=http://localhost:port/v1", "write http://HOST:PORT/v1"),
+    ("endpoint.url=http://[::1/v1", "write http://HOST:PORT/v1"),
+    ("endpoint.url=http:///v1", "write http://HOST:PORT/v1"),
+    ("endpoint.roles=['designer', 'agent']", "nothing would ever be trained"),
+    ("endpoint.roles=['learner']", "endpoint.roles"),
+    ("engine.tensor_parallel=2", "take engine.kind=vllm"),
+])  # fmt: skip
 def test_settings_that_cannot_work_are_refused(override, reason):
     with pytest.raises(ConfigError, match=reason):
         load("nano", ("endpoint.url=http://127.0.0.1:8000/v1", override))

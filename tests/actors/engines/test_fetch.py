@@ -14,15 +14,16 @@ from actors.engines.weights.fetch import Shelf
 from learner import weights as learner
 from learner.broadcast import broadcast, part
 from spade import disk, manifest
-from spade.config import Bus, Config, digest
+from spade.config import Bus, Config
 from spade.errors import WeightsError
 from spade.policy.model import load
-from spade.protocol import PROTOCOL_VERSION, GetWeights, Hello, Peer, Pulse, Ready, Refused, Weights, WeightsPart
-from spade.transport import Client, connect, serve
+from spade.protocol import GetWeights, Peer, Refused, Weights
+from spade.transport import Client
+from tests.actors.small_services import SmallReplay, small_replay
+from tests.peers import connected
 
 CONFIG = Config(bus=Bus(heartbeat_s=0.05, silence_s=2.0))
 HASTY = Bus(heartbeat_s=0.05, silence_s=2.0, call_deadline_s=1.0)  # for who waits for a learner that is gone
-HELLO = Hello(PROTOCOL_VERSION, digest(CONFIG), "engine", "engine-0", 1)
 DEADLINE_S = 120  # of what takes a second on an idle machine
 
 
@@ -32,7 +33,7 @@ class Far:
     def __init__(self, root: Path, checkpoint: Path) -> None:
         self.root = root / "weights"
         self.model = load(checkpoint, dtype="float32", device=torch.device("cpu"))
-        self.peers: tuple[Peer, ...] = ()
+        self.replay = SmallReplay()
         self._checkpoint = checkpoint
         self._version = 0
 
@@ -49,19 +50,13 @@ class Far:
     @asynccontextmanager
     async def up(self, bind: str = "tcp://127.0.0.1:0"):
         async with broadcast(bind, self.root, CONFIG) as address:
-            self.peers = (Peer("learner", "learner", address),)
+            self.replay.peers = (Peer("learner", "learner", address),)
             yield
 
     @asynccontextmanager
     async def shelf(self, home: Path, bus: Bus = CONFIG.bus):
         """An engine's shelf on a host of its own; `bus` is for its calls of the learner."""
-        ready = lambda _: Ready(self.peers)  # noqa: E731
-        async with (
-            serve(
-                "tcp://127.0.0.1:0", digest=HELLO.digest, bus=CONFIG.bus, ready=ready, pulse=lambda: Pulse(self.peers)
-            ) as server,
-            connect(server.address, HELLO, bus=CONFIG.bus) as replay,
-        ):
+        async with small_replay(self.replay, CONFIG) as server, connected(server.address, CONFIG, "engine") as replay:
             yield Shelf(replay, bus, home, str(self._checkpoint))
 
 
@@ -86,12 +81,11 @@ def names(folder: Path) -> set[str]:
 
 async def test_a_copy_is_the_learners_folder_to_the_byte_of_every_tensor(far, tmp_path):
     weights = far.publish()
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            here = await shelf.bring(weights)
-            fetched = shelf.fetched_bytes
-            assert await shelf.bring(weights) == here
-            assert shelf.fetched_bytes == fetched, "what is here is not fetched again"
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        here = await shelf.bring(weights)
+        fetched = shelf.fetched_bytes
+        assert await shelf.bring(weights) == here
+        assert shelf.fetched_bytes == fetched, "what is here is not fetched again"
     assert (here.version, here.digest) == (weights.version, weights.digest)
     assert Path(here.path).parent == tmp_path / "fetched"
     manifest.verify(Path(here.path), weights.digest)
@@ -122,23 +116,22 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
         return await call(self, request, deadline_s)
 
     monkeypatch.setattr(Client, "call", counted)
-    with trio.fail_after(DEADLINE_S):
-        async with far.shelf(tmp_path, HASTY) as shelf, trio.open_nursery() as nursery:
-            with trio.CancelScope() as down:
-                async with far.up():
-                    bringing = trio.Event()
-                    here = []
+    async with far.shelf(tmp_path, HASTY) as shelf, trio.open_nursery() as nursery:
+        with trio.CancelScope() as down:
+            async with far.up():
+                bringing = trio.Event()
+                here = []
 
-                    async def bring():
-                        here.append(await shelf.bring(weights))
-                        bringing.set()
+                async def bring():
+                    here.append(await shelf.bring(weights))
+                    bringing.set()
 
-                    nursery.start_soon(bring)
-                    await trio.sleep_forever()
-            far.peers = ()
-            assert not bringing.is_set()
-            async with far.up():  # the learner is back, at another port
-                await bringing.wait()
+                nursery.start_soon(bring)
+                await trio.sleep_forever()
+        far.replay.peers = ()
+        assert not bringing.is_set()
+        async with far.up():  # the learner is back, at another port
+            await bringing.wait()
     manifest.verify(Path(here[0].path), weights.digest)
     parts = [offset for offset in asked if offset > 0]
     again = len(parts) - len(set(parts))
@@ -147,7 +140,7 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
     assert again <= 2 + largest // fetch.PART_BYTES + 1 < len(set(parts)) / 1.5
 
 
-async def test_what_a_slow_link_is_fetching_is_kept_however_many_are_published_meanwhile(far, tmp_path, monkeypatch):
+async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publications(far, tmp_path, monkeypatch):
     weights = far.publish()
     asked, call = 0, Client.call
 
@@ -163,21 +156,19 @@ async def test_what_a_slow_link_is_fetching_is_kept_however_many_are_published_m
         return await call(self, request, deadline_s)
 
     monkeypatch.setattr(Client, "call", overtaken)
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            here = await shelf.bring(weights)
-            manifest.verify(Path(here.path), weights.digest)
-            while (far.root / weights.digest).exists():  # until the goodbye has arrived
-                await trio.sleep(0.01)
-                learner.prune(far.root, frozenset())
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        here = await shelf.bring(weights)
+        manifest.verify(Path(here.path), weights.digest)
+        while (far.root / weights.digest).exists():  # until the goodbye has arrived
+            await trio.sleep(0.01)
+            learner.prune(far.root, frozenset())
 
 
 async def test_in_a_run_that_was_moved_weights_are_found_by_their_digest(far, tmp_path):
     """The path is that of where the run lay when they were published."""
     weights = far.publish()
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(far.root.parent) as shelf:
-            here = await shelf.bring(weights)
+    async with far.up(), far.shelf(far.root.parent) as shelf:
+        here = await shelf.bring(weights)
     assert (here.path, shelf.fetched_bytes) == (str(far.root / weights.digest), 0)
 
 
@@ -189,39 +180,36 @@ async def test_a_draft_of_a_killed_engine_is_gone_on_with(far, tmp_path):
     places = manifest.spans(far.root / weights.digest / manifest.PARAMETERS)
     start, end = places["model.embed_tokens.weight"]
     (draft / manifest.PARAMETERS).write_bytes(whole[:start] + bytes(end - start) + whole[end:])
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            here = await shelf.bring(weights)
-            manifest.verify(Path(here.path), weights.digest)
-            assert shelf.fetched_bytes == small(here) + end - start
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        here = await shelf.bring(weights)
+        manifest.verify(Path(here.path), weights.digest)
+        assert shelf.fetched_bytes == small(here) + end - start
 
 
 async def test_only_tensors_that_changed_are_fetched_and_old_copies_are_collected(far, tmp_path):
     first = far.publish()
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            await shelf.bring(first)
-            before = shelf.fetched_bytes
-            second = far.publish("layers.1.mlp.up_proj")
-            here = await shelf.bring(second)
-            manifest.verify(Path(here.path), second.digest)
-            start, end = manifest.spans(Path(here.path) / manifest.PARAMETERS)["model.layers.1.mlp.up_proj.weight"]
-            parts = shelf.fetched_bytes - before
-            header = min(start for start, _ in manifest.spans(Path(here.path) / manifest.PARAMETERS).values())
-            assert parts == small(here) + header + end - start < size(far, second) / 2
-            (tmp_path / "fetched" / ".draft-old").mkdir()
-            third = far.publish()
-            await shelf.bring(third)
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        await shelf.bring(first)
+        before = shelf.fetched_bytes
+        second = far.publish("layers.1.mlp.up_proj")
+        here = await shelf.bring(second)
+        manifest.verify(Path(here.path), second.digest)
+        start, end = manifest.spans(Path(here.path) / manifest.PARAMETERS)["model.layers.1.mlp.up_proj.weight"]
+        parts = shelf.fetched_bytes - before
+        header = min(start for start, _ in manifest.spans(Path(here.path) / manifest.PARAMETERS).values())
+        assert parts == small(here) + header + end - start < size(far, second) / 2
+        (tmp_path / "fetched" / ".draft-old").mkdir()
+        third = far.publish()
+        await shelf.bring(third)
     kept = {path.name for path in (tmp_path / "fetched").iterdir()}
     assert kept == {"lock", second.digest, third.digest}
 
 
 async def test_a_clock_that_is_set_back_costs_no_copy_that_was_just_fetched(far, tmp_path):
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            for _ in range(fetch.KEPT):
-                os.utime((await shelf.bring(far.publish())).path, (1e10, 1e10))
-            here = await shelf.bring(far.publish())
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        for _ in range(fetch.KEPT):
+            os.utime((await shelf.bring(far.publish())).path, (1e10, 1e10))
+        here = await shelf.bring(far.publish())
     copies = list((tmp_path / "fetched").glob(32 * "[0-9a-f]"))
     assert len(copies) == fetch.KEPT
     assert Path(here.path) in copies
@@ -230,35 +218,33 @@ async def test_a_clock_that_is_set_back_costs_no_copy_that_was_just_fetched(far,
 async def test_a_damaged_copy_is_fetched_anew_and_nothing_is_taken_from_it(far, tmp_path):
     """A machine that loses power may leave one; an engine that starts again must not find it again."""
     first = far.publish()
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            copy = Path((await shelf.bring(first)).path)
-            damage(copy / manifest.PARAMETERS)
-            second = far.publish("layers.1.mlp.up_proj")
-            manifest.verify(Path((await shelf.bring(second)).path), second.digest)
-            (copy / manifest.MANIFEST).write_bytes(b"")
-            os.utime(copy)
-            third = far.publish("layers.1.mlp.up_proj")
-            newest = Path((await shelf.bring(third)).path)
-            damage(newest / manifest.PARAMETERS)
-        async with far.up(), far.shelf(tmp_path) as restarted:
-            manifest.verify(Path((await restarted.bring(third)).path), third.digest)
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        copy = Path((await shelf.bring(first)).path)
+        damage(copy / manifest.PARAMETERS)
+        second = far.publish("layers.1.mlp.up_proj")
+        manifest.verify(Path((await shelf.bring(second)).path), second.digest)
+        (copy / manifest.MANIFEST).write_bytes(b"")
+        os.utime(copy)
+        third = far.publish("layers.1.mlp.up_proj")
+        newest = Path((await shelf.bring(third)).path)
+        damage(newest / manifest.PARAMETERS)
+    async with far.up(), far.shelf(tmp_path) as restarted:
+        manifest.verify(Path((await restarted.bring(third)).path), third.digest)
 
 
 async def test_a_copy_that_another_engine_is_loading_is_kept(far, tmp_path):
     def copies():
         return {path.name for path in (tmp_path / "fetched").glob(32 * "[0-9a-f]")}
 
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            first = await shelf.bring(far.publish())
-            with disk.hold(Path(first.path) / manifest.PARAMETERS):
-                later = [far.publish() for _ in range(fetch.KEPT)]
-                for weights in later:
-                    await shelf.bring(weights)
-                assert copies() == {first.digest, *(weights.digest for weights in later)}
-            await shelf.bring(later[-1])
-            assert copies() == {weights.digest for weights in later}
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        first = await shelf.bring(far.publish())
+        with disk.hold(Path(first.path) / manifest.PARAMETERS):
+            later = [far.publish() for _ in range(fetch.KEPT)]
+            for weights in later:
+                await shelf.bring(weights)
+            assert copies() == {first.digest, *(weights.digest for weights in later)}
+        await shelf.bring(later[-1])
+        assert copies() == {weights.digest for weights in later}
 
 
 @pytest.mark.parametrize("left", [b"", save({"x": torch.zeros(2)})], ids=["empty", "other"])
@@ -268,11 +254,10 @@ async def test_a_damaged_draft_is_in_the_way_only_once(far, tmp_path, left):
     draft = tmp_path / "fetched" / f".draft-{weights.digest}"
     draft.mkdir(parents=True)
     (draft / manifest.PARAMETERS).write_bytes(left)
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            with pytest.raises(WeightsError):
-                await shelf.bring(weights)
-            manifest.verify(Path((await shelf.bring(weights)).path), weights.digest)
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        with pytest.raises(WeightsError):
+            await shelf.bring(weights)
+        manifest.verify(Path((await shelf.bring(weights)).path), weights.digest)
 
 
 def damage(file):
@@ -291,19 +276,17 @@ async def test_two_engines_of_a_host_fetch_once(far, tmp_path):
     async def bring(shelf):
         paths.append((await shelf.bring(weights)).path)
 
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as one, far.shelf(tmp_path) as other, trio.open_nursery() as nursery:
-            nursery.start_soon(bring, one)
-            nursery.start_soon(bring, other)
+    async with far.up(), far.shelf(tmp_path) as one, far.shelf(tmp_path) as other, trio.open_nursery() as nursery:
+        nursery.start_soon(bring, one)
+        nursery.start_soon(bring, other)
     assert paths[0] == paths[1]
     assert 0 in (one.fetched_bytes, other.fetched_bytes)
 
 
 async def test_weights_that_the_learner_has_retired_are_passed_over(far, tmp_path):
     far.publish()
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            assert await shelf.bring(Weights(9, 9, 32 * "0", "/gone")) is None
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        assert await shelf.bring(Weights(9, 9, 32 * "0", "/gone")) is None
     assert os.listdir(tmp_path / "fetched") == ["lock"]
 
 
@@ -311,10 +294,9 @@ async def test_parameters_that_are_not_those_of_the_digest_are_no_copy(far, tmp_
     weights = far.publish()
     file = far.root / weights.digest / manifest.PARAMETERS
     file.write_bytes(file.read_bytes()[:-1] + b"\x01")
-    with trio.fail_after(DEADLINE_S):
-        async with far.up(), far.shelf(tmp_path) as shelf:
-            with pytest.raises(WeightsError, match="its digest is not"):
-                await shelf.bring(weights)
+    async with far.up(), far.shelf(tmp_path) as shelf:
+        with pytest.raises(WeightsError, match="its digest is not"):
+            await shelf.bring(weights)
     assert not (tmp_path / "fetched" / weights.digest).exists()
 
 
@@ -327,7 +309,6 @@ def test_a_learner_serves_published_weights_and_nothing_else(far, tmp_path):
         return part(far.root, GetWeights(named, file, offset, count), 6)
 
     found = ask(weights.digest, manifest.PARAMETERS)
-    assert isinstance(found, WeightsPart)
     assert (len(found.data), found.size) == (6, size(far, weights)), "no more than the service sends at once"
     for beyond in (size(far, weights), 1 << 62, (1 << 64) - 1):
         assert ask(weights.digest, manifest.PARAMETERS, beyond).data == b""

@@ -5,18 +5,17 @@ import trio
 import trio.testing
 
 from actors.engines import server as engine_server
-from actors.pool import Pool, open_pool
+from actors.pool import Pool
 from actors.session import OverdueError, Session
 from spade import config
 from spade.codec import pack_ids
 from spade.policy.model import parameters_digest
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Weights
-from spade.transport import connect
+from spade.protocol import Generate, Generated, Overdue, Weights
 from tests.actors.engines.gate import gated
-from tests.actors.small_services import SmallReplay, process, service, small_replay
+from tests.actors.small_services import SmallReplay, process, service
+from tests.actors.test_pool import engines_connected, pooled
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.1", "engine.rows=4"))
-HELLO = Hello(PROTOCOL_VERSION, config.digest(SETTINGS), "agent", "agent-0", 0)
 DEADLINE_S = 120  # of what takes seconds on an idle machine
 # Seeds of which no draw falls so near to a token's edge that the rounding of a forward, which depends on who else is
 # in it, could decide: none within 2.8e-5, where the rounding moves an edge by 4e-7.
@@ -39,23 +38,19 @@ async def all_of(pool: Pool) -> dict[int, Generated]:
 async def test_an_engine_may_leave_in_the_middle_and_nothing_is_lost(tiny_checkpoint, monkeypatch):
     small = SmallReplay()
     small.weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
-    with trio.fail_after(DEADLINE_S):
-        async with (
-            small_replay(small, SETTINGS) as replay,
-            process(engine_server.run, "engine", replay, SETTINGS, 1),
-            connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
-            open_pool("engine", client, HELLO, bus=SETTINGS.bus) as pool,
-        ):
-            assert await pool.available(DEADLINE_S)
-            expected = await all_of(pool)
-            steps = gated(monkeypatch)
-            async with trio.open_nursery() as nursery:
-                leave = await nursery.start(another, replay)
-                while sum(each.connected for each in pool._services.values()) < 2:
-                    await client.wait_pulse()
-                nursery.start_soon(leaves_in_the_middle, leave, steps, pool, replay, client)
-                found = await all_of(pool)
-                assert leave.cancel_called, "it left before all was answered"
+    async with (
+        pooled(small, SETTINGS) as (replay, client, pool),
+        process(engine_server.run, "engine", replay, SETTINGS, 1),
+    ):
+        assert await pool.available(DEADLINE_S)
+        expected = await all_of(pool)
+        steps = gated(monkeypatch)
+        async with trio.open_nursery() as nursery:
+            leave = await nursery.start(another, replay)
+            await engines_connected(pool, client, 2)
+            nursery.start_soon(leaves_in_the_middle, leave, steps, pool, replay, client)
+            found = await all_of(pool)
+            assert leave.cancel_called, "it left before all was answered"
     assert {seed: answer.ids for seed, answer in found.items()} == {s: answer.ids for s, answer in expected.items()}
 
 
@@ -80,13 +75,10 @@ async def leaves_in_the_middle(leave, steps, pool, replay, client):
     steps.release()  # it finishes the step that it is at
 
 
-async def test_what_no_engine_sampled_in_time_is_an_error_of_its_own():
-    small = SmallReplay()
+async def test_a_request_that_no_engine_sampled_in_time_is_an_error_of_its_own():
     async with (
-        small_replay(small, SETTINGS) as replay,
+        pooled(settings=SETTINGS) as (replay, _, engines),
         service("engine", "engine-0", replay, SETTINGS, lambda _: Overdue(50.0, 10.25)),
-        connect(replay.address, HELLO, bus=SETTINGS.bus) as client,
-        open_pool("engine", client, HELLO, bus=SETTINGS.bus) as engines,
     ):
         session = Session(SETTINGS, None, None, None, None, engines, None, None, trio.Event())
         with pytest.raises(OverdueError, match=r"= 60 s: 50\.0 s in its queue, 10\.2 s being sampled"):

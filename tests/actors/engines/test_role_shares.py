@@ -1,4 +1,4 @@
-"""Whoever asks gets rows, however much others ask and however long theirs take."""
+"""Every role gets rows, however much others ask and however long theirs take."""
 
 from collections import Counter
 
@@ -26,7 +26,7 @@ def test_in_the_order_of_arrival_up_to_the_rows_but_the_last_eighth():
     assert begun(shares) == [14]
 
 
-def test_who_comes_late_finds_rows_and_comes_to_hold_half():
+def test_a_late_role_gets_free_rows_and_grows_to_half():
     shares = RoleShares(16)
     for number in range(100):
         shares.ask(number, "designer")

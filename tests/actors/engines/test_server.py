@@ -12,10 +12,11 @@ from spade import config as configuration
 from spade.codec import pack_ids
 from spade.errors import BusError, RefusedError
 from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Generate, Generated, Hello, Overdue, Pulse, Ready, Weights
-from spade.transport import connect, serve
+from spade.protocol import CloseEpisode, Generate, Generated, Overdue, Weights
 from tests.actors.engines.gate import gated
+from tests.actors.small_services import SmallReplay, process, small_replay
 from tests.conftest import write_checkpoint
+from tests.peers import connected
 
 DEADLINE_S = 120  # of what takes seconds on an idle machine
 
@@ -29,58 +30,39 @@ def settings(**supervise) -> configuration.Config:
     )
 
 
-class Replay:
-    """Announces weights and hears heartbeats; the rest of the service is not needed here."""
+async def gauges(replay, met):
+    """Those of a coming heartbeat of the engine, once `met` holds of them."""
+    while True:
+        await replay.changes()
+        for beat in replay.server.heartbeats.values():  # the first pulse goes out with the handshake
+            if met(beat.gauges):
+                return beat.gauges
 
-    def __init__(self, weights):
-        self.announced = list(weights)
-        self.server = None
-        self._beat = trio.Event()
 
-    def pulse(self):
-        beat, self._beat = self._beat, trio.Event()
-        beat.set()
-        return Pulse((), self.announced[-1] if self.announced else None)
+def idle(told):
+    return told.get("rows_active", 1) + told.get("queue", 1) == 0
 
-    async def gauges(self):
-        """Those of the engine's next heartbeat."""
-        await self._beat.wait()
-        while not self.server.heartbeats:  # the first pulse goes out with the handshake
-            await self._beat.wait()
-        return next(iter(self.server.heartbeats.values())).gauges
 
-    async def announce(self, weights):
-        self.announced.append(weights)
-        for peer in list(self.server.peers):
-            await self.server.push(peer, weights)
+def engine_of(replay):
+    """Its address."""
+    return next(hello.address for hello in replay.server.peers.values() if hello.role == "engine")
 
 
 @asynccontextmanager
-async def replay_service(tmp_path, config, weights):
-    replay = Replay(weights)
-    async with serve(
-        f"ipc://{tmp_path}/replay",
-        digest=configuration.digest(config),
-        bus=config.bus,
-        ready=lambda hello: Ready((), replay.pulse().weights),
-        pulse=replay.pulse,
-    ) as server:
-        replay.server = server
-        yield replay
-
-
-@asynccontextmanager
-async def running(tmp_path, config, weights):
+async def running(config, weights):
     """An engine that is ready, a caller connected to it and the replay service behind it."""
-    async with replay_service(tmp_path, config, weights) as replay, trio.open_nursery() as nursery:
-        ready = trio.Event()
-        launch = Launch("engine-0", "engine", "", "", replay.server.address, f"ipc://{tmp_path}/engine")
-        nursery.start_soon(engine_server.run, launch, config, ready.set)
-        await ready.wait()
-        hello = Hello(PROTOCOL_VERSION, configuration.digest(config), "agent", "agent-0", 1)
-        async with connect(f"ipc://{tmp_path}/engine", hello, bus=config.bus) as caller:
-            yield caller, replay
-        nursery.cancel_scope.cancel()
+    replay = SmallReplay()
+    replay.weights = weights
+    async with (
+        small_replay(replay, config) as server,
+        process(engine_server.run, "engine", server, config),
+        connected(engine_of(replay), config, "agent") as caller,
+    ):
+        yield caller, replay
+
+
+def launch(server):
+    return Launch("engine-0", "engine", "", "", server.address, "tcp://127.0.0.1:0")
 
 
 def published(folder, version):
@@ -94,118 +76,101 @@ def request(seed, tokens=12):
     return Generate(pack_ids(prompt.tolist()), tokens, 1.0, seed)
 
 
-async def test_serves_many_at_once_as_one_alone(tmp_path, tiny_checkpoint):
+async def test_serves_many_at_once_as_one_alone(tiny_checkpoint):
     config = settings()
     replies = {}
 
     async def ask(caller, seed):
         replies[seed] = await caller.call(request(seed))
 
-    with trio.fail_after(DEADLINE_S):
-        async with running(tmp_path, config, [published(tiny_checkpoint, 3)]) as (caller, replay):
-            async with trio.open_nursery() as nursery:
-                for seed in range(30):
-                    nursery.start_soon(ask, caller, seed)
-            again = await caller.call(request(7))
-            while "rows_active" not in (gauges := await replay.gauges()):
-                pass
+    async with running(config, published(tiny_checkpoint, 3)) as (caller, replay):
+        async with trio.open_nursery() as nursery:
+            for seed in range(30):
+                nursery.start_soon(ask, caller, seed)
+        again = await caller.call(request(7))
+        told = await gauges(replay, lambda told: "rows_active" in told)
     assert len(replies) == 30
     assert all(isinstance(reply, Generated) and {v for v, _ in reply.versions} == {3} for reply in replies.values())
     assert again.ids == replies[7].ids
-    assert {"rows_active", "queue", "tokens_per_s", "policy_version"} <= gauges.keys()
-    assert gauges["policy_version"] == 3
+    assert {"rows_active", "queue", "tokens_per_s", "policy_version"} <= told.keys()
+    assert told["policy_version"] == 3
 
 
-async def test_waits_for_the_first_weights_then_follows_new_ones(tmp_path, tiny_checkpoint, tmp_path_factory):
+async def test_waits_for_the_first_weights_then_follows_new_ones(tiny_checkpoint, tmp_path_factory):
     config = settings()
     other = write_checkpoint(tmp_path_factory.mktemp("other"), seed=1)
-    with trio.fail_after(DEADLINE_S):
-        async with replay_service(tmp_path, config, []) as replay, trio.open_nursery() as nursery:
-            ready = trio.Event()
-            launch = Launch("engine-0", "engine", "", "", replay.server.address, f"ipc://{tmp_path}/engine")
-            nursery.start_soon(engine_server.run, launch, config, ready.set)
-            await replay.gauges()
-            assert not ready.is_set()
-            await replay.announce(published(tiny_checkpoint, 1))
-            await ready.wait()
-            hello = Hello(PROTOCOL_VERSION, configuration.digest(config), "agent", "agent-0", 1)
-            async with connect(f"ipc://{tmp_path}/engine", hello, bus=config.bus) as caller:
-                first = await caller.call(request(5))
-                await replay.announce(published(other, 2))
-                while (second := await caller.call(request(5))).versions == first.versions:
-                    assert second.ids == first.ids
-            nursery.cancel_scope.cancel()
+    replay, ready = SmallReplay(), trio.Event()
+    async with small_replay(replay, config) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(engine_server.run, launch(server), config, ready.set)
+        await gauges(replay, lambda _: True)
+        assert not ready.is_set()
+        await replay.announce(published(tiny_checkpoint, 1))
+        await ready.wait()
+        async with connected(engine_of(replay), config, "agent") as caller:
+            first = await caller.call(request(5))
+            await replay.announce(published(other, 2))
+            while (second := await caller.call(request(5))).versions == first.versions:
+                assert second.ids == first.ids
+        nursery.cancel_scope.cancel()
     assert first.versions[0][0] == 1
     assert second.versions[-1][0] == 2
 
 
-async def test_no_weights_in_time_is_an_error_that_says_so(tmp_path):
+async def test_no_weights_in_time_is_an_error_that_says_so():
     config = settings(ready_s=0.3)
-    with trio.fail_after(DEADLINE_S):
-        async with replay_service(tmp_path, config, []) as replay:
-            launch = Launch("engine-0", "engine", "", "", replay.server.address, f"ipc://{tmp_path}/engine")
-            with pytest.raises(BusError, match=r"no weights were published within supervise.ready_s = 0\.3 s"):
-                await engine_server.run(launch, config, lambda: None)
+    async with small_replay(SmallReplay(), config) as server:
+        with pytest.raises(BusError, match=r"supervise\.ready_s = 0\.3 s"):
+            await engine_server.run(launch(server), config, lambda: None)
 
 
-async def test_refuses_what_cannot_be_served(tmp_path, tiny_checkpoint):
+async def test_refuses_what_cannot_be_served(tiny_checkpoint):
     config = settings()
-    with trio.fail_after(DEADLINE_S):
-        async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (caller, _):
-            with pytest.raises(RefusedError, match=r"exceed engine.context_tokens = 128"):
-                await caller.call(request(1, tokens=200))
-            with pytest.raises(RefusedError, match="does not serve CloseEpisode"):
-                await caller.call(CloseEpisode("e"))
-            assert isinstance(await caller.call(request(1)), Generated)
+    async with running(config, published(tiny_checkpoint, 1)) as (caller, _):
+        with pytest.raises(RefusedError, match=r"exceed engine.context_tokens = 128"):
+            await caller.call(request(1, tokens=200))
+        with pytest.raises(RefusedError, match="does not serve CloseEpisode"):
+            await caller.call(CloseEpisode("e"))
+        assert isinstance(await caller.call(request(1)), Generated)
 
 
-async def test_forgets_what_a_peer_that_left_had_asked(tmp_path, tiny_checkpoint, monkeypatch):
+async def test_forgets_what_a_peer_that_left_had_asked(tiny_checkpoint, monkeypatch):
     config, steps = settings(), gated(monkeypatch)
     rows = config.engine.rows - 1  # that one role may have
-    with trio.fail_after(DEADLINE_S):
-        async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (caller, replay):
-            hello = Hello(PROTOCOL_VERSION, configuration.digest(config), "designer", "designer-0", 2)
-            address = f"ipc://{tmp_path}/engine"
-            async with trio.open_nursery() as nursery, connect(address, hello, bus=config.bus) as leaver:
-                for seed in range(40):
-                    nursery.start_soon(leaver.call, request(seed, tokens=100))
-                while (await replay.gauges()).get("queue", 0) < 40 - rows:
-                    pass
-                steps.release(2)  # the first of them may have begun alone
-                while (await replay.gauges())["rows_active"] < rows:
-                    pass
-                nursery.cancel_scope.cancel()
-            steps.release(10_000)
-            while (gauges := await replay.gauges())["rows_active"] + gauges["queue"]:
-                pass
-            assert isinstance(await caller.call(request(1)), Generated)
+    async with running(config, published(tiny_checkpoint, 1)) as (caller, replay):
+        async with trio.open_nursery() as nursery, connected(engine_of(replay), config, "designer") as leaver:
+            for seed in range(40):
+                nursery.start_soon(leaver.call, request(seed, tokens=100))
+            await gauges(replay, lambda told: told.get("queue", 0) >= 40 - rows)
+            steps.release(2)  # the first of them may have begun alone
+            await gauges(replay, lambda told: told["rows_active"] >= rows)
+            nursery.cancel_scope.cancel()
+        steps.release(10_000)
+        await gauges(replay, idle)
+        assert isinstance(await caller.call(request(1)), Generated)
 
 
-async def test_what_is_overdue_is_given_up_and_says_where_its_time_went(tmp_path, tiny_checkpoint):
+async def test_an_overdue_request_is_given_up_and_says_where_its_time_went(tiny_checkpoint):
     config, replies = settings(), []
 
     async def ask(caller, seed):
         replies.append(await caller.call(msgspec.structs.replace(request(seed, tokens=100), deadline_s=0.01)))
 
-    with trio.fail_after(DEADLINE_S):
-        async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (caller, replay):
-            async with trio.open_nursery() as nursery:
-                for seed in range(60):
-                    nursery.start_soon(ask, caller, seed)
-            late = [reply for reply in replies if isinstance(reply, Overdue)]
-            assert any(reply.sampled_s == 0 for reply in late)
-            assert all(reply.waited_s + reply.sampled_s > 0.01 for reply in late)
-            assert all(isinstance(reply, Generated | Overdue) for reply in replies)
-            while (gauges := await replay.gauges()).get("overdue", 0) < len(late):
-                pass
-            assert gauges["overdue"] == len(late)
-            while (gauges := await replay.gauges())["rows_active"] + gauges["queue"]:
-                pass
-            assert isinstance(await caller.call(request(1)), Generated)
+    async with running(config, published(tiny_checkpoint, 1)) as (caller, replay):
+        async with trio.open_nursery() as nursery:
+            for seed in range(60):
+                nursery.start_soon(ask, caller, seed)
+        late = [reply for reply in replies if isinstance(reply, Overdue)]
+        assert any(reply.sampled_s == 0 for reply in late)
+        assert all(reply.waited_s + reply.sampled_s > 0.01 for reply in late)
+        assert all(isinstance(reply, Generated | Overdue) for reply in replies)
+        told = await gauges(replay, lambda told: told.get("overdue", 0) >= len(late))
+        assert told["overdue"] == len(late)
+        await gauges(replay, idle)
+        assert isinstance(await caller.call(request(1)), Generated)
 
 
 @pytest.mark.parametrize(("many", "few"), [("designer", "agent"), ("agent", "designer")])
-async def test_a_role_that_fills_the_engine_lets_the_other_through(tmp_path, tiny_checkpoint, monkeypatch, many, few):
+async def test_a_role_that_fills_the_engine_lets_the_other_through(tiny_checkpoint, monkeypatch, many, few):
     """An agent's turn is answered while many designs still wait, and the other way round."""
     config, steps, ended = settings(), gated(monkeypatch), []
 
@@ -213,19 +178,17 @@ async def test_a_role_that_fills_the_engine_lets_the_other_through(tmp_path, tin
         await caller.call(request(seed, tokens))
         ended.append(role)
 
-    with trio.fail_after(DEADLINE_S):
-        async with running(tmp_path, config, [published(tiny_checkpoint, 1)]) as (agent, replay):
-            hello = Hello(PROTOCOL_VERSION, configuration.digest(config), "designer", "designer-0", 2)
-            async with connect(f"ipc://{tmp_path}/engine", hello, bus=config.bus) as designer:
-                callers = {"agent": agent, "designer": designer}
-                async with trio.open_nursery() as nursery:
-                    for seed in range(16):
-                        nursery.start_soon(ask, callers[many], many, seed, 80)
-                    while (await replay.gauges()).get("queue", 0) < 13:
-                        pass
-                    nursery.start_soon(ask, callers[few], few, 5, 3)
-                    while f"queue_{few}" not in (gauges := await replay.gauges()):
-                        pass
-                    steps.release(10_000)
+    async with (
+        running(config, published(tiny_checkpoint, 1)) as (agent, replay),
+        connected(engine_of(replay), config, "designer") as designer,
+        trio.open_nursery() as nursery,
+    ):
+        callers = {"agent": agent, "designer": designer}
+        for seed in range(16):
+            nursery.start_soon(ask, callers[many], many, seed, 80)
+        await gauges(replay, lambda told: told.get("queue", 0) >= 13)
+        nursery.start_soon(ask, callers[few], few, 5, 3)
+        told = await gauges(replay, lambda told: f"queue_{few}" in told)
+        steps.release(10_000)
     assert ended.index(few) <= 3, "those that had begun before"
-    assert {"queue_agent", "queue_designer", "queue_s"} <= gauges.keys()
+    assert {"queue_agent", "queue_designer", "queue_s"} <= told.keys()

@@ -56,6 +56,13 @@ def forward(model, request, generated):
     return logprobs[len(prompt) - 1 : -1].gather(1, whole[len(prompt) :, None])[:, 0].numpy()
 
 
+def assert_plain(plain, asked, results):
+    """Every result has the log-probabilities of a plain forward."""
+    for index, request in enumerate(asked):
+        expected = forward(plain, request, results[index])
+        np.testing.assert_allclose(unpack_floats(results[index].logprobs), expected, atol=1e-4)
+
+
 @pytest.fixture(scope="module")
 def plain(tiny_checkpoint):
     return transformers.AutoModelForCausalLM.from_pretrained(tiny_checkpoint)
@@ -117,9 +124,7 @@ def test_a_shared_beginning_is_copied(tiny_checkpoint, plain):
     assert int(sharer._memory.prefixes.filled[sharer._active[1].slot]) == 62
     while sharer.busy:
         results.update(sharer.step())
-    for index, request in enumerate((first, second)):
-        expected = forward(plain, request, results[index])
-        np.testing.assert_allclose(unpack_floats(results[index].logprobs), expected, atol=1e-4)
+    assert_plain(plain, (first, second), results)
 
 
 def test_a_group_submitted_at_once_computes_its_prompt_once(tiny_checkpoint, plain, monkeypatch):
@@ -128,12 +133,10 @@ def test_a_group_submitted_at_once_computes_its_prompt_once(tiny_checkpoint, pla
     asked = [Generate(pack_ids([*range(3, 103), 110 + index]), 1, 1.0, index) for index in range(8)]
     results = run(sharer, asked)
     assert sum(computed) == 101 + 7
-    for index, request in enumerate(asked):
-        expected = forward(plain, request, results[index])
-        np.testing.assert_allclose(unpack_floats(results[index].logprobs), expected, atol=1e-4)
+    assert_plain(plain, asked, results)
 
 
-def test_who_waits_for_a_prompt_is_overtaken_and_goes_on_where_that_is_cancelled(tiny_checkpoint):
+def test_a_request_that_waits_for_a_prompt_is_overtaken_and_goes_on_if_that_is_cancelled(tiny_checkpoint):
     sharer = engine(tiny_checkpoint, rows=8)
     sharer._pace = sharer._pace._replace(prompt_tokens=16)
     common = list(range(3, 103))
@@ -185,9 +188,7 @@ def test_sequences_grow_from_extent_to_extent(tiny_checkpoint, plain):
     grower = engine(tiny_checkpoint, rows=2, context_tokens=400)
     asked = [Generate(pack_ids([5] * 340), 60, 1.0, 1), Generate(pack_ids([6, 7]), 300, 1.0, 2)]
     results = run(grower, asked)
-    for index, request in enumerate(asked):
-        expected = forward(plain, request, results[index])
-        np.testing.assert_allclose(unpack_floats(results[index].logprobs), expected, atol=1e-4)
+    assert_plain(plain, asked, results)
 
 
 TOKEN_BYTES = 2 * 2 * 2 * 8 * 4  # keys and values of 2 layers of 2 heads of 8 float32, as write_checkpoint has them
@@ -211,7 +212,7 @@ def test_when_the_keys_are_full_all_is_sampled_all_the_same(tiny_checkpoint, con
         np.testing.assert_allclose(unpack_floats(generated.logprobs), expected, atol=1e-4)
 
 
-def test_who_was_admitted_last_goes_back_to_the_queue(tiny_checkpoint):
+def test_the_sequence_admitted_last_goes_back_to_the_queue(tiny_checkpoint):
     tight = engine(tiny_checkpoint, rows=2, kv_bytes=256 * TOKEN_BYTES)
     never = frozenset()
     tight._end_ids = never
@@ -349,7 +350,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_what_it_would_compute_wrongly_is_refused(reason, tmp_path):
+def test_a_model_that_it_would_compute_wrongly_is_refused(reason, tmp_path):
     write_tokenizer(tmp_path)
     transformers.AutoModelForCausalLM.from_config(REFUSED[reason]()).save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match=reason):

@@ -25,15 +25,12 @@ def test_nano_is_looked_at_whole():
     assert check_config("nano", ()).endswith("; 192 programs to evaluate on; model nano")
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "No such file"),
-        ("", "holds no document"),
-        ('{"text": "A tide."}\n{"title": "no text"}\n', "line 2"),
-        ('{"text": "A tide."}\n{"text": " "}\n', "line 2: the text is empty"),
-    ],
-)
+@pytest.mark.parametrize(("content", "says"), [
+    (None, "No such file"),
+    ("", "holds no document"),
+    ('{"text": "A tide."}\n{"title": "no text"}\n', "line 2"),
+    ('{"text": "A tide."}\n{"text": " "}\n', "line 2: the text is empty"),
+])  # fmt: skip
 def test_a_corpus_that_a_designer_would_refuse_is_refused(tmp_path, content, says):
     file = tmp_path / "corpus.jsonl"
     if content is not None:

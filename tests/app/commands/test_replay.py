@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -26,7 +25,8 @@ from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.disk import discard
 from spade.errors import RunError
-from tests.learner.fed_learner import SMALL, pid_of, running
+from tests.learner.fed_learner import SMALL, running
+from tests.peers import pid_of
 from tests.replay.kept_world import keep_world
 
 STEPS = 7
@@ -34,18 +34,9 @@ READ_ONLY = (["stats"], ["verify"], ["lineage", "1"], ["batch", "2"])
 ALONE = (["compact"], ["import", "OTHER"])
 
 
-def command(run, words, *more):
-    other = {"OTHER": str(run.parent / "other")}
-    return [
-        sys.executable,
-        "-m",
-        "spade.app.cli",
-        "replay",
-        words[0],
-        str(run),
-        *(other.get(w, w) for w in words[1:]),
-        *more,
-    ]
+def command(run, words):
+    own, *rest = (str(run.parent / "other") if word == "OTHER" else word for word in words)
+    return [sys.executable, "-m", "spade.app.cli", "replay", own, str(run), *rest]
 
 
 def spade(run, *words):
@@ -63,19 +54,16 @@ def kept(tiny_checkpoint, tmp_path_factory):
     beside = {}
 
     async def live():
-        with trio.fail_after(900):
-            async with running(settings, run) as (supervisor, feeder):
-                await feeder.design(18)
-                await feeder.until(6)
-                os.kill(pid_of(supervisor, "learner"), signal.SIGKILL)
-                for words in (*READ_ONLY, *ALONE):
-                    done = await trio.run_process(
-                        command(run, words), check=False, capture_stdout=True, capture_stderr=True
-                    )
-                    beside[words[0]] = done
-                await feeder.design(3)
-                await feeder.until(STEPS)
-                await supervisor.stop("learner")
+        async with running(settings, run) as (supervisor, feeder):
+            await feeder.design(18)
+            await feeder.until(6)
+            os.kill(pid_of(supervisor, "learner"), signal.SIGKILL)
+            for words in (*READ_ONLY, *ALONE):
+                options = {"check": False, "capture_stdout": True, "capture_stderr": True}
+                beside[words[0]] = await trio.run_process(command(run, words), **options)
+            await feeder.design(3)
+            await feeder.until(STEPS)
+            await supervisor.stop("learner")
 
     trio.run(live)
     return run, beside
@@ -89,7 +77,7 @@ def copied(kept, tmp_path):
 
 
 @pytest.mark.parametrize("words", READ_ONLY, ids=lambda words: words[0])
-def test_who_only_reads_may_do_it_beside_the_run_and_after_it(kept, words):
+def test_reading_commands_work_beside_the_run_and_after_it(kept, words):
     run, beside = kept
     assert beside[words[0]].returncode == 0, beside[words[0]].stdout + beside[words[0]].stderr
     if words[0] == "batch":
@@ -100,7 +88,7 @@ def test_who_only_reads_may_do_it_beside_the_run_and_after_it(kept, words):
 
 
 @pytest.mark.parametrize("words", ALONE, ids=lambda words: words[0])
-def test_who_writes_is_refused_beside_the_run(kept, words):
+def test_writing_commands_are_refused_beside_the_run(kept, words):
     done = kept[1][words[0]]
     assert done.returncode == 1
     assert done.stderr.count(b"\n") == 1
@@ -146,7 +134,7 @@ def test_other_settings_than_the_recorded_ones_are_seen(copied, capsys):
 
 def test_a_retired_checkpoint_is_one_line_that_says_which_would_do(copied):
     checkpoint.prune(copied / "checkpoints", STEPS, 1)
-    with pytest.raises(RunError, match=r"step 6 needs a checkpoint of step 2 to 5, .* retired \(kept: 7\)") as refused:
+    with pytest.raises(RunError, match=r"step 6 .* step 2 to 5, .* 7\)") as refused:
         remake(copied, 6, None)
     assert "\n" not in str(refused.value)
     assert remake(copied, 4, None).checkpoint == 0
@@ -194,16 +182,13 @@ def change_meaning(run):
     (run / "config.toml").write_text(config.dump(config.load(str(run / "config.toml"), ("reward.regret_scale=0.5",))))
 
 
-@pytest.mark.parametrize(
-    ("damage", "says"),
-    [
-        (damage_weights, "its digest is not"),
-        (lose_weights, "the newest policy, version 8, is missing"),
-        (damage_checkpoint, "step-7: is damaged"),
-        (lose_checkpoints, "step 4 was acknowledged, the newest whole is 0"),
-        (change_meaning, "means another run than the store"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "says"), [
+    (damage_weights, "its digest is not"),
+    (lose_weights, "the newest policy, version 8, is missing"),
+    (damage_checkpoint, "step-7: is damaged"),
+    (lose_checkpoints, "step 4 was acknowledged, the newest whole is 0"),
+    (change_meaning, "means another run than the store"),
+])  # fmt: skip
 def test_verify_names_what_is_broken_beside_the_store(copied, damage, says):
     damage(copied)
     done = spade(copied, "verify")
@@ -213,7 +198,7 @@ def test_verify_names_what_is_broken_beside_the_store(copied, damage, says):
     assert "1 problem," in done.stdout
 
 
-def test_what_a_live_learner_retires_meanwhile_is_not_missed(copied, monkeypatch):
+def test_weights_that_a_live_learner_retires_meanwhile_are_not_missed(copied, monkeypatch):
     """Half of what there is goes between its being listed and its being read."""
 
     def retired_first(read):
@@ -235,7 +220,13 @@ def test_what_a_live_learner_retires_meanwhile_is_not_missed(copied, monkeypatch
 def test_lineage_of_a_step_names_plays_documents_and_weights(kept):
     run, _ = kept
     said = spade(run, "lineage", "7").stdout
-    for word in ("step 7, trained at version 7", "document document", "hint: hint", "unhinted", ": weights "):
+    for word in (
+        "step 7, trained at version 7",
+        "document tides",
+        "hint: pull the second lever",
+        "unhinted",
+        ": weights ",
+    ):
         assert word in said
     line = json.loads(spade(run, "lineage", "e000000", "--json").stdout)
     assert line["designs"][0]["environment"] == "e000000"
@@ -313,11 +304,3 @@ def test_a_newer_store_is_one_line_for_every_command(copied):
         done = spade(copied, *words)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert f"format {FORMAT + 1}" in done.stderr
-
-
-@pytest.mark.parametrize("words", [["stats"], ["verify"], ["lineage", "1"], ["compact"]])
-def test_where_there_is_no_run_that_is_one_line(tmp_path, words):
-    done = spade(tmp_path / "nothing", *words)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "no run here" in done.stderr
-    assert not Path(tmp_path / "nothing").exists()

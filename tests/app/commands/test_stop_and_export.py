@@ -19,7 +19,7 @@ def run(tmp_path):
     return made
 
 
-def test_who_has_left_when_it_is_told_to_is_stopped(run, monkeypatch, capsys):
+def test_a_run_that_left_before_it_was_told_to_is_stopped(run, monkeypatch, capsys):
     held = iter([[1 << 30], []])  # no process of Linux has such a number
     monkeypatch.setattr(RunDir, "holders", lambda self: next(held))
     stop(run.path)

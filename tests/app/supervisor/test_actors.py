@@ -1,6 +1,6 @@
 """Actors that a supervisor keeps up, as real processes."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,21 +13,18 @@ from spade.errors import RunError
 from spade.process import Launch
 from spade.protocol import Orders, Role
 from spade.supervise import Supervisor, supervise
+from tests.spade.roles import SOON_S, orders, until
 
 ROLES: dict[Role, str] = dict.fromkeys(("replay", "engine", "designer", "agent"), "tests.spade.roles")
-SOON_S = 240.0  # a busy machine takes long to start and to leave
 SETTINGS = config.Supervise(restarts=2, drain_s=SOON_S)
 
 
 @asynccontextmanager
 async def keeping(run: Path, behaviour: str = "steady") -> AsyncIterator[tuple[Supervisor, Actors]]:
     """A supervisor and its actors, which behave so where they are added later; agent-0 is always steady."""
-    settings = run / "config.toml"
-    settings.write_text(config.dump(config.load("nano", (f"supervise.drain_s={SOON_S}",))))
 
     def launch(role: Role, index: int) -> Launch:
-        bind = "steady" if index == 0 else behaviour
-        return Launch(f"{role}-{index}", role, str(settings), str(run), "ipc:///nowhere", bind, index)
+        return orders(run, f"{role}-{index}", "steady" if index == 0 else behaviour, role, index=index)
 
     async with supervise(SETTINGS, run / "logs", ROLES) as supervisor, trio.open_nursery() as nursery:
         yield supervisor, Actors(supervisor, launch, SOON_S, nursery)
@@ -40,12 +37,6 @@ def states(supervisor: Supervisor) -> dict[str, str]:
 
 def alive(supervisor: Supervisor) -> dict[str, int]:
     return {process.name: process.pid for process in supervisor.processes() if process.state == "ready"}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(SOON_S):
-        while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
-            await trio.sleep(0.02)
 
 
 async def settled(supervisor: Supervisor, *names: str) -> dict[str, int]:
@@ -126,14 +117,10 @@ async def test_one_that_died_after_it_was_ready_comes_back_or_stops_everything(t
 
 async def test_one_that_does_not_finish_is_stopped(tmp_path):
     async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
-        settings = tmp_path / "config.toml"
-        settings.write_text(config.dump(config.load("nano", (f"supervise.drain_s={SOON_S}",))))
         for name, behaviour in (("agent-0", "unwilling"), ("engine-0", "steady")):
-            launch = Launch(name, name[:-2], str(settings), str(tmp_path), "ipc:///nowhere", behaviour)
-            await supervisor.add(launch)
-        with trio.fail_after(SOON_S):
-            await supervisor.retire("agent-0", 0.2)
-            await supervisor.retire("engine-0", SOON_S)
+            await supervisor.add(orders(tmp_path, name, behaviour, name[:-2]))
+        await supervisor.retire("agent-0", 0.2)
+        await supervisor.retire("engine-0", SOON_S)
     assert states(supervisor) == {"agent-0": "stopped", "engine-0": "stopped"}
     assert [process.detail for process in supervisor.processes()] == ["left in order"] * 2
     assert "retires" not in (tmp_path / "diary").read_text()

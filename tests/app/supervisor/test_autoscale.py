@@ -8,59 +8,54 @@ from msgspec.structs import replace
 from spade.app.supervisor import autoscale as autoscaling
 from spade.app.supervisor.actors import Actors
 from spade.app.supervisor.autoscale import LOOKS, Patience, Pressure, called_for, pressure
-from spade.config import digest, dump, load
-from spade.process import Launch
-from spade.protocol import PROTOCOL_VERSION, Hello, Orders, Process, Status, StepMetrics
+from spade.config import digest, load
+from spade.protocol import Orders, Process, Status, StepMetrics
 from spade.supervise import supervise
-from spade.transport import connect, serve
+from spade.transport import serve
+from tests.peers import connected
+from tests.spade.roles import orders, until
 
 # Two busy agents, a starving learner, engines half used.
 HUNGRY = Pressure(agents=2, busy=0.95, engines=0.5, starving=0.6, backlog=0.3)
 
 
-@pytest.mark.parametrize(
-    ("fields", "step"),
-    [
-        ({}, 1),
-        ({"busy": 0.5}, 0),  # those there are have nothing to do: work is what lacks
-        ({"starving": 0.1}, 0),
-        ({"backlog": 1.5}, 0),  # a batch is there already
-        ({"engines": 0.9}, 0),  # one more would only queue: 0.9 * 3/2 is over 1.25
-        ({"engines": float("inf")}, 0),  # no engine is up: nothing is known
-        ({"engines": 2.0}, -1),
-        ({"engines": 2.0, "agents": 1}, 0),
-        ({"starving": 0.0, "busy": 0.3}, -1),  # 0.3 of two agents is 0.6 of one
-        ({"starving": 0.0, "busy": 0.4}, 0),
-        ({"starving": 0.6, "busy": 0.3}, 0),
-        ({"starving": 0.6, "busy": 0.3, "backlog": 1.0}, -1),
-        ({"starving": 0.0, "busy": 0.3, "agents": 1}, 0),
-        ({"starting": 1}, 0),
-        ({"agents": 0, "busy": 0.0}, 0),
-    ],
-)
-def test_what_is_called_for(fields, step):
+@pytest.mark.parametrize(("fields", "step"), [
+    ({}, 1),
+    ({"busy": 0.5}, 0),  # those there are have nothing to do: work is what lacks
+    ({"starving": 0.1}, 0),
+    ({"backlog": 1.5}, 0),  # a batch is there already
+    ({"engines": 0.9}, 0),  # one more would only queue: 0.9 * 3/2 is over 1.25
+    ({"engines": float("inf")}, 0),  # no engine is up: nothing is known
+    ({"engines": 2.0}, -1),
+    ({"engines": 2.0, "agents": 1}, 0),
+    ({"starving": 0.0, "busy": 0.3}, -1),  # 0.3 of two agents is 0.6 of one
+    ({"starving": 0.0, "busy": 0.4}, 0),
+    ({"starving": 0.6, "busy": 0.3}, 0),
+    ({"starving": 0.6, "busy": 0.3, "backlog": 1.0}, -1),
+    ({"starving": 0.0, "busy": 0.3, "agents": 1}, 0),
+    ({"starting": 1}, 0),
+    ({"agents": 0, "busy": 0.0}, 0),
+])  # fmt: skip
+def test_the_number_of_actors_follows_the_load(fields, step):
     assert called_for(msgspec.structs.replace(HUNGRY, **fields)) == step
 
 
 @given(st.integers(1, 50), st.floats(0, 1), st.floats(0, 3), st.floats(0, 1), st.floats(0, 3), st.floats(0, 1))
-def test_what_was_added_is_not_taken_back_at_once(agents, busy, engines, starving, backlog, starving_then):
+def test_an_added_actor_is_not_taken_back_at_once(agents, busy, engines, starving, backlog, starving_then):
     """The same work spread over one agent more, whether the learner still starves or not, calls for no fewer."""
     if called_for(Pressure(agents, busy, engines, starving, backlog)) == 1:
         spread, load = busy * agents / (agents + 1), engines * (agents + 1) / agents
         assert called_for(Pressure(agents + 1, spread, load, starving_then, backlog)) >= 0
 
 
-@pytest.mark.parametrize(
-    ("looks", "done"),
-    [
-        ([1] * LOOKS, [0] * (LOOKS - 1) + [1]),
-        ([1] * (LOOKS - 1) + [0] + [1] * (LOOKS - 1), [0] * (2 * LOOKS - 1)),
-        ([1] * (LOOKS - 1) + [-1] * LOOKS, [0] * (2 * LOOKS - 2) + [-1]),
-        ([-1] * 2 * LOOKS, ([0] * (LOOKS - 1) + [-1]) * 2),
-        ([1, -1] * LOOKS, [0] * 2 * LOOKS),
-    ],
-)
-def test_only_what_is_called_for_again_and_again_is_done(looks, done):
+@pytest.mark.parametrize(("looks", "done"), [
+    ([1] * LOOKS, [0] * (LOOKS - 1) + [1]),
+    ([1] * (LOOKS - 1) + [0] + [1] * (LOOKS - 1), [0] * (2 * LOOKS - 1)),
+    ([1] * (LOOKS - 1) + [-1] * LOOKS, [0] * (2 * LOOKS - 2) + [-1]),
+    ([-1] * 2 * LOOKS, ([0] * (LOOKS - 1) + [-1]) * 2),
+    ([1, -1] * LOOKS, [0] * 2 * LOOKS),
+])  # fmt: skip
+def test_the_number_changes_only_after_repeated_calls(looks, done):
     patience = Patience()
     assert [patience.look(step) for step in looks] == done
 
@@ -85,12 +80,10 @@ async def test_agents_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
     """The shell against real processes and a replay service whose status is told: starving at first, fed then."""
     monkeypatch.setattr(autoscaling, "LOOK_S", 0.05)
     config = load("nano", ("actors.agents=auto", "actors.agents_max=3", "supervise.drain_s=1.0"))
-    settings = tmp_path / "config.toml"
-    settings.write_text(dump(config))
     full, wait_s, busy = config.actors.episodes_in_flight, 9.0, 1.0
 
     def launch(role, index):
-        return Launch(f"{role}-{index}", role, str(settings), str(tmp_path), "ipc:///nowhere", "steady", index)
+        return orders(tmp_path, f"{role}-{index}", role=role, drain_s=1.0, index=index)
 
     def status():
         agents = [replace(each, gauges={"episodes": busy * full}) for each in supervisor.processes()]
@@ -101,15 +94,12 @@ async def test_agents_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
         while True:
             await server.reply(await server.receive(), status())
 
-    async def until(agents):
-        with trio.fail_after(240):
-            while sum(each.state == "ready" for each in supervisor.processes()) != agents:  # noqa: ASYNC110
-                await trio.sleep(0.02)
+    async def ready(agents):
+        await until(lambda: sum(each.state == "ready" for each in supervisor.processes()) == agents)
 
-    hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", "up", 1)
     async with (
         serve("tcp://127.0.0.1:0", digest=digest(config), bus=config.bus) as server,
-        connect(server.address, hello, bus=config.bus) as client,
+        connected(server.address, config, "supervisor", "up") as client,
         supervise(config.supervise, tmp_path / "logs", {"agent": "tests.spade.roles"}) as supervisor,
         trio.open_nursery() as nursery,
     ):
@@ -117,12 +107,12 @@ async def test_agents_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
         actors.begin({"agent": config.actors.agents_min})
         nursery.start_soon(answer)
         nursery.start_soon(autoscaling.autoscale, client, actors, config)
-        await until(3)
+        await ready(3)
         await trio.sleep(2 * LOOKS * autoscaling.LOOK_S)  # long enough for a fourth
         assert actors.wanted == {"agent": 3}
         wait_s, busy = 0.0, 0.1
-        await until(1)
+        await ready(1)
         actors.obey(Orders("up", {"agent": 2}))
-        await until(2)
+        await ready(2)
         assert actors.wanted == {"agent": 2}
         nursery.cancel_scope.cancel()

@@ -12,19 +12,19 @@ def test_counts_are_read():
 
 
 @pytest.mark.parametrize("word", ["agents", "agents=", "agents=-1", "agents=2.5", "agents=257", "learners=2", "=2"])
-def test_what_is_no_count_is_said(word):
-    with pytest.raises(ConfigError, match="write ROLE=COUNT, the role one of agents, designers, runners, engines"):
+def test_a_word_that_is_no_count_is_refused(word):
+    with pytest.raises(ConfigError, match="ROLE=COUNT"):
         parse(["designers=1", word])
 
 
 def test_the_supervisor_meant():
     one, two = Status(run="r", wanted={"here": {}}), Status(run="r", wanted={"here": {}, "there": {}})
     assert choose(one, None) == choose(two, "here") == "here"
-    with pytest.raises(RunError, match="r: several supervisors keep actors; choose one with --on: here, there"):
+    with pytest.raises(RunError, match="--on: here, there"):
         choose(two, None)
-    with pytest.raises(RunError, match="no supervisor 'else' keeps actors; there are here"):
+    with pytest.raises(RunError, match=r"'else' .* here"):
         choose(one, "else")
-    with pytest.raises(RunError, match="r: no supervisor keeps actors; `spade up` or `spade actors up` starts one"):
+    with pytest.raises(RunError, match=r"^r: no supervisor"):
         choose(Status(run="r"), None)
 
 
@@ -41,7 +41,7 @@ def test_why_names_services_that_met_errors_in_requests():
     assert of_requests(Status(processes=(well, ill))) == ("requests", False, line)
 
 
-def test_why_tells_the_longest_wait_first_and_who_is_not_well():
+def test_why_shows_the_longest_wait_first_and_processes_in_trouble():
     engine = Process("engine-0", "engine", 7, "restarting", 2, "killed by SIGKILL")
     waits = (
         Wait("engine-0", "Generate", 40, 3.25, "agent-0"),

@@ -30,7 +30,7 @@ def remembered(folder):
         return records, store.get_many("sources", [record.environment for record in records], Source)
 
 
-def test_a_new_run_shows_its_designers_what_the_old_one_remembered(tmp_path):
+def test_a_new_run_shows_its_designers_the_memory_of_the_old_one(tmp_path):
     world = keep_world(tmp_path / "old", 3, 90.0, REMEMBERS)
     done = bring(tmp_path / "new", tmp_path / "old", REMEMBERS)
     old, old_sources = remembered(tmp_path / "old")
@@ -69,7 +69,7 @@ def test_a_second_import_brings_nothing_and_a_run_that_went_on_keeps_its_own(tmp
         assert problems(read_contents(store)) == []
 
 
-def test_what_was_imported_once_keeps_its_name(tmp_path):
+def test_an_imported_environment_keeps_its_name(tmp_path):
     keep_world(tmp_path / "a", 3, 90.0)
     bring(tmp_path / "b", tmp_path / "a")
     bring(tmp_path / "c", tmp_path / "b")

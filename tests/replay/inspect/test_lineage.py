@@ -84,7 +84,7 @@ def test_a_group_and_a_design_of_either_fate(kept):
 
 
 @pytest.mark.parametrize(("shown", "parents"), [((), ()), (("m1", "m3"), ("m1",))])
-def test_the_parents_of_a_failed_design_are_what_its_last_attempt_was_shown_to_vary(tmp_path, shown, parents):
+def test_the_parents_of_a_failed_design_are_the_seeds_shown_to_its_last_attempt(tmp_path, shown, parents):
     job = Job("j000007", 7, 1, "optimization", 0.0, "failed", 1, seeds=("m1", "m2"), attempts=((1, 1),))
     reject = Reject(job.id, 1, 1, job.skill, "tides", "class", "parse", "no class", 1.0, shown)
     with open_store(tmp_path, "nosync") as store:
@@ -95,5 +95,5 @@ def test_the_parents_of_a_failed_design_are_what_its_last_attempt_was_shown_to_v
 
 
 @pytest.mark.parametrize("id", ["0", "9999", "e999999", "e999999-0", "e999999-0u000", "j999999", "r99999-x", "", "?"])
-def test_what_is_not_there_has_no_lineage(kept, id):
+def test_a_missing_record_has_no_lineage(kept, id):
     assert kept[2].trace(id) is None

@@ -6,13 +6,11 @@ import pytest
 from replay.inspect.contents import read_contents
 from replay.inspect.verify import problems
 from replay.ledger.batches import RefusalError
-from replay.ledger.ledger import Ledger
-from replay.ledger.state import State
 from replay.store import open_reader
 from replay.store.load import load
-from spade.protocol import DIGEST_BYTES, LeaseAudit, LeaseDesigns, LeasePlays, Recording, SubmitPlays
+from spade.protocol import DIGEST_BYTES, LeaseAudit, LeasePlays, Recording, SubmitPlays
 from tests.replay.kept_world import SETTINGS, keep_world
-from tests.replay.replay_world import SECRET, audited, config, ended, environment, void, weights
+from tests.replay.replay_world import SECRET, audited, config, ended, environment, leased_job, started, void
 
 # One slot; a window of one chunk of 4 plays; one recorded play of each arm and 8 random ones.
 ONE = (
@@ -23,11 +21,8 @@ ONE = (
 
 
 def begin(*overrides, reads="inside"):
-    ledger = Ledger(State(config(*ONE, *overrides), SECRET))
-    ledger.apply(weights(0), "learner", 0.0)
-    ledger.advance(0.0)
-    (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
-    ledger.apply(msgspec.structs.replace(environment(job, 1), reads=reads), "designer/1", 0.0)
+    ledger = started(config(*ONE, *overrides))
+    ledger.apply(msgspec.structs.replace(environment(leased_job(ledger), 1), reads=reads), "designer/1", 0.0)
     return ledger
 
 
@@ -50,14 +45,18 @@ def record(ledger):
     return found
 
 
+@pytest.fixture
+def ledger():
+    return begin()
+
+
 def test_an_audit_is_told_the_form_of_an_action():
     ledger = begin(reads="box")
     play(ledger, {0, 1})
     assert lease(ledger).reads == "box"
 
 
-def test_a_designer_is_not_paid_before_the_audit_is_over():
-    ledger = begin()
+def test_a_designer_is_not_paid_before_the_audit_is_over(ledger):
     play(ledger, {0, 1})
     assert list(ledger.state.environments) == ["e000000"]
     assert record(ledger).score is None
@@ -68,8 +67,7 @@ def test_a_designer_is_not_paid_before_the_audit_is_over():
     assert len(ledger.state.memory) == 1
 
 
-def test_a_finding_quarantines_the_environment_with_its_reason_and_pays_nothing():
-    ledger = begin()
+def test_a_finding_quarantines_the_environment_with_its_reason_and_pays_nothing(ledger):
     play(ledger, {0, 1})
     queued = list(ledger.state.queue.values())
     job = lease(ledger)
@@ -90,8 +88,7 @@ def test_a_finding_quarantines_the_environment_with_its_reason_and_pays_nothing(
     assert (counters.audit_steps, counters.audit_s) == (30, 0.25)
 
 
-def test_an_audit_is_given_recorded_plays_of_both_arms_and_the_instances_that_were_won():
-    ledger = begin()
+def test_an_audit_is_given_recorded_plays_of_both_arms_and_the_instances_that_were_won(ledger):
     leases = play(ledger, {1, 3})
     job = lease(ledger)
     assert (job.environment, job.source, job.wins) == ("e000000", "class LampEnv: ...", 6)
@@ -105,14 +102,13 @@ def test_an_audit_is_given_recorded_plays_of_both_arms_and_the_instances_that_we
     assert {job.seeds.count(seed) for seed in won} == {4}
 
 
-def test_a_win_that_misses_one_by_rounding_is_audited_too():
-    ledger = begin()
+def test_a_win_that_misses_one_by_rounding_is_audited_too(ledger):
     leases = ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays
     ledger.apply(SubmitPlays(tuple(ended(p, sum([0.1] * 10), 1) for p in leases)), "agent/1", 0.0)
     assert len(lease(ledger).seeds) == 8
 
 
-def test_only_what_would_be_audited_is_kept_and_nothing_once_the_window_is_closed():
+def test_only_recordings_to_audit_are_kept_and_none_once_the_window_is_closed():
     ledger = begin("play.group_size=8", "learner.batch_sequences=8")
     play(ledger, {0})
     assert len(ledger.state.recordings["e000000"]) == 2
@@ -124,8 +120,7 @@ def test_only_what_would_be_audited_is_kept_and_nothing_once_the_window_is_close
     assert deleted == kept
 
 
-def test_a_window_without_a_win_plays_nothing_at_random():
-    ledger = begin()
+def test_a_window_without_a_win_plays_nothing_at_random(ledger):
     play(ledger, set())
     job = lease(ledger)
     assert (len(job.replays), job.seeds) == (2, ())
@@ -138,16 +133,14 @@ def test_no_audit_is_made_where_none_is_configured():
     assert record(ledger).audit is None
 
 
-def test_too_many_voids_need_no_audit():
-    ledger = begin()
+def test_too_many_voids_need_no_audit(ledger):
     for each in ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays[:3]:
         ledger.apply(SubmitPlays((void(each).plays[0],)), "agent/1", 0.0)
     found = record(ledger)
     assert (found.state, found.audit) == ("quarantined", None)
 
 
-def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_out_and_not_paid():
-    ledger = begin()
+def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_out_and_not_paid(ledger):
     play(ledger, {0, 1})
     for number in (1, 2, 3):
         assert lease(ledger, f"env-runner/{number}").lease == number
@@ -159,8 +152,7 @@ def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_o
     assert ledger.state.counters.audits_left_out == 1
 
 
-def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_scored_without_it_and_marked():
-    ledger = begin()
+def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_scored_without_it_and_marked(ledger):
     play(ledger, {0, 1})
     ledger.tick(199.0, None)
     assert ledger.state.environments
@@ -189,8 +181,7 @@ def test_a_window_that_ends_at_its_deadline_is_audited_and_opens_no_further_chun
 
 
 @pytest.mark.parametrize("ran", [{"replays": 0, "plays": 0}, {"replays": 1, "left_out": 1}], ids=["none", "half"])
-def test_what_came_to_no_result_is_marked_and_not_paid(ran):
-    ledger = begin()
+def test_an_audit_without_a_result_is_marked_and_not_paid(ledger, ran):
     play(ledger, {0, 1})
     ledger.apply(msgspec.structs.replace(audited(lease(ledger)), **ran), "env-runner/1", 1.0)
     found = record(ledger)
@@ -198,8 +189,7 @@ def test_what_came_to_no_result_is_marked_and_not_paid(ran):
     assert len(ledger.state.memory) == 0
 
 
-def test_the_outcome_of_an_audit_is_taken_once_and_of_a_lease_that_was_given():
-    ledger = begin()
+def test_the_outcome_of_an_audit_is_taken_once_and_of_a_lease_that_was_given(ledger):
     play(ledger, {0, 1})
     job = lease(ledger)
     for made_up in (0, 2, -1):
@@ -212,8 +202,7 @@ def test_the_outcome_of_an_audit_is_taken_once_and_of_a_lease_that_was_given():
     assert ledger.state.counters.audits == 1
 
 
-def test_a_request_that_is_sent_again_is_given_the_audit_it_has():
-    ledger = begin()
+def test_a_request_that_is_sent_again_is_given_the_audit_it_has(ledger):
     play(ledger, {0, 1})
     first = lease(ledger, number=7)
     assert first is not None

@@ -11,15 +11,13 @@ from replay.ledger.records import Member
 from replay.ledger.state import State
 from spade.config import load
 from spade.protocol import Checkpointed, Published, TakeBatch
-from tests.replay.replay_world import SECRET, config, trajectory, weights
+from tests.replay.replay_world import SECRET, config, started, trajectory, weights
 
 BASE = ("learner.batch_sequences=8", "learner.agent_lag=2", "play.window_chunks=1", "learner.group_deadline_s=100")
 
 
 def begin(*overrides):
-    ledger = Ledger(State(config(*BASE, *overrides), SECRET))
-    ledger.apply(weights(0), "learner", 0.0)
-    return ledger
+    return started(config(*BASE, *overrides))
 
 
 def group(ledger, name, versions, role="agent", now=0.0, before=None):
@@ -46,8 +44,12 @@ def advance_to(ledger, step):
         ledger.apply(weights(number), "learner", 0.0)
 
 
-def test_a_batch_is_whole_groups_of_either_role_in_order_until_it_is_full():
-    ledger = begin()
+@pytest.fixture
+def ledger():
+    return begin()
+
+
+def test_a_batch_is_whole_groups_of_either_role_in_order_until_it_is_full(ledger):
     group(ledger, "a", [1] * 4)
     assert take(ledger, 1) is None
     group(ledger, "d", [1] * 3, role="designer")
@@ -59,8 +61,7 @@ def test_a_batch_is_whole_groups_of_either_role_in_order_until_it_is_full():
     assert [g.id for g in ledger.state.queue.values()] == ["c"]
 
 
-def test_a_step_taken_again_gets_the_recorded_batch():
-    ledger = begin()
+def test_a_step_taken_again_gets_the_recorded_batch(ledger):
     for name in "abcd":
         group(ledger, name, [1] * 4)
     first = take(ledger, 1)
@@ -82,8 +83,7 @@ def test_a_step_that_is_not_the_next_is_refused():
             take(begin(), step)
 
 
-def test_agent_members_over_the_lag_bound_are_wasted_and_the_rest_is_trained():
-    ledger = begin()
+def test_agent_members_over_the_lag_bound_are_wasted_and_the_rest_is_trained(ledger):
     advance_to(ledger, 3)  # version 4: a lag of 2 reaches back to version 2
     group(ledger, "a", [1, 2, 3, 4, 4, 4, 4, 4, 4])
     batch = take(ledger, 4)
@@ -92,8 +92,7 @@ def test_agent_members_over_the_lag_bound_are_wasted_and_the_rest_is_trained():
     assert ledger.state.counters.lag_mean == pytest.approx(3 / 8)
 
 
-def test_a_group_that_can_no_longer_teach_is_wasted_whole():
-    ledger = begin()
+def test_a_group_that_can_no_longer_teach_is_wasted_whole(ledger):
     advance_to(ledger, 3)
     group(ledger, "a", [1, 4, 1, 4])  # the returns left are 0 and 0
     assert take(ledger, 4) is None
@@ -122,16 +121,13 @@ def test_designers_have_a_bound_of_their_own_and_alone_a_baseline():
     assert counters.designer_groups == 2
 
 
-@pytest.mark.parametrize(
-    ("overrides", "versions"),
-    [
-        ((), 2 * 8 + 8),  # 4 chunks of 24 x 16 plays are 8 batches of 192
-        (("learner.publish_every=2",), 2 * 4 + 8),  # lag counts publications
-        (("learner.batch_sequences=128", "play.window_chunks=3"), 2 * 9 + 8),
-        (("learner.batch_sequences=10_000", "bus.max_message_bytes=4_000_000_000"), 2 * 4 + 8),  # a version a chunk
-        (("design.active_environments=25",), 2 * 9 + 8),  # rounded up
-    ],
-)
+@pytest.mark.parametrize(("overrides", "versions"), [
+    ((), 2 * 8 + 8),  # 4 chunks of 24 x 16 plays are 8 batches of 192
+    (("learner.publish_every=2",), 2 * 4 + 8),  # lag counts publications
+    (("learner.batch_sequences=128", "play.window_chunks=3"), 2 * 9 + 8),
+    (("learner.batch_sequences=10_000", "bus.max_message_bytes=4_000_000_000"), 2 * 4 + 8),  # a version a chunk
+    (("design.active_environments=25",), 2 * 9 + 8),  # rounded up
+])  # fmt: skip
 def test_the_designers_bound_follows_from_the_window(overrides, versions):
     assert lag_bound("designer", load("games-4b", overrides)) == versions
     assert lag_bound("agent", load("games-4b", overrides)) == 4
@@ -159,8 +155,7 @@ def test_publishing_every_other_step_counts_versions_and_not_steps():
     assert take(ledger, 3).version == 2
 
 
-def test_a_group_past_its_deadline_is_wasted():
-    ledger = begin()
+def test_a_group_past_its_deadline_is_wasted(ledger):
     group(ledger, "a", [1] * 4, now=0.0)
     group(ledger, "b", [1] * 8, now=50.0)
     ledger.tick(100.0, None)
@@ -168,16 +163,14 @@ def test_a_group_past_its_deadline_is_wasted():
     assert names(take(ledger, 1, now=100.0)) == ["b"]
 
 
-def test_versions_count_up_and_are_never_used_twice():
-    ledger = begin()
+def test_versions_count_up_and_are_never_used_twice(ledger):
     advance_to(ledger, 2)
     answers = [ledger.apply(weights(2, digest), "learner", 0.0) for digest in ("x", "y")]
     assert [answer.weights.version for answer in answers if isinstance(answer, Published)] == [4, 5]
 
 
-def test_the_same_weights_after_the_same_step_keep_their_version():
+def test_the_same_weights_after_the_same_step_keep_their_version(ledger):
     """A publication sent again, and a learner that replays the steps since its checkpoint."""
-    ledger = begin()
     advance_to(ledger, 3)
     ledger.state.changes()
     for step, version in ((3, 4), (0, 1), (1, 2), (3, 4)):
@@ -186,8 +179,7 @@ def test_the_same_weights_after_the_same_step_keep_their_version():
     assert not any(table == "publications" for table, _, _ in ledger.state.changes())
 
 
-def test_a_resume_that_comes_out_otherwise_draws_new_versions():
-    ledger = begin()
+def test_a_resume_that_comes_out_otherwise_draws_new_versions(ledger):
     advance_to(ledger, 3)
     assert ledger.apply(weights(1, "otherwise"), "learner", 0.0).weights.version == 5
     assert (ledger.state.version, ledger.state.published_step) == (5, 1)
@@ -195,15 +187,13 @@ def test_a_resume_that_comes_out_otherwise_draws_new_versions():
     assert ledger.state.version_at(4) == 7
 
 
-def test_weights_of_a_step_never_taken_are_refused():
-    ledger = begin()
+def test_weights_of_a_step_never_taken_are_refused(ledger):
     for step in (1, -1):
         with pytest.raises(RefusalError, match="cannot be published"):
             ledger.apply(weights(step), "learner", 0.0)
 
 
-def test_batches_retire_at_the_checkpoint():
-    ledger = begin()
+def test_batches_retire_at_the_checkpoint(ledger):
     advance_to(ledger, 3)
     ledger.apply(Checkpointed(2), "learner", 0.0)
     assert list(ledger.state.batches) == [3]
@@ -216,7 +206,7 @@ def test_batches_retire_at_the_checkpoint():
         ledger.apply(Checkpointed(4), "learner", 0.0)
 
 
-def test_a_resume_that_comes_out_otherwise_wastes_nothing_of_what_waits():
+def test_a_resume_that_comes_out_otherwise_wastes_no_waiting_group():
     """The learner crashed after step 5 with a checkpoint of step 2: other versions of the same steps, no more lag."""
     ledger = begin("learner.agent_lag=3")
     advance_to(ledger, 2)
@@ -237,9 +227,8 @@ def test_a_resume_that_comes_out_otherwise_wastes_nothing_of_what_waits():
     assert ledger.state.counters.lag_mean == 2  # version 4 came from step 3, step 6 trains what came from step 5
 
 
-def test_what_two_courses_of_the_learner_sampled_is_as_old_as_the_earlier_step():
+def test_a_trajectory_of_two_courses_of_the_learner_is_as_old_as_the_earlier_step(ledger):
     """Version 6 is step 5 of the first course, version 7 step 2 of the second: the higher is the older."""
-    ledger = begin()
     advance_to(ledger, 5)
     ledger.apply(weights(2, "resumed"), "learner", 0.0)
     both = msgspec.structs.replace(trajectory(6), versions=((6, 1), (7, 1)))

@@ -11,7 +11,7 @@ from replay.ledger.records import Member, Remembered
 from replay.ledger.state import State
 from spade.config import SKILLS
 from spade.protocol import LeaseDesigns, LeasePlays, ReleaseDesign, TakeBatch
-from tests.replay.replay_world import SECRET, config, environment, played, rejected, trajectory, weights
+from tests.replay.replay_world import SECRET, config, environment, played, rejected, started, trajectory, weights
 
 # 4 slots, rounds of 4 jobs over 2 skills, windows of one chunk of 2 plays
 SMALL = (
@@ -23,10 +23,7 @@ SMALL = (
 
 @pytest.fixture
 def ledger():
-    started = Ledger(State(config(*SMALL), SECRET))
-    started.apply(weights(0), "learner", 0.0)
-    started.advance(0.0)
-    return started
+    return started(config(*SMALL))
 
 
 def lease(ledger, count=1, now=0.0, holder="designer/1"):
@@ -63,9 +60,7 @@ def test_skills_rotate_so_many_at_a_time_round_robin(ledger):
 @pytest.mark.parametrize("change", [("design.round_jobs=12",), ("design.round_jobs=2", "design.active_skills=1")])
 def test_a_round_in_progress_keeps_its_shape_whatever_a_resume_changes(change):
     slots = ("design.active_environments=3",)
-    ledger = Ledger(State(config(*SMALL, *slots), SECRET))
-    ledger.apply(weights(0), "learner", 0.0)
-    ledger.advance(0.0)
+    ledger = started(config(*SMALL, *slots))
     ledger.state.config = config(*SMALL, *slots, *change)
     jobs = []
     for _ in range(10):
@@ -214,7 +209,7 @@ def test_a_group_counts_the_batches_that_wait_before_it(ledger):
     assert [group.role for group in ledger.state.queue.values()][-1] == "designer"
 
 
-def test_who_comes_after_the_deadline_is_wasted_and_counted(ledger):
+def test_a_member_after_the_deadline_is_wasted_and_counted(ledger):
     good, slow, *_ = lease(ledger, 4)
     ledger.apply(environment(good, 1), "designer/1", 0.0)
     play_out(ledger, unhinted=(1.0, 1.0))
@@ -227,8 +222,7 @@ def test_who_comes_after_the_deadline_is_wasted_and_counted(ledger):
 
 
 def test_alone_in_its_group_it_is_compared_with_the_skills_mean_before_it():
-    ledger = Ledger(State(config(*SMALL, "design.round_jobs=2", "learner.batch_sequences=100"), SECRET))
-    ledger.apply(weights(0), "learner", 0.0)
+    ledger = started(config(*SMALL, "design.round_jobs=2", "learner.batch_sequences=100"))
     seen = {}
     for number in range(18):
         ledger.advance(0.0)
@@ -290,7 +284,7 @@ def test_the_parents_are_those_that_the_lease_was_shown_that_handed_in(ledger):
     assert ledger.state.environments["e000000"].parents == ("m0",)
 
 
-def test_what_was_not_shown_is_no_parent(ledger):
+def test_an_example_that_was_not_shown_is_no_parent(ledger):
     """The lease had two to vary; one did not fit into the prompt, and what is to be avoided is varied by nobody."""
     for number in range(2):
         remember(ledger, number)

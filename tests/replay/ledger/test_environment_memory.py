@@ -1,4 +1,4 @@
-"""What designers are shown of what was made before."""
+"""The examples of earlier designs that designers are shown."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ def test_seeds_are_of_the_skill_within_the_band_and_among_the_ten_of_highest_reg
     assert all(len(memory.seeds("optimization", 2, draw)) == 2 for draw in range(10))
 
 
-def test_what_its_hint_did_not_help_with_is_no_seed():
+def test_an_environment_whose_hint_did_not_help_is_no_seed():
     memory = EnvironmentMemory(5, [remembered(0, 0.5, regret=0.0), remembered(1, 0.5, regret=-0.1), remembered(2, 0.5)])
     assert [seed.environment for seed in memory.seeds("optimization", 5, 0)] == ["e000002"]
 
@@ -55,13 +55,10 @@ def test_a_high_regret_is_no_fault():
     assert shown == {"e000002", "e000003"}
 
 
-def test_what_to_avoid_says_why():
+def test_an_example_to_avoid_says_why():
     easy = EnvironmentMemory(5, [remembered(0, 0.97), remembered(1, 0.5)]).avoid("optimization", 0.15, 0)
     hard = EnvironmentMemory(5, [remembered(0, 0.03, hinted=0.0)]).avoid("optimization", 0.15, 0)
     needs_hint = EnvironmentMemory(5, [remembered(0, 0.03, hinted=0.2)]).avoid("optimization", 0.15, 0)
-    assert easy is not None
-    assert hard is not None
-    assert needs_hint is not None
     assert easy.reason == "too easy: 97% of the plays without a hint won"
     assert hard.reason == "too hard: 3% of the plays without a hint won, and the hint did not help"
     assert needs_hint.reason == "too hard without its hint: 3% of the plays without a hint won, 20% with it"

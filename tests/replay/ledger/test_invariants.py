@@ -1,8 +1,7 @@
-"""What must hold whatever happens, over runs in simulated time with accidents of every kind."""
+"""Invariants of runs in simulated time with accidents of every kind."""
 
 from collections import Counter
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,39 +11,24 @@ from replay.ledger.pacing import lag_bound
 from tests.replay.replay_world import Pace, World, config, mean_lag
 
 ACCIDENTS = st.builds(
-    Pace,
-    play_s=st.sampled_from([1.0, 4.0]),
-    step_s=st.sampled_from([1.0, 6.0]),
-    lost=st.sampled_from([0.0, 0.05]),
-    faults=st.sampled_from([0.0, 0.1]),
-    released=st.sampled_from([0.0, 0.05]),
-    failed_designs=st.sampled_from([0.0, 0.3]),
-    findings=st.sampled_from([0.0, 0.3]),
+    Pace, play_s=st.sampled_from([1.0, 4.0]), step_s=st.sampled_from([1.0, 6.0]), lost=st.sampled_from([0.0, 0.05]),
+    faults=st.sampled_from([0.0, 0.1]), released=st.sampled_from([0.0, 0.05]),
+    failed_designs=st.sampled_from([0.0, 0.3]), findings=st.sampled_from([0.0, 0.3]),
     audit_s=st.sampled_from([0.1, 5.0]),
-)
+)  # fmt: skip
 SETTINGS = st.builds(
     lambda batch, lag, chunks, replays: config(
-        f"audit.replays={replays}",
-        f"audit.random_plays={8 * replays}",
-        f"learner.batch_sequences={batch}",
-        f"learner.agent_lag={lag}",
-        f"play.window_chunks={chunks}",
-        "audit.random_wins=8",
-        "play.lease_s=20",
-        "play.window_deadline_s=60",
-        "design.round_deadline_s=60",
-        "learner.group_deadline_s=60",
+        f"audit.replays={replays}", f"audit.random_plays={8 * replays}", f"learner.batch_sequences={batch}",
+        f"learner.agent_lag={lag}", f"play.window_chunks={chunks}", "audit.random_wins=8", "play.lease_s=20",
+        "play.window_deadline_s=60", "design.round_deadline_s=60", "learner.group_deadline_s=60",
     ),
-    st.sampled_from([24, 48, 96]),
-    st.integers(0, 4),
-    st.integers(1, 3),
-    st.integers(0, 2),
-)
+    st.sampled_from([24, 48, 96]), st.integers(0, 4), st.integers(1, 3), st.integers(0, 2),
+)  # fmt: skip
 
 
 @settings(max_examples=20)
 @given(SETTINGS, ACCIDENTS, st.integers(0, 1_000))
-def test_whatever_happens(settings, pace, seed):
+def test_invariants_hold_after_accidents_of_every_kind(settings, pace, seed):
     world = World(settings, seed, pace)
     world.run(120.0)
     state = world.ledger.state
@@ -64,7 +48,7 @@ def test_whatever_happens(settings, pace, seed):
     assert counters.trainable == counters.trained + counters.wasted + waiting(state) + pending
 
 
-@pytest.mark.parametrize("lag", [1, 4])
+@pytest.mark.parametrize("lag", [0, 1, 4])
 @pytest.mark.parametrize(
     "pace", [Pace(step_s=8, play_s=2), Pace(), Pace(step_s=1, play_s=8)], ids=["learner", "balanced", "actors"]
 )
@@ -73,24 +57,6 @@ def test_pacing_wastes_next_to_nothing(lag, pace):
     world = World(config("learner.batch_sequences=96", f"learner.agent_lag={lag}"), 1, pace)
     world.run(400.0)
     counters = world.ledger.state.counters
-    assert len(world.batches) > 5
+    assert len(world.batches) > (5 if lag else 4)
     assert counters.wasted < 0.03 * counters.trainable
     assert mean_lag(world) <= lag
-
-
-def test_lag_zero_is_synchronous():
-    """Every trajectory is of the very policy it trains."""
-    world = World(config("learner.batch_sequences=48", "learner.agent_lag=0"), 2, Pace())
-    world.run(200.0)
-    assert len(world.batches) > 3
-    assert mean_lag(world) == 0
-
-
-def test_the_same_secret_and_order_hand_out_the_same_work():
-    worlds = [World(config(), 3, Pace(lost=0.05)) for _ in range(2)]
-    for world in worlds:
-        world.run(60.0)
-    assert worlds[0].leases == worlds[1].leases
-    assert [msgspec.msgpack.encode(batch) for batch in worlds[0].batches] == [
-        msgspec.msgpack.encode(batch) for batch in worlds[1].batches
-    ]

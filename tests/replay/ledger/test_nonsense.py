@@ -1,4 +1,4 @@
-"""What a peer within its role may hand in, but no honest one would: it is refused in one line, or does no harm."""
+"""Messages that a peer's role allows but no honest peer sends: refused in one line, or harmless."""
 
 import math
 import struct
@@ -7,22 +7,9 @@ import msgspec
 import pytest
 
 from replay.ledger.batches import RefusalError
-from replay.ledger.ledger import Ledger
-from replay.ledger.state import State
+from spade import protocol
 from spade.codec import decode_request, encode
-from spade.protocol import (
-    DIGEST_BYTES,
-    MOST_HINT,
-    Audited,
-    Audits,
-    LeaseAudit,
-    LeaseDesigns,
-    LeasePlays,
-    Recording,
-    SubmitPlays,
-    Trajectory,
-)
-from tests.replay.replay_world import SECRET, config, ended, environment, rejected, weights
+from tests.replay.replay_world import config, ended, environment, leased_job, rejected, started
 
 ONE = (
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=4",
@@ -33,17 +20,14 @@ LARGEST = 2**64 - 1  # that a message carries
 
 
 def designing(*overrides):
-    ledger = Ledger(State(config(*ONE, *overrides), SECRET))
-    ledger.apply(weights(0), "learner", 0.0)
-    ledger.advance(0.0)
-    (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
-    return ledger, job
+    ledger = started(config(*ONE, *overrides))
+    return ledger, leased_job(ledger)
 
 
 def playing(*overrides):
     ledger, job = designing(*overrides)
     ledger.apply(environment(job, 1), "designer/1", 0.0)
-    return ledger, ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays
+    return ledger, ledger.apply(protocol.LeasePlays(100, 0.0), "agent/1", 0.0).plays
 
 
 def auditing(*overrides, recording=None):
@@ -51,8 +35,8 @@ def auditing(*overrides, recording=None):
     for play in plays:
         whole = ended(play, 1.0, 1)
         whole = msgspec.structs.replace(whole, recording=recording or whole.recording)
-        ledger.apply(SubmitPlays((whole,)), "agent/1", 0.0)
-    return ledger, ledger.apply(LeaseAudit(0.0), "env-runner/1", 0.0).jobs[0]
+        ledger.apply(protocol.SubmitPlays((whole,)), "agent/1", 0.0)
+    return ledger, ledger.apply(protocol.LeaseAudit(0.0), "env-runner/1", 0.0).jobs[0]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +44,7 @@ def auditing(*overrides, recording=None):
 )
 def test_an_audit_whose_figures_no_audit_can_have_is_refused(wrong):
     ledger, job = auditing()
-    sent = msgspec.structs.replace(Audited(job.environment, job.lease, "", 2, 0, 8, 0, 30, 0.25), **wrong)
+    sent = msgspec.structs.replace(protocol.Audited(job.environment, job.lease, "", 2, 0, 8, 0, 30, 0.25), **wrong)
     with pytest.raises(RefusalError, match="the audit of e000000: "):
         ledger.apply(decode_request(encode(sent)), "env-runner/1", 1.0)
     assert ledger.state.audits, "it stays leased, and ends with its lease"
@@ -68,28 +52,32 @@ def test_an_audit_whose_figures_no_audit_can_have_is_refused(wrong):
 
 
 def test_courses_too_large_for_the_message_of_an_audit_are_not_kept():
-    ledger, job = auditing("bus.max_message_bytes=1000000", recording=Recording(("x" * 400_000,), bytes(32), 8))
+    ledger, job = auditing(
+        "bus.max_message_bytes=1000000", recording=protocol.Recording(("x" * 400_000,), bytes(32), 8)
+    )
     assert job.replays == ()
     assert not ledger.state.recordings.get("e000000")
 
 
 def test_courses_that_are_kept_fit_the_message_of_an_audit():
-    ledger, job = auditing("bus.max_message_bytes=1000000", recording=Recording(("x" * 200_000,), bytes(32), 8))
+    ledger, job = auditing(
+        "bus.max_message_bytes=1000000", recording=protocol.Recording(("x" * 200_000,), bytes(32), 8)
+    )
     assert len(job.replays) == 2
-    assert len(encode(Audits((job,)))) < ledger.state.config.bus.max_message_bytes
+    assert len(encode(protocol.Audits((job,)))) < ledger.state.config.bus.max_message_bytes
 
 
 def test_many_empty_actions_count_with_the_bytes_of_their_answers():
     actions = ("",) * 20_000
-    answers = bytes(DIGEST_BYTES * (len(actions) + 1))
-    _, job = auditing("bus.max_message_bytes=1000000", recording=Recording(actions, answers, 8))
+    answers = bytes(protocol.DIGEST_BYTES * (len(actions) + 1))
+    _, job = auditing("bus.max_message_bytes=1000000", recording=protocol.Recording(actions, answers, 8))
     assert job.replays == ()
 
 
 def test_a_hint_that_is_too_long_for_the_leases_of_plays_is_refused():
     ledger, job = designing()
-    long = msgspec.structs.replace(environment(job, 1), hint="x" * (MOST_HINT + 1))
-    with pytest.raises(RefusalError, match=f"job j000000: a hint has at most {MOST_HINT} characters"):
+    long = msgspec.structs.replace(environment(job, 1), hint="x" * (protocol.MOST_HINT + 1))
+    with pytest.raises(RefusalError, match=f"job j000000: a hint has at most {protocol.MOST_HINT} characters"):
         ledger.apply(long, "designer/1", 0.0)
     assert not ledger.state.environments
 
@@ -124,7 +112,7 @@ def test_a_trajectory_of_tokens_that_no_model_has_is_refused():
     for why, fields in wrong.items():
         trajectory = msgspec.structs.replace(whole.trajectory, **fields)
         with pytest.raises(RefusalError, match=why):
-            ledger.apply(SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
+            ledger.apply(protocol.SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
     assert ledger.state.plays[whole.id].state == "leased"
 
 
@@ -132,7 +120,7 @@ def test_rewinds_that_no_play_has_are_refused():
     """Of a few bytes they would make more tokens than the learner has memory for."""
     ledger, plays = playing("play.max_turns=3", "play.context_tokens=40", "play.max_turn_tokens=8")
     tokens, sampled = 60, 4
-    long = Trajectory(
+    long = protocol.Trajectory(
         struct.pack(f"<{tokens}i", *range(tokens)), (tokens - sampled, sampled), struct.pack("<4f", *[-1.0] * 4),
         ((1, sampled),), 1.0,
     )  # fmt: skip
@@ -140,7 +128,7 @@ def test_rewinds_that_no_play_has_are_refused():
 
     def hand_in(*rewinds):
         trajectory = msgspec.structs.replace(long, rewinds=rewinds)
-        ledger.apply(SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
+        ledger.apply(protocol.SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
 
     with pytest.raises(RefusalError, match=r"its sequences have 121 tokens, over .* = 120"):
         hand_in((50, 35), (52, 26))
@@ -156,7 +144,7 @@ def test_a_design_with_rewinds_is_refused():
     ledger, job = designing()
     sent = environment(job, 1)
     ids, spans = struct.pack("<4i", 1, 2, 3, 4), (3, 1)
-    rewound = Trajectory(ids, spans, struct.pack("<f", -1.0), ((1, 1),), 1.0, rewinds=((2, 1),))
+    rewound = protocol.Trajectory(ids, spans, struct.pack("<f", -1.0), ((1, 1),), 1.0, rewinds=((2, 1),))
     with pytest.raises(RefusalError, match="a design is one sequence"):
         ledger.apply(msgspec.structs.replace(sent, trajectory=rewound), "designer/1", 0.0)
     assert not ledger.state.environments
@@ -165,5 +153,5 @@ def test_a_design_with_rewinds_is_refused():
 def test_a_flawed_receipt_from_another_than_the_holder_is_refused_and_not_kept():
     ledger, plays = playing()
     with pytest.raises(RefusalError, match=r"its lease 1 is not of agent/2"):
-        ledger.apply(SubmitPlays((ended(plays[0], 1.0, 77),)), "agent/2", 0.0)
+        ledger.apply(protocol.SubmitPlays((ended(plays[0], 1.0, 77),)), "agent/2", 0.0)
     assert ledger.state.counters.quarantined == 0

@@ -1,4 +1,4 @@
-"""How much may start."""
+"""Pacing: the amount of work that may start."""
 
 import msgspec
 import pytest
@@ -26,39 +26,28 @@ def test_nothing_starts_before_the_first_weights():
     assert allowance(load(newest=None, active=0), NANO) == Allowance(0, 0)
 
 
-@pytest.mark.parametrize(
-    ("newest", "outstanding", "oldest", "active", "designing", "chunks", "designs"),
-    [
-        # 12 slots of groups of 8, batches of 96, lag bound 4: at most 96 + 12 * 8 = 192 outstanding.
-        (0, 0, 0, 0, 0, 24, 12),
-        (0, 191, 0, 12, 0, 1, 0),
-        (0, 192, 0, 12, 0, 0, 0),
-        (0, 10_000, 0, 12, 0, 0, 0),
-        (1, 0, 0, 12, 0, 24, 0),  # the learner trains
-        (0, 0, 0, 6, 5, 24, 1),
-        (0, 0, 4, 6, 6, 12, 0),  # what is in flight since four versions ago has one batch left: the next
-        (0, 95, 4, 6, 6, 1, 0),
-        (0, 96, 4, 6, 6, 0, 0),
-        (1, 0, 5, 0, 12, 0, 0),  # and none, which pacing never let happen; but it refuses to add to it
-        (7, 0, 3, 0, 12, 0, 0),  # a learner that replays the steps since its checkpoint: newer weights come first
-    ],
-)
+@pytest.mark.parametrize(("newest", "outstanding", "oldest", "active", "designing", "chunks", "designs"), [
+    # 12 slots of groups of 8, batches of 96, lag bound 4: at most 96 + 12 * 8 = 192 outstanding.
+    (0, 0, 0, 0, 0, 24, 12),
+    (0, 96, 0, 12, 0, 12, 0),
+    (0, 191, 0, 12, 0, 1, 0),
+    (0, 192, 0, 12, 0, 0, 0),
+    (0, 10_000, 0, 12, 0, 0, 0),
+    (1, 0, 0, 12, 0, 24, 0),  # the learner trains
+    (0, 0, 0, 6, 5, 24, 1),
+    (0, 0, 0, 11, 1, 24, 0),
+    (0, 0, 0, 20, 1, 24, 0),  # more than the slots, after a resume with fewer of them
+    (0, 0, 4, 6, 6, 12, 0),  # what is in flight since four versions ago has one batch left: the next
+    (0, 90, 4, 6, 6, 1, 0),
+    (0, 95, 4, 6, 6, 1, 0),
+    (0, 96, 3, 6, 6, 12, 0),
+    (0, 96, 4, 6, 6, 0, 0),
+    (1, 0, 5, 0, 12, 0, 0),  # and none, which pacing never let happen; but it refuses to add to it
+    (7, 0, 3, 0, 12, 0, 0),  # a learner that replays the steps since its checkpoint: newer weights come first
+])  # fmt: skip
 def test_the_table(newest, outstanding, oldest, active, designing, chunks, designs):
     asked = Load(newest, outstanding, oldest, active, designing)
     assert allowance(asked, NANO) == Allowance(chunks, designs)
-
-
-def test_at_most_one_batch_waits_beyond_what_all_slots_play():
-    assert allowance(IDLE, NANO).chunks == 24  # (96 + 12 * 8) / 8
-    assert allowance(load(outstanding=96), NANO).chunks == 12
-    assert allowance(load(outstanding=192), NANO).chunks == 0
-
-
-def test_the_oldest_chunk_in_flight_sets_the_pace():
-    """It has to be in one of the next 4 - oldest + 1 batches, so they bound what may start before it ends."""
-    assert allowance(load(outstanding=90, oldest=4), NANO).chunks == 1
-    assert allowance(load(outstanding=96, oldest=4), NANO).chunks == 0
-    assert allowance(load(outstanding=96, oldest=3), NANO).chunks == 12
 
 
 def test_lag_zero_is_synchronous():
@@ -69,13 +58,6 @@ def test_lag_zero_is_synchronous():
     assert synchronous(newest=1) == 0
 
 
-def test_design_jobs_fill_the_free_slots():
-    assert allowance(load(active=5, designing=3), NANO).designs == 4
-    assert allowance(load(active=11, designing=1), NANO).designs == 0
-    # More than the slots, after a resume with fewer of them.
-    assert allowance(load(active=20, designing=1), NANO).designs == 0
-
-
 @given(
     training=st.integers(0, 2),
     lag=st.integers(0, 8),
@@ -83,7 +65,7 @@ def test_design_jobs_fill_the_free_slots():
     outstanding=st.integers(0, 2_000),
     batch=st.integers(8, 400),
 )
-def test_what_is_outstanding_fits_into_the_batches_within_the_bound(training, lag, age, outstanding, batch):
+def test_outstanding_work_fits_into_the_batches_within_the_bound(training, lag, age, outstanding, batch):
     settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
     chunks = allowance(load(newest=training, oldest=age, outstanding=outstanding), settings).chunks
     if chunks:

@@ -20,16 +20,13 @@ def small_runs(draw):
     group, slots, skills = draw(st.integers(2, 6)), draw(st.integers(1, 6)), draw(st.integers(1, 3))
     try:
         return config(
-            f"play.group_size={group}",
-            f"play.window_chunks={draw(st.integers(1, 4))}",
-            f"design.active_environments={slots}",
-            f"design.active_skills={skills}",
+            f"play.group_size={group}", f"play.window_chunks={draw(st.integers(1, 4))}",
+            f"design.active_environments={slots}", f"design.active_skills={skills}",
             f"design.round_jobs={skills * draw(st.integers(1, 4))}",
             f"learner.batch_sequences={draw(st.integers(group, 2 * group * slots))}",
-            f"learner.agent_lag={draw(st.integers(0, 4))}",
-            f"learner.publish_every={draw(st.integers(1, 4))}",
+            f"learner.agent_lag={draw(st.integers(0, 4))}", f"learner.publish_every={draw(st.integers(1, 4))}",
             "learner.group_deadline_s=100_000",
-        )
+        )  # fmt: skip
     except ConfigError:
         reject()
 

@@ -1,4 +1,4 @@
-"""What weights sampled that were never published is kept apart, counted, and never trained."""
+"""Trajectories of weights that were never published are kept apart, counted, and never trained."""
 
 import io
 from dataclasses import replace
@@ -13,15 +13,15 @@ from replay.inspect.verify import problems
 from replay.ledger import provenance
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import Quarantined
-from replay.ledger.state import State
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
 from spade.app.screen.observe import explain
 from spade.app.screen.view import render
 from spade.errors import RefusedError
-from spade.protocol import Done, LeaseDesigns, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
-from tests.replay.replay_world import SECRET, config, ended, environment, rejected, trajectory, weights
-from tests.replay.service.test_service import joined, publish, serving
+from spade.protocol import Done, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
+from tests.replay.feeding import publish
+from tests.replay.replay_world import config, ended, environment, leased_job, rejected, started, trajectory
+from tests.replay.service.test_service import joined, serving
 
 SETTINGS = config(
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=2",
@@ -38,15 +38,8 @@ def sampled(message, *digests, version=1):
     return msgspec.structs.replace(message, trajectory=msgspec.structs.replace(tokens, versions=runs, digests=receipt))
 
 
-def begin(state=None):
-    ledger = Ledger(state or State(SETTINGS, SECRET))
-    ledger.apply(weights(0, GOOD), "learner", 0.0)
-    ledger.advance(0.0)
-    return ledger
-
-
-def lease_design(ledger):
-    return ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs[0]
+def begin(state=SETTINGS):
+    return started(state, GOOD)
 
 
 def lease_plays(ledger):
@@ -56,19 +49,16 @@ def lease_plays(ledger):
 
 
 def design(ledger):
-    ledger.apply(sampled(environment(lease_design(ledger), 1), GOOD), "designer/1", 0.0)
+    ledger.apply(sampled(environment(leased_job(ledger), 1), GOOD), "designer/1", 0.0)
     ledger.advance(0.0)
 
 
-@pytest.mark.parametrize(
-    ("made", "why"),
-    [
-        (lambda message: sampled(message, GOOD, OTHER), f"weights {OTHER} were never published as version 1"),
-        (lambda message: sampled(message, "00" * 16), f"weights {'00' * 16} were never published as version 1"),
-        (lambda message: sampled(message, GOOD, version=2), "version 2 was never published"),
-        (lambda message: msgspec.structs.replace(message, trajectory=trajectory(9)), "version 9 was never published"),
-    ],
-)
+@pytest.mark.parametrize(("made", "why"), [
+    (lambda message: sampled(message, GOOD, OTHER), f"weights {OTHER} were never published as version 1"),
+    (lambda message: sampled(message, "00" * 16), f"weights {'00' * 16} were never published as version 1"),
+    (lambda message: sampled(message, GOOD, version=2), "version 2 was never published"),
+    (lambda message: msgspec.structs.replace(message, trajectory=trajectory(9)), "version 9 was never published"),
+])  # fmt: skip
 def test_a_play_of_unpublished_weights_is_kept_apart_and_played_again(made, why):
     ledger = begin()
     design(ledger)
@@ -89,7 +79,7 @@ def test_a_play_of_unpublished_weights_is_kept_apart_and_played_again(made, why)
 
 
 @pytest.mark.parametrize(("id", "lease"), [("x" * 5_000, 1), (None, 2), (None, 0), (None, -1)])
-def test_what_nobody_leased_is_neither_taken_nor_kept(id, lease):
+def test_a_play_that_nobody_leased_is_neither_taken_nor_kept(id, lease):
     """A sender may make up as many as it likes."""
     ledger = begin()
     design(ledger)
@@ -104,19 +94,19 @@ def test_what_nobody_leased_is_neither_taken_nor_kept(id, lease):
 def test_designs_of_unpublished_weights_are_kept_apart_and_designed_again():
     ledger = begin()
     state = ledger.state
-    job = lease_design(ledger)
+    job = leased_job(ledger)
     ledger.apply(sampled(rejected(job, 1), OTHER), "designer/1", 0.0)
     assert (state.counters.rejected_candidates, state.jobs[job.id].state) == (0, "leased"), "its designer goes on"
     ledger.apply(sampled(rejected(job, 1, attempt=2, last=True), OTHER), "designer/1", 0.0)
     assert (state.counters.failed_jobs, state.jobs[job.id].state) == (0, "open")
-    job = lease_design(ledger)
+    job = leased_job(ledger)
     ledger.apply(sampled(environment(job, 1), OTHER), "designer/1", 0.0)
     assert (state.counters.environments, state.jobs[job.id].state) == (0, "open")
     design(ledger)
     assert (state.counters.environments, state.counters.quarantined) == (1, 3)
 
 
-def test_what_an_engine_without_receipts_sampled_is_judged_by_its_versions():
+def test_trajectories_of_an_engine_without_receipts_are_judged_by_their_versions():
     published = {1: GOOD}
     assert provenance.flaw(published, trajectory(1)) == ""
     assert provenance.flaw(published, trajectory(2)) == "version 2 was never published"
@@ -149,7 +139,7 @@ def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
     ]
 
 
-async def test_engines_say_what_they_serve_and_a_broadcast_ends_with_the_last(tmp_path):
+async def test_a_broadcast_ends_when_the_last_engine_serves_its_weights(tmp_path):
     async with (
         serving(tmp_path),
         joined(tmp_path) as replay,

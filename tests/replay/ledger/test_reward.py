@@ -25,7 +25,6 @@ PAPER = Reward()
 
 def test_regret_is_the_mean_paired_difference_with_its_standard_error():
     regret = paired_regret([(0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (0.0, 1.0)])
-    assert regret is not None
     assert regret.mean == 0.5
     # differences 1 0 0 1: s² = 1/3, error = sqrt(1/3/4)
     assert regret.error == pytest.approx(math.sqrt(1 / 12))
@@ -35,14 +34,12 @@ def test_regret_is_the_mean_paired_difference_with_its_standard_error():
 def test_pairing_takes_the_instances_difficulty_out_of_the_error():
     """Instances differ a lot, the hint helps each by the same: the paired error is 0, the unpaired one would not be."""
     regret = paired_regret([(0.0, 0.25), (0.5, 0.75), (-1.0, -0.75)])
-    assert regret is not None
     assert (regret.mean, regret.error) == (0.25, 0.0)
 
 
 def test_no_pair_no_regret_and_one_pair_no_error():
     assert paired_regret([]) is None
     one = paired_regret([(0.0, 1.0)])
-    assert one is not None
     assert one.error is None
 
 
@@ -72,7 +69,6 @@ def test_reward_stays_in_the_unit_interval(pairs, win_rate, shrink):
 @given(st.lists(st.tuples(RETURNS, RETURNS), min_size=1, max_size=20))
 def test_shrinking_never_turns_or_grows_the_regret(pairs):
     regret = paired_regret(pairs)
-    assert regret is not None
     value = shrunken(regret)
     assert value * regret.mean >= 0
     assert abs(value) <= abs(regret.mean)
@@ -108,5 +104,4 @@ def test_clusters_of_one_give_the_ordinary_error(values):
     mean, error = mean_and_error(values)
     clustered, clustered_error = clustered_mean([[value] for value in values])
     assert clustered == pytest.approx(mean, abs=1e-12)
-    assert error is not None
     assert clustered_error == pytest.approx(error, abs=1e-12)

@@ -7,13 +7,24 @@ import pytest
 
 from replay.ledger import windows
 from replay.ledger.batches import RefusalError
-from replay.ledger.ledger import Ledger
 from replay.ledger.records import Member
 from replay.ledger.state import State
 from spade.codec import program_digest
 from spade.protocol import EndedPlay, LeaseDesigns, LeasePlays, ReleasePlay, SubmitPlays, TakeBatch
 from spade.seeds import derive
-from tests.replay.replay_world import SECRET, config, ended, environment, played, snapshot, trajectory, void, weights
+from tests.replay.replay_world import (
+    SECRET,
+    config,
+    ended,
+    environment,
+    leased_job,
+    played,
+    snapshot,
+    started,
+    trajectory,
+    void,
+    weights,
+)
 
 # One slot; windows of 2 chunks of 4 plays; at most a quarter of the plays may be void.
 ONE = (
@@ -29,11 +40,8 @@ def begin(*overrides):
 
 
 def begun(state):
-    ledger = Ledger(state)
-    ledger.apply(weights(0), "learner", 0.0)
-    ledger.advance(0.0)
-    (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
-    ledger.apply(environment(job, 1), "designer/1", 0.0)
+    ledger = started(state)
+    ledger.apply(environment(leased_job(ledger), 1), "designer/1", 0.0)
     ledger.advance(0.0)
     return ledger
 
@@ -54,8 +62,12 @@ def arm(plays, hinted):
     return [play for play in plays if play.hinted == hinted]
 
 
-def test_chunk_zero_opens_in_both_arms_on_the_same_instances():
-    ledger = begin()
+@pytest.fixture
+def ledger():
+    return begin()
+
+
+def test_chunk_zero_opens_in_both_arms_on_the_same_instances(ledger):
     plays = lease(ledger)
     assert [play.hinted for play in plays] == [False] * 4 + [True] * 4
     unhinted, hinted = [[play.seed for play in arm(plays, h)] for h in (False, True)]
@@ -64,8 +76,7 @@ def test_chunk_zero_opens_in_both_arms_on_the_same_instances():
     assert len({play.sampler for play in plays}) == 8
 
 
-def test_a_lease_has_the_hint_in_one_arm_alone_and_names_the_program_in_both():
-    ledger = begin()
+def test_a_lease_has_the_hint_in_one_arm_alone_and_names_the_program_in_both(ledger):
     plays = lease(ledger)
     assert {play.hint for play in arm(plays, True)} == {"pull the second lever"}
     assert {play.hint for play in arm(plays, False)} == {None}
@@ -76,8 +87,7 @@ def test_a_program_is_had_by_its_digest_until_the_last_environment_that_has_it_i
     ledger = begin("design.active_environments=2")
     digest = program_digest("class LampEnv: ...")
     assert ledger.state.program(digest) == "class LampEnv: ..."
-    (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
-    ledger.apply(environment(job, 1), "designer/1", 0.0)
+    ledger.apply(environment(leased_job(ledger), 1), "designer/1", 0.0)
     first, second = ledger.state.environments.values()
     windows.close(ledger.state, first, 1.0)
     assert ledger.state.program(digest) == "class LampEnv: ..."
@@ -85,8 +95,7 @@ def test_a_program_is_had_by_its_digest_until_the_last_environment_that_has_it_i
     assert ledger.state.program(digest) is None
 
 
-def test_the_end_of_a_play_that_was_never_leased_is_refused_and_changes_nothing():
-    ledger = begin()
+def test_the_end_of_a_play_that_was_never_leased_is_refused_and_changes_nothing(ledger):
     before = snapshot(ledger.state)
     for lease_number in (0, 1):
         play = EndedPlay("e000000-0u000", lease_number, "terminated", 1.0, (1.0,), 0.5, trajectory(1, sampled=0))
@@ -96,8 +105,7 @@ def test_the_end_of_a_play_that_was_never_leased_is_refused_and_changes_nothing(
     assert len(lease(ledger)) == 8
 
 
-def test_later_chunks_are_unhinted_and_on_other_instances():
-    ledger = begin()
+def test_later_chunks_are_unhinted_and_on_other_instances(ledger):
     finish(ledger, lease(ledger), [1.0, 0.0] * 4)
     ledger.tick(19.9, None)
     assert lease(ledger, now=19.9) == ()
@@ -109,8 +117,7 @@ def test_later_chunks_are_unhinted_and_on_other_instances():
     ]
 
 
-def test_the_next_chunk_opens_on_newer_weights():
-    ledger = begin()
+def test_the_next_chunk_opens_on_newer_weights(ledger):
     finish(ledger, lease(ledger), [1.0, 0.0] * 4)
     ledger.apply(TakeBatch(1, 0.0), "learner", 1.0)
     ledger.advance(1.0)
@@ -120,9 +127,8 @@ def test_the_next_chunk_opens_on_newer_weights():
     assert len(lease(ledger, now=2.0)) == 4
 
 
-def test_weights_published_before_a_chunk_began_are_not_newer_for_the_next():
+def test_weights_published_before_a_chunk_began_are_not_newer_for_the_next(ledger):
     """A chunk may stay closed for a while; what counts is what it was played with."""
-    ledger = begin()
     ledger.apply(weights(0, "later"), "learner", 0.5)
     ledger.advance(0.5)
     finish(ledger, lease(ledger, now=1.0), [1.0, 0.0] * 4, now=1.0, version=2)
@@ -131,17 +137,15 @@ def test_weights_published_before_a_chunk_began_are_not_newer_for_the_next():
     assert len(lease(ledger, now=21.0)) == 4
 
 
-def test_the_next_chunk_waits_for_its_first_to_be_scored():
-    ledger = begin()
+def test_the_next_chunk_waits_for_its_first_to_be_scored(ledger):
     plays = lease(ledger)
     finish(ledger, plays[:3], [1.0, 0.0, 1.0])
     ledger.tick(50.0, None)
     assert [play.id for play in lease(ledger, now=50.0)] == [play.id for play in plays[3:]]
 
 
-def test_a_starving_loop_does_not_wait_for_weights_that_cannot_come():
+def test_a_starving_loop_does_not_wait_for_weights_that_cannot_come(ledger):
     """All returns are equal: no batch, so no weights, however long one waits."""
-    ledger = begin()
     finish(ledger, lease(ledger), [1.0] * 8)
     assert len(lease(ledger)) == 4
 
@@ -162,8 +166,7 @@ def closed(ledger):
     return record
 
 
-def test_a_closed_window_is_scored_over_all_of_it_and_regret_over_chunk_zero():
-    ledger = begin()
+def test_a_closed_window_is_scored_over_all_of_it_and_regret_over_chunk_zero(ledger):
     plays = lease(ledger)
     finish(ledger, arm(plays, False), [1.0, 0.0, 0.0, 0.0])
     finish(ledger, arm(plays, True), [1.0, 1.0, 1.0, 0.0])
@@ -200,8 +203,7 @@ def test_a_return_that_misses_one_by_rounding_is_a_win_and_the_same_as_one():
     assert not any(group.role == "agent" for group in ledger.state.queue.values())
 
 
-def test_a_chunk_is_a_group_in_which_returns_differ():
-    ledger = begin()
+def test_a_chunk_is_a_group_in_which_returns_differ(ledger):
     plays = lease(ledger)
     finish(ledger, arm(plays, True), [1.0, 0.0, 1.0, 0.0])
     assert not ledger.state.queue  # hinted plays are not trained
@@ -212,8 +214,7 @@ def test_a_chunk_is_a_group_in_which_returns_differ():
     assert group.members == tuple(Member(id, value, 1) for id, value in zip(ids, [1.0, 0.0, 0.5, 0.0], strict=True))
 
 
-def test_a_chunk_without_variance_is_counted_and_not_trained():
-    ledger = begin()
+def test_a_chunk_without_variance_is_counted_and_not_trained(ledger):
     finish(ledger, lease(ledger), [0.0] * 8)
     assert ledger.state.counters.trainable == 0
     assert not ledger.state.queue
@@ -232,8 +233,7 @@ def test_a_voids_pair_is_dropped_from_the_regret():
     assert (score.regret, score.win_rate, score.voids) == (pytest.approx(1 / 3), pytest.approx(1 / 3), 1)
 
 
-def test_too_many_voids_quarantine_the_program_at_once():
-    ledger = begin()
+def test_too_many_voids_quarantine_the_program_at_once(ledger):
     plays = lease(ledger)
     finish(ledger, plays[:2], [1.0, 0.0])
     for play in plays[2:4]:
@@ -250,8 +250,7 @@ def test_too_many_voids_quarantine_the_program_at_once():
     assert (ledger.state.counters.plays, ledger.state.counters.late_plays) == (before, 3)
 
 
-def test_at_its_deadline_a_window_closes_with_the_plays_it_has():
-    ledger = begin()
+def test_at_its_deadline_a_window_closes_with_the_plays_it_has(ledger):
     plays = lease(ledger)
     finish(ledger, arm(plays, False)[:3] + arm(plays, True)[:2], [1.0, 0.0, 0.0, 1.0, 1.0])
     ledger.tick(100.0, None)
@@ -261,16 +260,14 @@ def test_at_its_deadline_a_window_closes_with_the_plays_it_has():
     assert [len(group.members) for group in agents] == [3]
 
 
-def test_a_window_nobody_played_has_no_reward_and_its_design_is_not_trained():
-    ledger = begin()
+def test_a_window_nobody_played_has_no_reward_and_its_design_is_not_trained(ledger):
     ledger.tick(100.0, None)
     assert closed(ledger).score.reward is None
     assert not ledger.state.queue
     assert ledger.state.statistics.learnable_share() == 0.0
 
 
-def test_a_play_given_back_is_leased_again_on_the_same_seed():
-    ledger = begin()
+def test_a_play_given_back_is_leased_again_on_the_same_seed(ledger):
     first = lease(ledger)[0]
     ledger.apply(ReleasePlay(first.id, first.lease), "agent/1", 0.0)
     (again,) = lease(ledger)
@@ -281,8 +278,7 @@ def test_a_play_given_back_is_leased_again_on_the_same_seed():
     assert lease(ledger) == ()
 
 
-def test_a_play_over_which_services_ended_twice_is_void_and_says_so():
-    ledger = begin()
+def test_a_play_over_which_services_ended_twice_is_void_and_says_so(ledger):
     id = lease(ledger)[0].id
 
     def release(number, suspect):
@@ -305,9 +301,8 @@ def test_a_play_over_which_services_ended_twice_is_void_and_says_so():
     assert ledger.state.counters.released_leases == 6
 
 
-def test_who_asks_again_under_the_same_number_is_given_what_it_has():
+def test_a_lease_request_sent_again_gets_the_same_plays(ledger):
     """A request is sent again when its answer was lost with the connection."""
-    ledger = begin()
 
     def ask(holder, number):
         plays = ledger.apply(LeasePlays(3, 0.0), holder, 0.0, number).plays
@@ -320,8 +315,7 @@ def test_who_asks_again_under_the_same_number_is_given_what_it_has():
         assert not {play.id for play in other} & {play.id for play in first}
 
 
-def test_an_expired_lease_opens_again_is_counted_and_whoever_ends_it_first_counts():
-    ledger = begin()
+def test_an_expired_lease_opens_again_is_counted_and_the_first_end_counts(ledger):
     plays = lease(ledger, 1)
     ledger.tick(9.9, None)
     assert plays[0].id not in [play.id for play in lease(ledger, now=9.9)]
@@ -335,9 +329,8 @@ def test_an_expired_lease_opens_again_is_counted_and_whoever_ends_it_first_count
     assert ledger.state.counters.plays == 1
 
 
-def test_a_play_is_of_who_ended_it():
+def test_a_play_belongs_to_the_holder_that_ended_it(ledger):
     """Its lease may have been lost, and given to another."""
-    ledger = begin()
     lost, taken = lease(ledger, 2, holder="agent/1")
     ledger.tick(10.0, None)
     lease(ledger, 1, now=10.0, holder="agent/2")
@@ -346,9 +339,8 @@ def test_a_play_is_of_who_ended_it():
     assert [ledger.state.plays[play.id].holder for play in (lost, taken)] == ["agent/1", "agent/1"]
 
 
-def test_a_lease_is_ended_by_its_holder_alone():
+def test_a_lease_is_ended_by_its_holder_alone(ledger):
     """Ids and numbers of leases can be guessed."""
-    ledger = begin()
     (play,) = lease(ledger, 1, holder="agent/1")
     before = msgspec.msgpack.encode(ledger.state.plays[play.id])
     for request in (played(play, 1.0, 1), void(play)):
@@ -360,8 +352,7 @@ def test_a_lease_is_ended_by_its_holder_alone():
     assert (ledger.state.plays[play.id].state, ledger.state.plays[play.id].holder) == ("finished", "agent/1")
 
 
-def test_a_repeated_submit_changes_nothing():
-    ledger = begin()
+def test_a_repeated_submit_changes_nothing(ledger):
     plays = lease(ledger)
     finish(ledger, plays[:1], [1.0])
     ledger.state.changes()
@@ -386,8 +377,7 @@ def test_the_order_of_leases_tells_neither_the_arm_nor_the_index():
 
 def test_chunks_begun_come_before_new_ones():
     ledger = begin("design.active_environments=2", "design.round_jobs=2")
-    (job,) = ledger.apply(LeaseDesigns(1, 0.0), "designer/1", 1.0).jobs
-    ledger.apply(environment(job, 1), "designer/1", 1.0)
+    ledger.apply(environment(leased_job(ledger, 1.0), 1), "designer/1", 1.0)
     assert [play.id[:9] for play in lease(ledger, 2)] == ["e000000-0"] * 2
     rest = [play.id[:9] for play in ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays]
     assert rest == ["e000000-0"] * 6 + ["e000001-0"] * 8
@@ -405,8 +395,7 @@ def senseless(good):
         yield msgspec.structs.replace(good, **change)
 
 
-def test_what_makes_no_sense_in_a_message_keeps_no_other_play_from_being_taken():
-    ledger = begin()
+def test_nonsense_in_a_message_keeps_no_other_play_from_being_taken(ledger):
     first, second, third, *_ = lease(ledger)
     bad = list(senseless(ended(second, 1.0, 1)))
     message = SubmitPlays((ended(first, 1.0, 1), *bad, ended(third, 0.0, 1), ended(first, 0.0, 1)))
@@ -417,8 +406,7 @@ def test_what_makes_no_sense_in_a_message_keeps_no_other_play_from_being_taken()
     assert (ledger.state.counters.plays, ledger.state.counters.late_plays) == (2, 1)
 
 
-def test_nonsense_is_refused_and_changes_nothing():
-    ledger = begin()
+def test_nonsense_is_refused_and_changes_nothing(ledger):
     play = lease(ledger)[0]
     good = ended(play, 1.0, 1)
     for bad in (
@@ -434,8 +422,7 @@ def test_nonsense_is_refused_and_changes_nothing():
     assert ledger.state.counters.plays == 0
 
 
-def test_a_play_that_sampled_nothing_counts_and_is_not_trained():
-    ledger = begin()
+def test_a_play_that_sampled_nothing_counts_and_is_not_trained(ledger):
     plays = arm(lease(ledger), False)
     empty = SubmitPlays((EndedPlay(plays[0].id, 1, "truncated", 0.0, (), 0.1, trajectory(1, sampled=0)),))
     ledger.apply(empty, "agent/1", 0.0)

@@ -1,4 +1,4 @@
-"""What cannot be handed out and why; when a run has stalled."""
+"""The reasons why nothing is handed out; the time for which a run has stalled."""
 
 import pytest
 
@@ -15,7 +15,7 @@ SETTINGS = config(
 )  # fmt: skip
 
 
-def test_each_stage_of_the_loop_says_what_it_lacks():
+def test_each_stage_of_the_loop_names_its_missing_input():
     ledger = Ledger(State(SETTINGS, SECRET))
     unpublished = "the learner has published no weights yet"
     assert why_no_batch(ledger) == why_no_play(ledger) == why_no_job(ledger) == unpublished
@@ -51,21 +51,18 @@ def test_only_waits_for_the_service_are_explained():
     assert [wait.why for wait in explained(waits, ledger)] == ["", "", "the learner has published no weights yet"]
 
 
-@pytest.mark.parametrize(
-    ("looks", "stalls"),
-    [
-        # (step, plays, now)
-        ([(0, 0, 0), (0, 0, 9), (0, 0, 10), (0, 0, 11)], [False, False, True, False]),
-        ([(0, 0, 0), (0, 1, 9), (0, 1, 10), (0, 1, 18.9), (0, 1, 19)], [False, False, False, False, True]),
-        ([(0, 0, 10), (1, 0, 11), (1, 0, 20), (1, 0, 21)], [True, False, False, True]),
-    ],
-)
+@pytest.mark.parametrize(("looks", "stalls"), [
+    # (step, plays, now)
+    ([(0, 0, 0), (0, 0, 9), (0, 0, 10), (0, 0, 11)], [False, False, True, False]),
+    ([(0, 0, 0), (0, 1, 9), (0, 1, 10), (0, 1, 18.9), (0, 1, 19)], [False, False, False, False, True]),
+    ([(0, 0, 10), (1, 0, 11), (1, 0, 20), (1, 0, 21)], [True, False, False, True]),
+])  # fmt: skip
 def test_a_stall_is_told_once(looks, stalls):
     progress = Progress(10.0, 0.0)
     assert [progress.look(*look) for look in looks] == stalls
 
 
-def test_how_long_a_stall_lasts():
+def test_the_length_of_a_stall():
     progress = Progress(10.0, 5.0)
     progress.look(0, 0, 14.0)
     assert progress.stalled_s(14.5) == 0.0

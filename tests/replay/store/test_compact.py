@@ -57,7 +57,6 @@ def test_a_store_in_use_is_left_alone(tmp_path, holder, says):
     inode = (tmp_path / "data.mdb").stat().st_ino
     command = [sys.executable, "-c", HOLD, str(tmp_path), holder]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         with pytest.raises(RunError, match=says):
             compact(tmp_path)

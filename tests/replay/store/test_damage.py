@@ -120,15 +120,12 @@ def test_a_damaged_store_is_not_compacted(tmp_path):
     assert (tmp_path / "data.mdb").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda e, t: t.drop(e.open_db(b"jobs", txn=t)), "jobs: the table is missing"),
-        (lambda e, t: t.drop(e.open_db(b"meta", txn=t)), "meta: the table is missing"),
-        (lambda e, t: t.delete(b"commit", db=e.open_db(b"meta", txn=t)), f"meta commit: {NOT_COMMITTED}"),
-        (lambda e, t: t.put(b"x", b"", db=e.open_db(b"meta", txn=t)), "this is not the state of the last commit"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "says"), [
+    (lambda e, t: t.drop(e.open_db(b"jobs", txn=t)), "jobs: the table is missing"),
+    (lambda e, t: t.drop(e.open_db(b"meta", txn=t)), "meta: the table is missing"),
+    (lambda e, t: t.delete(b"commit", db=e.open_db(b"meta", txn=t)), f"meta commit: {NOT_COMMITTED}"),
+    (lambda e, t: t.put(b"x", b"", db=e.open_db(b"meta", txn=t)), "this is not the state of the last commit"),
+])  # fmt: skip
 def test_a_store_that_lost_a_table_or_its_last_commit_is_refused(tmp_path, change, says):
     keep_world(tmp_path, 4, 20.0)
     raw(tmp_path, change)
@@ -166,16 +163,13 @@ def test_room_that_ends_at_any_write_of_a_commit_loses_nothing_committed(tmp_pat
     assert committed > 20
 
 
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (lmdb.DiskError("mdb_txn_commit: No space left on device"), "the disk is full.*free space"),
-        (lmdb.Error("mdb_txn_commit: Disk quota exceeded"), "quota is used up.*free space"),
-        (lmdb.Error("mdb_txn_commit: Input/output error"), "written: Input/output error"),
-        (lmdb.ReadonlyError("mdb_env_open: Read-only file system"), "written: Read-only file system"),
-        (lmdb.CorruptedError("mdb_put: MDB_CORRUPTED: Located page was wrong type"), "Located page.*is damaged"),
-    ],
-)
+@pytest.mark.parametrize(("error", "says"), [
+    (lmdb.DiskError("mdb_txn_commit: No space left on device"), "the disk is full.*free space"),
+    (lmdb.Error("mdb_txn_commit: Disk quota exceeded"), "quota is used up.*free space"),
+    (lmdb.Error("mdb_txn_commit: Input/output error"), "written: Input/output error"),
+    (lmdb.ReadonlyError("mdb_env_open: Read-only file system"), "written: Read-only file system"),
+    (lmdb.CorruptedError("mdb_put: MDB_CORRUPTED: Located page was wrong type"), "Located page.*is damaged"),
+])  # fmt: skip
 def test_a_commit_that_fails_is_said_to_fail_for_what_it_failed_for(tmp_path, error, says):
     line = str(unwritable(str(tmp_path), error))
     assert re.search(says, line)

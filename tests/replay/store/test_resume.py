@@ -21,20 +21,7 @@ from replay.ledger.records import BatchRecord
 from replay.ledger.state import State
 from replay.store import open_store
 from replay.store.load import load
-from spade.protocol import (
-    AuditJob,
-    Checkpointed,
-    DesignJob,
-    LeaseAudit,
-    LeaseDesigns,
-    LeasePlays,
-    PlayLease,
-    Plays,
-    ReleaseDesign,
-    ReleasePlay,
-    TakeBatch,
-    Trajectory,
-)
+from spade import protocol
 from tests.replay import plain
 from tests.replay.replay_world import (
     SECRET,
@@ -51,7 +38,7 @@ from tests.replay.replay_world import (
 
 
 def work_of(answer):
-    return answer.plays if isinstance(answer, Plays) else answer.jobs
+    return answer.plays if isinstance(answer, protocol.Plays) else answer.jobs
 
 
 # Small enough that everything happens within a few dozen requests, deadlines included.
@@ -65,7 +52,7 @@ SETTINGS = config(
 
 
 def holder_of(work):
-    """Whoever has the newest lease of it; anybody where it has none, or is over."""
+    """The holder of its newest lease; anybody where it has none, or is over."""
     return work.holder if work is not None and work.holder else "x/1"
 
 
@@ -86,15 +73,15 @@ class Resume(RuleBasedStateMachine):
         self.shaken = Ledger(State(SETTINGS, SECRET))
         self.now = 0.0
         self.requests = 0
-        self.plays: list[PlayLease] = []
-        self.jobs: list[DesignJob] = []
-        self.audits: list[AuditJob] = []
-        self.acknowledged: dict[str, Trajectory] = {}
+        self.plays: list[protocol.PlayLease] = []
+        self.jobs: list[protocol.DesignJob] = []
+        self.audits: list[protocol.AuditJob] = []
+        self.acknowledged: dict[str, protocol.Trajectory] = {}
 
     def teardown(self) -> None:
         self.restart()
         for key, handed_in in self.acknowledged.items():
-            assert self.store.get("trajectories", key, Trajectory) == handed_in
+            assert self.store.get("trajectories", key, protocol.Trajectory) == handed_in
         self.opened.__exit__(None, None, None)
         shutil.rmtree(self.folder)
 
@@ -122,7 +109,7 @@ class Resume(RuleBasedStateMachine):
         self.ask(weights(0))
 
     def lease(self, request, holder, crash, lost):
-        """What is leased. `lost`: committed, but the service dies before it answers; asked again, it says the same."""
+        """The work leased. `lost`: committed, but the service dies before it answers; asked again, it says the same."""
         answer = self.ask(request, holder, crash)
         leased = () if answer is None else work_of(answer)
         if lost and leased:
@@ -137,17 +124,17 @@ class Resume(RuleBasedStateMachine):
     @rule(count=COUNTS, holder=HOLDERS, crash=CRASHES, lost=CRASHES)
     def lease_plays(self, count, holder, crash, lost) -> None:
         order = plain.lease_order(self.calm)[:count]
-        leased = self.lease(LeasePlays(count, 0.0), holder, crash, lost)
+        leased = self.lease(protocol.LeasePlays(count, 0.0), holder, crash, lost)
         assert [play.id for play in leased] == order
         self.plays += leased
 
     @rule(count=COUNTS, holder=HOLDERS, crash=CRASHES, lost=CRASHES)
     def lease_designs(self, count, holder, crash, lost) -> None:
-        self.jobs += self.lease(LeaseDesigns(count, 0.0), holder, crash, lost)
+        self.jobs += self.lease(protocol.LeaseDesigns(count, 0.0), holder, crash, lost)
 
     @rule(holder=HOLDERS, crash=CRASHES, lost=CRASHES)
     def lease_audit(self, holder, crash, lost) -> None:
-        self.audits += self.lease(LeaseAudit(0.0), holder, crash, lost)
+        self.audits += self.lease(protocol.LeaseAudit(0.0), holder, crash, lost)
 
     @precondition(lambda self: self.audits)
     @rule(first=st.booleans(), finding=st.sampled_from(["", "", "it came out otherwise"]), crash=CRASHES)
@@ -173,7 +160,7 @@ class Resume(RuleBasedStateMachine):
             if alive:
                 self.acknowledged[job.id] = trajectory(version)
         elif how == "release":
-            self.ask(ReleaseDesign(job.id, job.lease), holder_of(alive), crash)
+            self.ask(protocol.ReleaseDesign(job.id, job.lease), holder_of(alive), crash)
         else:
             known = alive is None or (job.lease, 1) in alive.attempts
             self.ask(rejected(job, version, last=how == "fail"), holder_of(alive), crash)
@@ -199,7 +186,7 @@ class Resume(RuleBasedStateMachine):
         if how == "void":
             self.ask(void(play), holder_of(held), crash)
         elif how == "release":
-            self.ask(ReleasePlay(play.id, play.lease), holder_of(held), crash)
+            self.ask(protocol.ReleasePlay(play.id, play.lease), holder_of(held), crash)
         else:
             counts = held is not None and held.state in ("open", "leased")
             self.ask(played(play, how, version), holder_of(held), crash)
@@ -209,17 +196,17 @@ class Resume(RuleBasedStateMachine):
     @rule(crash=CRASHES, again=st.booleans())
     def learn(self, crash, again) -> None:
         step = self.calm.state.counters.taken_step + 1
-        batch = self.ask(TakeBatch(step, 0.0), crash=crash)
+        batch = self.ask(protocol.TakeBatch(step, 0.0), crash=crash)
         if isinstance(batch, BatchRecord):
             if again:
                 self.restart()
-                self.ask(TakeBatch(step, 0.0), crash=crash)
+                self.ask(protocol.TakeBatch(step, 0.0), crash=crash)
             self.ask(weights(step), crash=crash)
 
     @precondition(lambda self: self.calm.state.counters.taken_step > 0)
     @rule(crash=CRASHES)
     def checkpoint(self, crash) -> None:
-        self.ask(Checkpointed(self.calm.state.counters.taken_step), crash=crash)
+        self.ask(protocol.Checkpointed(self.calm.state.counters.taken_step), crash=crash)
 
     @rule(crash=CRASHES)
     def learn_anew(self, crash) -> None:

@@ -1,6 +1,5 @@
 """Retention: what goes, in which slices, and what is never touched."""
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from replay.store.retention import SLICE, Retention, due, unneeded
 from spade.config import Learner, Replay
 from spade.errors import RunError
 from spade.protocol import Trajectory
+from tests.peers import changed
 from tests.replay.replay_world import SECRET, Pace, World, config
 
 SETTINGS = config(
@@ -21,25 +21,22 @@ SETTINGS = config(
 )
 
 
-@pytest.mark.parametrize(
-    ("age_s", "table_bytes", "retain_s", "retain_bytes", "goes"),
-    [
-        (1e9, 10**12, 0.0, 0, False),
-        (59.0, 10**12, 60.0, 0, False),
-        (60.0, 0, 60.0, 0, True),
-        (1e9, 1_000, 0.0, 1_000, False),
-        (0.0, 1_001, 0.0, 1_000, True),
-        (60.0, 0, 60.0, 1_000, True),
-        (0.0, 1_001, 60.0, 1_000, True),
-        (59.0, 1_000, 60.0, 1_000, False),
-    ],
-)
+@pytest.mark.parametrize(("age_s", "table_bytes", "retain_s", "retain_bytes", "goes"), [
+    (1e9, 10**12, 0.0, 0, False),
+    (59.0, 10**12, 60.0, 0, False),
+    (60.0, 0, 60.0, 0, True),
+    (1e9, 1_000, 0.0, 1_000, False),
+    (0.0, 1_001, 0.0, 1_000, True),
+    (60.0, 0, 60.0, 1_000, True),
+    (0.0, 1_001, 60.0, 1_000, True),
+    (59.0, 1_000, 60.0, 1_000, False),
+])  # fmt: skip
 def test_too_old_or_too_much(age_s, table_bytes, retain_s, retain_bytes, goes):
     assert due(age_s, table_bytes, Replay(retain_s=retain_s, retain_bytes=retain_bytes)) is goes
 
 
 @given(st.integers(0, 1_000), st.integers(1, 50), st.integers(1, 5))
-def test_no_checkpoint_that_is_kept_needs_what_goes(retired, every, keep):
+def test_no_kept_checkpoint_needs_a_deleted_trajectory(retired, every, keep):
     last = unneeded(retired, Learner(checkpoint_every=every, keep_checkpoints=keep))
     oldest_kept = max(retired - (keep - 1) * every, 0)
     assert 0 <= last <= oldest_kept
@@ -84,15 +81,12 @@ def test_old_batches_lose_their_trajectories_and_nothing_else_does(tmp_path, mon
             if play.state == "finished" and play.id not in trained:
                 assert store.get("trajectories", play.id, Trajectory) is not None
         record = recorded(store, 1)
-        assert record is not None
         with pytest.raises(RunError, match="step 1 were deleted by retention"):
             batch(store, record)
 
 
 def test_size_bounds_the_table_as_far_as_training_allows(tmp_path):
-    by_size = msgspec.structs.replace(
-        SETTINGS, replay=msgspec.structs.replace(SETTINGS.replay, retain_s=0.0, retain_bytes=65_536)
-    )
+    by_size = changed(SETTINGS, replay={"retain_s": 0.0, "retain_bytes": 65_536})
     with open_store(tmp_path, "nosync") as store:
         world = World(by_size, 3, Pace(step_s=1.0, play_s=1.0))
         assert live(store, world, 60.0) <= SLICE

@@ -14,7 +14,6 @@ import pytest
 
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import Counters, Job, Reject, Source
-from replay.ledger.state import State
 from replay.store import FORMAT, Format, open_reader, open_store
 from replay.store.load import load, open_run
 from replay.store.past_batches import batch, recorded
@@ -30,8 +29,8 @@ from tests.replay.replay_world import (
     played,
     rejected,
     snapshot,
+    started,
     trajectory,
-    weights,
 )
 
 
@@ -165,7 +164,6 @@ def test_a_reader_in_another_process_sees_commits_while_the_writer_has_it(tmp_pa
         put(store, ("rejects", "a", reject("1")))
         command = [sys.executable, "-c", code, str(tmp_path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
-            assert reader.stdout is not None
             assert reader.stdout.readline() == "['1']\n"
             # The map grows under the reader's feet.
             put(store, *(("rejects", f"b{i}", reject("x" * 1_000_000)) for i in range(100)))
@@ -210,7 +208,6 @@ def test_any_past_batch_can_be_rebuilt(tmp_path):
         assert world.ledger.state.counters.retired_step > 0
         for taken in world.batches:
             record = recorded(store, taken.step)
-            assert record is not None
             rebuilt = batch(store, record)
             assert (rebuilt.step, rebuilt.version) == (taken.step, taken.version)
             assert [group.rewards for group in rebuilt.groups] == [
@@ -261,7 +258,6 @@ def test_counters_of_an_older_service_still_load(tmp_path):
     with open_store(tmp_path, "nosync") as store:
         store.commit([("meta", b"counters", msgspec.msgpack.encode([12, 3]))])
         counters = store.get("meta", "counters", Counters)
-    assert counters is not None
     assert (counters.jobs, counters.round, counters.trained) == (12, 3, 0)
 
 
@@ -269,25 +265,19 @@ def test_a_program_that_was_admitted_before_forms_were_kept_reads_the_inside(tmp
     with open_store(tmp_path, "nosync") as store:
         store.commit([("sources", b"e000000", msgspec.msgpack.encode(["class LampEnv: ...", "pull", "Three levers."]))])
         source = store.get("sources", "e000000", Source)
-    assert source is not None
     assert (source.hint, source.reads) == ("pull", "inside")
 
 
-def test_what_falls_due_at_one_instant_does_so_in_the_same_order_after_a_restart(tmp_path):
+def test_deadlines_of_one_instant_keep_their_order_after_a_restart(tmp_path):
     """The groups of a round have one deadline, and so have environments admitted in one round of the service."""
     settings = config(
-        "design.active_environments=6",
-        "design.round_jobs=6",
-        "design.active_skills=3",
-        "design.round_deadline_s=240",
-        "play.window_deadline_s=30",
-    )
+        "design.active_environments=6", "design.round_jobs=6", "design.active_skills=3",
+        "design.round_deadline_s=240", "play.window_deadline_s=30",
+    )  # fmt: skip
     queues = []
     with open_store(tmp_path, "nosync") as store:
         for restarted in (False, True):
-            ledger = Ledger(State(settings, SECRET))
-            ledger.apply(weights(0), "learner/1", 0.0)
-            ledger.advance(0.0)
+            ledger = started(settings)
             jobs = ledger.apply(LeaseDesigns(6, 0.0), "designer/1", 0.0).jobs
             for job in (jobs[4], jobs[2], jobs[0]):  # one of each skill fails
                 ledger.apply(rejected(job, 1, last=True), "designer/1", 1.0)
@@ -335,7 +325,7 @@ def pages_in_bytes(folder):
 
 
 def test_a_file_whose_free_pages_were_never_written_is_whole(tmp_path):
-    """What one commit took and gave back ends the file on paper alone."""
+    """Pages that one commit took and gave back end the file on paper alone."""
     with open_store(tmp_path, "nosync") as store:
         for _ in range(3):  # what these free, the large commit takes for all but its large record
             put(store, ("rejects", "a", reject("x")))
