@@ -1,7 +1,7 @@
 """Attention within each sequence of a packed row, behind Transformers' attention interface.
 
-Transformers' own way, a mask made from restarting positions, computes all tokens² pairs of a row to keep those of one
-sequence. Here every sequence is a causal call of its own, so nothing is computed that is not needed, on any device.
+Transformers' own way, a mask made from restarting positions, computes all tokens² pairs of a row and keeps those within
+a sequence. Here each sequence is a causal call of its own, so no pair is computed in vain, on any device.
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """Causal attention of [rows, heads, tokens, dim] over each of the sequences; returns [rows, tokens, heads, dim].
 
-    `packed_lengths` are the sequences' tokens, adding up to `tokens`; None: a row is one sequence. Key heads may be
+    `packed_lengths` are the sequences' lengths, adding up to `tokens`; None: a row is one sequence. Key heads may be
     fewer than query heads. No dropout, and no padding: Transformers makes no `attention_mask` for it.
-    `packed_windows` is told the layer's `sliding_window`.
+    `packed_windows` receives the layer's `sliding_window`.
     """
     if packed_windows is not None:
         packed_windows.add(sliding_window)
@@ -46,7 +46,7 @@ def packed_attention(
 
 
 def _band(query: Tensor, window: int | None) -> Tensor | None:
-    """The mask bool (tokens, tokens) of a sliding window, where the sequence is longer than it."""
+    """The mask, bool (tokens, tokens), of a sliding window that is shorter than the sequence."""
     tokens = query.shape[2]
     if window is None or tokens <= window:
         return None

@@ -1,6 +1,6 @@
 """From a batch of groups to micro-batches of packed sequences, cut by tokens.
 
-A trajectory of several sequences gives a row for each; `whole` gives all of them together the weight of one trajectory.
+A trajectory of several sequences gives several rows; `whole` gives them together the weight of one trajectory.
 
 The sequences of a micro-batch lie one after the other in one row without padding; attention stays within each
 (`learner.attention`). Only the positions whose next token is trained go on to the vocabulary.
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
     ids         int32, (tokens,)
     trained     int64, (n,): indices into `ids` of the trained tokens, ascending
-    behaviour   float32, (n,): their log-probabilities when they were sampled
+    behaviour   float32, (n,): their log-probabilities at sampling time
     version     int64, (n,): the policy versions that sampled them
     whole       trained tokens of the trajectory, in all its sequences
     """
@@ -44,21 +44,21 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Whole sequences packed into one row, and one entry for each trained token of theirs, in that order.
+    """Whole sequences packed into one row, and one entry for each of their trained tokens, in that order.
 
     ids           int64, (tokens,): the tokens read, all but the last of each sequence
-    positions     int64, (tokens,): each one's place in its sequence, from 0
-    lengths       how many tokens of each sequence are read, (sequences,)
-    at            int64, (n,): where in `ids` the token before the trained one stands, so whose logits predict it
-    sequence      int64, (n,): which of the sequences it belongs to, from 0, ascending
-    whole         float32, (n,): how many trained tokens its trajectory has, in all its sequences
+    positions     int64, (tokens,): position in the sequence, from 0
+    lengths       tokens read of each sequence, (sequences,)
+    at            int64, (n,): index into `ids` of the token before the trained one; its logits predict that one
+    sequence      int64, (n,): index of its sequence, from 0, ascending
+    whole         float32, (n,): trained tokens of its trajectory, in all its sequences
     target        int64, (n,): the trained token
-    behaviour     float32, (n,): log-probability it was sampled with
-    temperature   float32, (n,): temperature it was sampled at
+    behaviour     float32, (n,): log-probability at sampling time
+    temperature   float32, (n,): temperature at sampling time
     advantage     float32, (n,)
     weight        float32, (n,): 1 for the agent's tokens, the designer weight for the designer's
     designer      bool, (n,)
-    version       int64, (n,): policy version that sampled it
+    version       int64, (n,): policy version of the sampler
     """
 
     ids: Tensor
@@ -76,7 +76,7 @@ class MicroBatch:
     version: Tensor
 
     def to(self, device: torch.device) -> "MicroBatch":
-        """The same on another device."""
+        """The micro-batch on another device."""
         values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         tensors = {name: value.to(device) for name, value in values.items() if torch.is_tensor(value)}
         return MicroBatch(**values | tensors)
@@ -86,7 +86,7 @@ class MicroBatch:
 class Prepared:
     """A learner step's work. `trained_tokens` is the denominator of every micro-batch's loss.
 
-    `agent_sequences` and `designer_sequences` count trajectories, whatever number of sequences one has.
+    `agent_sequences` and `designer_sequences` count trajectories, not their sequences.
     """
 
     micro: tuple[MicroBatch, ...]
@@ -100,7 +100,7 @@ def prepare(groups: Sequence[Group], microbatch_tokens: int, designer_weight_max
     """Cut the groups into micro-batches of at most `microbatch_tokens` tokens (a longer sequence goes alone).
 
     The order is a function of the groups alone: rows by falling length, equal ones as they came.
-    Raises ValueError where no token of the batch can be trained.
+    Raises ValueError if no token of the batch can be trained.
     """
     weight = designer_weight(groups, designer_weight_max)
     rows = [row for group in groups for row in _rows(group, weight)]
@@ -128,7 +128,7 @@ def _rows(group: Group, weight: float) -> Iterator[Row]:
 
 
 def _trajectory(trajectory: Trajectory, advantage: float, weight: float, designer: bool) -> Iterator[Row]:
-    """The first token of a sequence has nothing before it that could predict it; all of them start with a prompt."""
+    """The rows of a trajectory. Raises ValueError if a sequence has no prompt: no token predicts its first one."""
     behaviour = unpack_floats(trajectory.logprobs)
     versions, counts = np.asarray(trajectory.versions, dtype=np.int64).reshape(-1, 2).T
     version = np.repeat(versions, counts)

@@ -26,31 +26,31 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 @asynccontextmanager
 async def broadcast(bind: str | None, root: Path, config: Config) -> AsyncIterator[str | None]:
-    """Serve the folders of `root` at `bind` for the length of the block; gives the address (None: of nowhere)."""
+    """Serve the folders of `root` at `bind` during the block; yields the address (None: nothing is served)."""
     if bind is None:
         yield None
         return
     async with serve(bind, digest=digest(config), bus=config.bus) as server:
-        most = config.bus.max_message_bytes // 2  # the message is a little more than its data
+        most = config.bus.max_message_bytes // 2  # a message is a little larger than its data
         async with background(partial(_answer, server, root, most)):
             yield server.address
 
 
 class Holds:
-    """What each peer is fetching is kept until it asks for other weights or is gone, however slow its link."""
+    """Weights that peers are fetching: kept until the peer asks for others or is gone, however slow its link."""
 
     def __init__(self) -> None:
         self._files: dict[Hello, BinaryIO] = {}
 
     async def keep(self, peer: Hello, file: Path) -> None:
-        """Of `peer`, this one alone; nothing where it has just been retired."""
+        """Hold these weights alone for `peer`; nothing if they were just deleted."""
         if peer not in self._files or self._files[peer].name != str(file):
             self._let_go(peer)
             with suppress(FileNotFoundError):
                 self._files[peer] = await trio.to_thread.run_sync(hold, file)
 
     def keep_only(self, peers: Collection[Hello]) -> None:
-        """Let go of what others were fetching."""
+        """Let go of the weights of peers that are gone."""
         for peer in [peer for peer in self._files if peer not in peers]:
             self._let_go(peer)
 
@@ -60,7 +60,7 @@ class Holds:
 
 
 async def _answer(server: Server, root: Path, most: int) -> None:
-    """One part after the other: however many ask, one part is in memory beside what is being sent."""
+    """Serve one part after the other: one part is in memory beside those being sent, however many peers ask."""
     holds = Holds()
     try:
         async with trio.open_nursery() as nursery:
@@ -78,7 +78,7 @@ async def _answer(server: Server, root: Path, most: int) -> None:
 
 
 async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
-    """Answer a peer, and keep the weights it asked for from now on."""
+    """Answer a peer, and hold the weights it asked for from now on."""
     try:
         response = await trio.to_thread.run_sync(part, root, request, most)
         if isinstance(response, WeightsPart):
@@ -86,7 +86,7 @@ async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, mos
     except OSError as error:
         if not out_of_descriptors(error):
             raise
-        log.error("%s is sent no weights: %s; who has so many connections open?", peer.name, reason(error))
+        log.error("%s is sent no weights: %s; too many connections are open", peer.name, reason(error))
         return Refused("the learner has no descriptors left; ask for newer weights")
     return response
 
@@ -97,7 +97,7 @@ async def _forget_gone(server: Server, holds: Holds) -> None:
 
 
 def part(root: Path, request: GetWeights, most: int) -> Response:
-    """What was asked for, cut to `most` bytes; Refused where these weights are not, or no longer, here."""
+    """The requested part, cut to `most` bytes; Refused if these weights are not, or no longer, here."""
     if not _DIGEST.fullmatch(request.digest) or request.file not in FILES:
         return Refused(f"there are no published weights {request.digest!r} with a file {request.file!r}")
     if request.offset < 0 or request.count < 1:

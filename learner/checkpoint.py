@@ -1,7 +1,7 @@
 """Checkpoints on disk: a folder that appears whole under its final name, with the checksum of every file in it.
 
-ROOT/step-40/            what the backend wrote, the policy as a Hugging Face folder, and the manifest
-ROOT/.draft-…/           one being written, or what a crash left of one; never chosen
+ROOT/step-40/            the backend's state, the policy as a Hugging Face folder, and the manifest
+ROOT/.draft-…/           one being written, or the rest of one after a crash; never chosen
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], None]) -> Path:
-    """Make `root`/step-N of what `save` writes into the folder it is given. Durable when this returns."""
+    """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns."""
     root.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
     try:
@@ -46,18 +46,18 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], No
             sync(path)
         draft.chmod(0o755)  # mkdtemp's folders are private
         folder = root / f"{PREFIX}{step}"
-        if folder.exists():  # one that was not chosen at the start: damaged, or it would be ours
+        if folder.exists():  # one that was not chosen at the start, so it is damaged
             discard(folder)
         os.replace(draft, folder)
     except BaseException:
-        rmtree(draft, ignore_errors=True)  # on a full disk half a checkpoint would stay in the way
+        rmtree(draft, ignore_errors=True)  # half a checkpoint would take the space of a full disk
         raise
     sync(root)
     return folder
 
 
 def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
-    """The checkpoint of the highest step up to `until` that is whole, every byte checked; None where there is none."""
+    """The whole checkpoint of the highest step up to `until`, every byte checked; None if there is none."""
     for step, folder in reversed(kept(root)):
         if step > until:
             continue
@@ -69,7 +69,7 @@ def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
 
 
 def prune(root: Path, step: int, keep: int) -> None:
-    """Delete drafts and all but the newest `keep` up to `step`; one beyond is damaged, or `newest` had chosen it."""
+    """Delete drafts, all but the newest `keep` up to `step`, and any beyond: `newest` passed over those as damaged."""
     found = kept(root)
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
@@ -77,13 +77,13 @@ def prune(root: Path, step: int, keep: int) -> None:
 
 
 def kept(root: Path) -> list[tuple[int, Path]]:
-    """All under a final name, by rising step; a copy under another name is its owner's."""
+    """All checkpoints under a final name, by rising step; copies under other names are the user's."""
     named = ((path.name.removeprefix(PREFIX), path) for path in root.glob(f"{PREFIX}*"))
     return sorted((int(number), path) for number, path in named if number.isdecimal())
 
 
 def verified(folder: Path) -> Manifest:
-    """The manifest, after every file was checked. Raises OSError or ValueError where the checkpoint is damaged."""
+    """The manifest, after every file was checked. Raises OSError or ValueError if the checkpoint is damaged."""
     manifest = decoded(msgspec.json.Decoder(Manifest).decode, (folder / MANIFEST).read_bytes())
     for name, checksum in manifest.checksums.items():
         if file_digest(folder / name) != checksum:

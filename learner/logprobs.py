@@ -1,4 +1,4 @@
-"""Log-probabilities of the trained tokens alone: the vocabulary is never spread over a whole micro-batch."""
+"""Log-probabilities of the trained tokens alone: logits of a whole micro-batch are never in memory."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ LOGITS = 1 << 26
 
 
 def trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
-    """Log-probability of each trained token at the temperature it was sampled at, and the entropy there.
+    """Log-probability of each trained token, and the entropy, at the temperature it was sampled at.
 
     Both float32, (n,), in nats; the entropy carries no gradient. `model` is a Hugging Face causal language model whose
-    logits are its head's output as it is (`check_head` refuses others).
+    logits are its head's plain output (`check_head` refuses others).
     """
     row = model.base_model(
         input_ids=micro.ids[None],

@@ -16,9 +16,9 @@ _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 
 
 def adapt(model: Any, learner: Learner) -> None:
-    """Put an adapter into a Hugging Face model, and train it alone. Raises ConfigError where peft is missing.
+    """Put an adapter into a Hugging Face model, and train it alone. Raises ConfigError if peft is missing.
 
-    A begins the same in every process of a backend (B is 0).
+    A starts the same in every process of a backend (B starts at 0).
     """
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -26,12 +26,12 @@ def adapt(model: Any, learner: Learner) -> None:
 
 
 def scale(learner: Learner) -> float:
-    """What B A is multiplied by."""
+    """The factor of B A."""
     return learner.lora_alpha / learner.lora_rank
 
 
 def pairs(trained: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """A (rank, inputs) and B (outputs, rank) by the name of the plain weight (outputs, inputs) they change."""
+    """A (rank, inputs) and B (outputs, rank) by the name of the plain weight (outputs, inputs) that they change."""
     return {
         name.removesuffix(_DOWN) + ".weight": (value, trained[name.removesuffix(_DOWN) + _UP])
         for name, value in trained.items()

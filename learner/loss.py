@@ -1,6 +1,6 @@
 """The losses of a trained token, one small function each, and how tokens are averaged: pure torch, ratios in log space.
 
-Three policies meet in every one of them: mu, which sampled the token; pi_old, the learner's before the first optimiser
+Each involves three policies: mu, which sampled the token; pi_old, the learner's before the first optimiser
 step on the batch; pi, the one being optimised. docs/learner.md says when to use which.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from spade.config import Loss
 
-# exp of more is far outside every clip range; held there so that an unselected branch never turns into inf * 0.
+# exp of more is far outside every clip range; the bound keeps an unselected branch from inf * 0.
 LOG_RATIO_MAX = 20.0
 
 
@@ -26,7 +26,7 @@ class Tokens(NamedTuple):
     advantage  float32, (n,): one value a sequence
     sequence   int64, (n,): the sequence a token belongs to, in [0, n); a sequence is whole in its micro-batch
     weight     float32, (n,): multiplies the advantage; 1 for the agent's tokens, the designer weight for a designer's
-    reference  float32, (n,): log-probabilities under the reference policy; None where `loss.kl` is 0
+    reference  float32, (n,): log-probabilities under the reference policy; None if `loss.kl` is 0
     """
 
     current: Tensor
@@ -43,7 +43,7 @@ class Losses(NamedTuple):
 
     loss       float32, with gradient, weight and KL term included
     unweighted float32, no gradient: the same at weight 1
-    clipped    bool: the clipped branch of the surrogate held, so the token pulls no further
+    clipped    bool: the clipped branch of the surrogate was selected, so the token has no gradient
     truncated  bool: its importance weight was over `loss.cap`
     masked     bool: its importance weight was out of range, and the token is left out
     kl         float32, no gradient: KL to the reference, in nats; 0 without one
@@ -58,10 +58,10 @@ class Losses(NamedTuple):
 
 
 def token_losses(tokens: Tokens, settings: Loss) -> Losses:
-    """Loss of every token by `settings.kind`, plus `settings.kl` times its KL to the reference where there is one.
+    """Loss of every token by `settings.kind`, plus `settings.kl` times its KL to the reference if there is one.
 
-    Every kind is linear in a positive factor of the advantage, so the weight multiplies what the kind gives, and the KL
-    term is added after it: a policy is held to the reference as strongly on a designer's tokens as on an agent's.
+    Every kind is linear in a positive factor of the advantage, so the weight multiplies its loss, and the KL term is
+    added after it: the reference has the same pull on a designer's tokens as on an agent's.
     """
     fixed = tokens._replace(
         old=tokens.old.detach(), behaviour=tokens.behaviour.detach(), advantage=tokens.advantage.detach()
@@ -162,17 +162,17 @@ def averaged(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
 
 
 def denominator(trained_tokens: int, trajectories: int, settings: Loss) -> int:
-    """Of the whole batch, however it is cut: its trained tokens, or its trajectories."""
+    """The denominator of the whole batch, however it is cut: its trained tokens, or its trajectories."""
     return trained_tokens if settings.aggregation == "token" else trajectories
 
 
 def lengths(sequence: Tensor) -> Tensor:
-    """How many trained tokens the sequence of each token has: float32, (n,)."""
+    """Number of trained tokens in the sequence of each token: float32, (n,)."""
     return _sequence_sum(torch.ones_like(sequence, dtype=torch.float32), sequence)
 
 
 def _surrogate(log_ratio: Tensor, advantage: Tensor, settings: Loss) -> tuple[Tensor, Tensor]:
-    """-min(r * A, clip(r) * A), and where the clip held."""
+    """-min(r * A, clip(r) * A), and where the clipped branch was selected."""
     ratio = torch.exp(log_ratio.clamp(max=LOG_RATIO_MAX))
     clip = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
     over, under = math.log1p(settings.clip_high), math.log1p(-settings.clip_low)

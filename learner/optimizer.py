@@ -1,4 +1,4 @@
-"""What moves the parameters: AdamW over two groups, the learning rate of a step, the guard against bad gradients."""
+"""The optimiser: AdamW over two groups, the learning rate of a step, the guard against bad gradients."""
 
 import math
 from collections.abc import Iterable
@@ -48,19 +48,19 @@ def learning_rate(step: int, learner: Learner) -> float:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Of all parameter groups."""
+    """Set the learning rate of all parameter groups."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
 class Guard:
-    """Leaves out optimiser steps whose gradient is not finite. `count`: how many in a row; part of a checkpoint."""
+    """Skips optimiser steps whose gradient is not finite. `count`: skipped steps in a row; part of a checkpoint."""
 
     def __init__(self, count: int = 0) -> None:
         self.count = count
 
     def passes(self, norm: float) -> bool:
-        """Whether a gradient of this norm may be applied. Raises RunError after `NON_FINITE_MAX` in a row may not."""
+        """True if a gradient of this norm may be applied. Raises RunError after `NON_FINITE_MAX` in a row may not."""
         if math.isfinite(norm):
             self.count = 0
             return True

@@ -1,4 +1,4 @@
-"""What the learner asks of a model before it trains it: a plain head, packed sequences, room for activations."""
+"""Checks and settings of a model before training: a plain head, packed sequences, room for activations."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _PROBE = (7, 5)  # lengths of two sequences that must not see each other
 def prepare_model(model: Any, activation_checkpointing: bool) -> None:
     """Make a Hugging Face causal language model ready for `trained_logprobs`, in evaluation mode (no dropout).
 
-    Raises RunError where its logits are not its head's or where packed sequences see each other.
+    Raises RunError if its logits are not its head's output, or if packed sequences see each other.
     """
     model.eval()
     check_head(model)
@@ -29,7 +29,7 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
 
 @torch.no_grad()
 def _pack_attention(model: Any) -> None:
-    """Take our packed attention where it is the model's own, else the model's with a mask, if it keeps to positions."""
+    """Use `learner.attention` if it computes the same as the model's own, else that one if it separates sequences."""
     own, text = model.config._attn_implementation, model.config.get_text_config()
     if shifts(text):
         raise RunError(
@@ -41,7 +41,7 @@ def _pack_attention(model: Any) -> None:
     for kind in (PACKED, own) if model._supports_attention_backend and LAYERS.issuperset(layers) else (own,):
         model.set_attn_implementation(kind)
         windows: set[int | None] = set()
-        # The probe is shorter than most windows, and who keeps to its own by the mask does not tell ours of it.
+        # The probe is shorter than most windows, and a model that masks its window passes none to ours.
         told = kind == own or not slides(text)
         if alike(_hidden(model, _PROBE, windows), expected) and (told or windows != {None}):
             return
@@ -52,7 +52,7 @@ def _pack_attention(model: Any) -> None:
 
 
 def _hidden(model: Any, lengths: tuple[int, ...], windows: set[int | None] | None = None) -> Tensor:
-    """Last hidden states (1, tokens, width) of sequences 0, 1, … packed; `windows` is told those of our attention."""
+    """Last hidden states (1, tokens, width) of sequences 0, 1, … packed; `windows` receives those of our attention."""
     positions = torch.cat([torch.arange(length, device=model.device) for length in lengths])[None]
     hidden: Tensor = model.base_model(
         input_ids=positions, position_ids=positions, use_cache=False, packed_lengths=lengths, packed_windows=windows
@@ -61,7 +61,7 @@ def _hidden(model: Any, lengths: tuple[int, ...], windows: set[int | None] | Non
 
 
 def _checkpoint_activations(model: Any) -> None:
-    """Keep the input of each layer alone and compute the rest again for the gradient.
+    """Keep the input of each layer alone and compute the rest again in the backward pass.
 
     Transformers does so in training mode only; that is set on the layers themselves and not on what is in them, so that
     no dropout starts.

@@ -1,4 +1,4 @@
-"""What a learner step reports: sums over tokens, added up over micro-batches and optimiser steps, then means."""
+"""The metrics of a learner step: sums over tokens, added up over micro-batches and optimiser steps, then means."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from learner.loss import Losses, denominator
 from spade.config import Loss
 from spade.protocol import StepMetrics
 
-# Lags told apart; the last stands for all from there on.
+# Lags counted apart; the last entry counts all from there on.
 LAGS = 16
 
 
@@ -20,7 +20,7 @@ LAGS = 16
 class Totals:
     """Sums over the trained tokens so far; `log_w`, `log_w2`: logs of the sums of weights and of their squares.
 
-    `version`: the policy version the batch is trained at, from which a token's lag counts.
+    `version`: the policy version the batch is trained at; lags are counted from it.
     """
 
     version: int
@@ -44,7 +44,7 @@ class Totals:
     def add(self, micro: MicroBatch, losses: Losses, loss: Tensor, old: Tensor, entropy: Tensor) -> None:
         """Count one micro-batch. All tensors float32, (n,); `loss` as averaged, `entropy` in nats.
 
-        The sums are read back in one transfer, so that an accelerator is waited for once.
+        The sums are read back in one transfer, to wait for an accelerator once.
         """
         log_w = (old - micro.behaviour).double()
         agent = ~micro.designer
@@ -75,7 +75,7 @@ class Totals:
         self.lag_mismatch = _sum(self.lag_mismatch, read[12 + LAGS :])
 
     def include(self, other: "Totals") -> None:
-        """Add what another process counted of the same batch."""
+        """Add another process's counts of the same batch."""
         for name in (one.name for one in fields(self) if one.name != "version"):
             mine, its = getattr(self, name), getattr(other, name)
             if name in ("log_w", "log_w2"):
@@ -87,8 +87,8 @@ class Totals:
         """Means over tokens; those of a role over its own tokens, 0 where the batch has none of it.
 
         The effective sample share is Kish's (sum w)^2 / (n * sum w^2) of the importance weights before truncation.
-        `skipped` counts optimiser steps left out for a non-finite gradient; a figure the same fault spoiled is reported
-        as 0. `lr`: the learning rate of the step.
+        `skipped` counts optimiser steps left out for a non-finite gradient; a figure that the same fault spoiled is
+        0. `lr`: the learning rate of the step.
         """
         passes = self.tokens // work.trained_tokens
         count = passes * denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, settings)

@@ -1,6 +1,6 @@
 """The learner process: take a batch, train, publish, checkpoint; a client of the replay service.
 
-Batches are recorded by step there, so a learner that resumes at step s is given those after s again, in order, and its
+The service records batches by step, so a learner that resumes at step s is given those after s again, in order, and its
 parameters are those of a learner that was never stopped.
 """
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Learner:
-    """The loop over one backend. All that computes or writes runs in a worker thread, so that the heart beats on."""
+    """The loop over one backend. Computing and writing run in a worker thread, so that heartbeats go on."""
 
     def __init__(self, backend: Backend, metrics: StepMetrics, replay: ReplayClient, config: Config, run: Path) -> None:
         self._backend = backend
@@ -49,7 +49,7 @@ class Learner:
         self._skipped = 0
 
     async def live(self) -> None:
-        """Train until cancelled; then keep what was learnt."""
+        """Train until cancelled; then write a checkpoint."""
         if self._saved:  # the acknowledgement may have been lost with the process
             try:
                 await self._replay.checkpointed(self._saved)
@@ -63,7 +63,7 @@ class Learner:
             while True:
                 await self._step()
         except trio.Cancelled:
-            # The bus is closing; the replay service hears of this checkpoint at the resume.
+            # The bus is closing; the next start reports this checkpoint to the replay service.
             with trio.CancelScope(shield=True):
                 await self._save()
             raise
@@ -85,7 +85,7 @@ class Learner:
             await self._replay.checkpointed(batch.step)
 
     async def _take(self, step: int) -> Batch:
-        """The batch of `step`, however long it takes to become trainable. Raises RunError where it is refused."""
+        """Wait for the batch of `step`. Raises RunError if it is refused."""
         waited_for = ""
         while True:
             try:
@@ -109,7 +109,7 @@ class Learner:
         await trio.to_thread.run_sync(weights.prune, self._weights, needed)
 
     def _write_weights(self) -> tuple[str, Path]:
-        """The current policy below `weights`."""
+        """Write the current policy below `weights`."""
         model, dtype = self._backend.model, self._config.model.dtype
         digest, folder = weights.publish(model, dtype, self._tokenizer, self._weights)
         self._published = self._backend.step, folder
@@ -125,7 +125,7 @@ class Learner:
             await trio.to_thread.run_sync(checkpoint.prune, root, step, self._config.learner.keep_checkpoints)
 
     def _fill(self, draft: Path) -> None:
-        """What a checkpoint holds: the backend's state, the policy as engines load it, an adapter apart as well."""
+        """Write a checkpoint's files: the backend's state, the policy as engines load it, an adapter apart as well."""
         self._backend.save(draft)
         if self._published is None or self._published[0] != self._backend.step:
             self._write_weights()

@@ -11,14 +11,14 @@ from spade.disk import discard, discard_unless_held
 from spade.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
-# An engine that was told of a version is given the time of so many more publications to load it.
+# An engine has the time of so many more publications to load a version.
 KEPT = 4
 
 
 def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, Path]:
     """Write the parameters in `dtype` ("float32" or "bfloat16") to `root`/<digest>; returns (digest, folder).
 
-    tokenizer: the folder whose tokenizer files go along. The same parameters again are the same folder, and the newest.
+    tokenizer: the folder whose tokenizer files go along. The same parameters again give the same folder, as the newest.
     """
     published = model if dtype == "float32" else _cast(model, getattr(torch, dtype))
     digest, folder = publish_folder(published, tokenizer, root, trained=model)
@@ -27,7 +27,7 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
 
 
 def link(folder: Path, copy: Path) -> None:
-    """Make `copy` of a published folder by further names of its files, which outlive it and take no space."""
+    """Make `copy` of a published folder by hard links if possible, which outlive it and take no space."""
     shutil.copytree(folder, copy, copy_function=_link_or_copy)
 
 
@@ -39,9 +39,9 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def prune(root: Path, needed: frozenset[str]) -> None:
-    """Delete what a crash left half-written, and all published weights but the newest `KEPT` and those in use.
+    """Delete half-written folders of a crash, and all published weights but the newest `KEPT` and those in use.
 
-    `needed`: digests that are in use; what an engine of this host is loading is held by it.
+    `needed`: digests in use; engines of this host hold those that they are loading.
     """
     folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime_ns)
     drafts = [path for path in folders if path.name.startswith(".")]
@@ -54,7 +54,7 @@ def prune(root: Path, needed: frozenset[str]) -> None:
 
 @torch.no_grad()
 def _cast(model: Any, dtype: torch.dtype) -> Any:
-    """A copy of the parameters in `dtype`, without a copy of gradients or a second one in float32."""
+    """A copy of the parameters in `dtype`, without gradients or a second copy in float32."""
     with torch.device("meta"):
         copy = type(model)(model.config)
     copy.load_state_dict({name: value.to(dtype) for name, value in model.state_dict().items()}, assign=True)

@@ -1,4 +1,4 @@
-"""What designers, agents, env-runners and the learner ask of the replay service, typed. Needs no store."""
+"""A typed client of the replay service, for designers, agents, env-runners and the learner. Needs no store."""
 
 from typing import TypeVar
 
@@ -59,7 +59,7 @@ class ReplayClient:
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
-        self._unserved: dict[type[Request], float] = {}  # since when what we ask for again and again is not there
+        self._unserved: dict[type[Request], float] = {}  # the start of a wait that later requests go on with
 
     async def lease_designs(self, count: int, wait_s: float) -> tuple[DesignJob, ...]:
         """Up to `count` design jobs; none where there is none within `wait_s`."""
@@ -102,7 +102,7 @@ class ReplayClient:
         await self._call(outcome, Done)
 
     async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
-        """The batch of learner step `step`; what is waited for where there is none within `wait_s`."""
+        """The batch of learner step `step`; the reason where there is none within `wait_s`."""
         return await self._call(TakeBatch(step, wait_s), (Batch, NotYet), wait_s)
 
     async def publish(self, step: int, digest: str, path: str, metrics: StepMetrics) -> Weights:
@@ -110,7 +110,7 @@ class ReplayClient:
         return (await self._call(Publish(step, digest, path, metrics), Published)).weights
 
     async def checkpointed(self, step: int) -> None:
-        """A checkpoint of `step` is durable."""
+        """Report a durable checkpoint of `step`."""
         await self._call(Checkpointed(step), Done)
 
     async def evaluated(self, evaluation: Evaluation) -> None:
@@ -120,21 +120,21 @@ class ReplayClient:
     async def report_processes(
         self, supervisor: str, processes: tuple[Process, ...], wanted: dict[Role, int] | None = None
     ) -> Orders:
-        """Tell how a supervisor's children are and how many actors it keeps up; what it is to change."""
+        """Report a supervisor's children and the number of actors it keeps up; returns the changes it is to make."""
         return await self._call(ReportProcesses(supervisor, processes, wanted), Orders)
 
     async def order(self, orders: Orders) -> None:
-        """Have a supervisor change what it keeps up."""
+        """Change the number of actors that a supervisor keeps up, or drain some."""
         await self._call(orders, Done)
 
     async def status(self) -> Status:
-        """The run at a glance."""
+        """The status of the run."""
         return await self._call(GetStatus(), Status)
 
     async def _call(
         self, request: Request, expected: type[Answer] | tuple[type[Answer], ...], wait_s: float = 0.0
     ) -> Answer:
-        # Asked again after no answer but "none yet", it is the same wait that goes on.
+        # A request after the answer "none yet" continues the same wait.
         since = self._unserved.pop(type(request), trio.current_time())
         with self.client.waits.on("replay", type(request).__name__, since):
             answer = await self.client.call(request, wait_s + self._call_deadline_s)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from actors.prompts import Document
+from actors.text.profile import Document
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError, reason

@@ -9,11 +9,12 @@ import torch
 import trio
 
 from actors.engines.base import Engine
-from actors.engines.kinds import open_engine
 from actors.engines.service.desk import Desk
+from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.fetch import Shelf
 from actors.engines.weights.swap import Swapped, compare, tolerance
-from spade.config import Config
+from spade.config import Config, EngineKind
+from spade.config import Engine as Settings
 from spade.disk import hold
 from spade.errors import BusError, WeightsError
 from spade.manifest import PARAMETERS
@@ -53,6 +54,24 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
         expected = canary.read(folder)
         engine = open_engine(weights, config.engine, config.model.dtype)
     return engine, Swapped(weights, compare(engine, weights, expected, tolerance(config)))
+
+
+def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
+    """An engine of `settings.kind` that serves `weights`, computing in `dtype`.
+
+    An empty digest is not checked. Raises WeightsError; ConfigError or RunError where the model cannot run here.
+    """
+    return _implementation(settings.kind)(weights, settings, dtype)
+
+
+def _implementation(kind: EngineKind) -> Callable[[Weights, Settings, str], Engine]:
+    match kind:
+        case "torch":
+            return TorchEngine
+        case "vllm":
+            from actors.engines.foreign.vllm import VllmEngine  # it need not be installed
+
+            return VllmEngine
 
 
 async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:

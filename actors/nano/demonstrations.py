@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from actors.nano.families import FAMILIES
 from actors.nano.players import Guesser, instantiate, play
-from actors.nano.world import Environment, draw, vary
-from actors.prompts import Document, Message, Profile
+from actors.nano.world import DrawnEnvironment, draw, vary
+from actors.text.profile import ChatMessage, Document, Profile
 from spade.config import SKILLS
 from spade.protocol import MemorySeed
 from spade.seeds import derive
@@ -28,10 +28,10 @@ AVOIDED = 0.25
 class Demonstration:
     """All that is shown of one environment; in each conversation the assistant's messages are imitated."""
 
-    environment: Environment
-    design: Sequence[Message]
-    hint: Sequence[Message]
-    plays: Sequence[Sequence[Message]]
+    environment: DrawnEnvironment
+    design: Sequence[ChatMessage]
+    hint: Sequence[ChatMessage]
+    plays: Sequence[Sequence[ChatMessage]]
 
 
 def generator(seed: int, index: int) -> random.Random:
@@ -39,7 +39,7 @@ def generator(seed: int, index: int) -> random.Random:
     return random.Random(derive(b"", "nano demonstration", seed, index))
 
 
-def choose(rng: random.Random, documents: Sequence[Document]) -> tuple[Environment, Environment | None]:
+def choose(rng: random.Random, documents: Sequence[Document]) -> tuple[DrawnEnvironment, DrawnEnvironment | None]:
     """An environment and, at times, the one it varies."""
     document, skill = rng.choice(documents), rng.choice(SKILLS)
     if rng.random() >= VARIED:
@@ -56,26 +56,26 @@ def demonstrate(seed: int, index: int, documents: Sequence[Document], profile: P
     return Demonstration(
         environment,
         design(rng, environment, varied, documents, profile),
-        [*profile.hint(environment.source), Message("assistant", environment.hint)],
+        [*profile.hint(environment.source), ChatMessage("assistant", environment.hint)],
         [show(rng, environment, instance, hinted, profile) for hinted in (False, True) * (PLAYS // 2)],
     )
 
 
 def design(
     rng: random.Random,
-    environment: Environment,
-    varied: Environment | None,
+    environment: DrawnEnvironment,
+    varied: DrawnEnvironment | None,
     documents: Sequence[Document],
     profile: Profile,
-) -> list[Message]:
+) -> list[ChatMessage]:
     """The designer's side: a request, and the program."""
     seeds = [memory(varied)] if varied else []
     avoid = memory(other(rng, environment, documents)) if rng.random() < AVOIDED else None
     request = profile.design(environment.skill, environment.document, seeds, avoid)
-    return [*request, Message("assistant", environment.source)]
+    return [*request, ChatMessage("assistant", environment.source)]
 
 
-def other(rng: random.Random, environment: Environment, documents: Sequence[Document]) -> Environment:
+def other(rng: random.Random, environment: DrawnEnvironment, documents: Sequence[Document]) -> DrawnEnvironment:
     """Something to avoid: an environment of the same skill, and of another family where the skill has one."""
     kin = [family for family in FAMILIES if environment.skill in family.skills]
     while True:
@@ -84,14 +84,14 @@ def other(rng: random.Random, environment: Environment, documents: Sequence[Docu
             return drawn
 
 
-def memory(environment: Environment) -> MemorySeed:
+def memory(environment: DrawnEnvironment) -> MemorySeed:
     """An environment as the memory would show it; the nano prompts read its source alone."""
     return MemorySeed(environment=environment.name, source=environment.source, regret=0.0, win_rate=0.0)
 
 
 def show(
-    rng: random.Random, environment: Environment, instance: object, hinted: bool, profile: Profile
-) -> Sequence[Message]:
+    rng: random.Random, environment: DrawnEnvironment, instance: object, hinted: bool, profile: Profile
+) -> Sequence[ChatMessage]:
     """One play. Whoever plays it is skilled, or not, from its beginning to its end."""
     skilled = rng.random() < (SKILLED_HINTED if hinted else SKILLED_UNHINTED)
     informed = hinted or environment.knobs.printed

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.actions import action_said
-from actors.conversation import Conversation
 from actors.nano.families import Player, offered, say
-from actors.prompts import Message, Profile
+from actors.text.actions import action_said
+from actors.text.conversation import Conversation
+from actors.text.profile import ChatMessage, Profile
 from spade.protocol import Observed
 
 
@@ -23,10 +23,10 @@ class Guesser:
 
 
 @dataclass(frozen=True)
-class Episode:
+class Playthrough:
     """The messages of one play, the agent's last among them, and its return."""
 
-    messages: Sequence[Message]
+    messages: Sequence[ChatMessage]
     episode_return: float
 
 
@@ -50,11 +50,11 @@ def go_on(environment: Any, conversation: Conversation, message: str) -> None:
     conversation.answers.append(Observed(observation, reward, terminated, truncated))
 
 
-def play(environment: Any, player: Player, seed: int, hint: str | None, profile: Profile) -> Episode:
+def play(environment: Any, player: Player, seed: int, hint: str | None, profile: Profile) -> Playthrough:
     """One episode from reset to its end."""
-    conversation, messages = begin(environment, seed), list[Message]()
+    conversation, messages = begin(environment, seed), list[ChatMessage]()
     while (seen := conversation.pending) is not None:
         messages += [profile.turn(seen.observation)] if messages else profile.play(seen.observation, hint)
-        messages.append(Message("assistant", player.act(seen.observation)))
+        messages.append(ChatMessage("assistant", player.act(seen.observation)))
         go_on(environment, conversation, messages[-1].content)
-    return Episode(messages, conversation.episode_return)
+    return Playthrough(messages, conversation.episode_return)

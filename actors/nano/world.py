@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from actors.nano.families import FAMILIES, Family, Knobs
 from actors.nano.program import render
 from actors.nano.themes import WORDS, camel
-from actors.prompts import Document
+from actors.text.profile import Document
 from spade.config import SKILLS
 from spade.seeds import derive
 
@@ -17,7 +17,7 @@ CANDIDATES = 8
 
 
 @dataclass(frozen=True)
-class Environment:
+class DrawnEnvironment:
     """A drawn environment: what was asked for and what came of it."""
 
     skill: str
@@ -40,13 +40,13 @@ def held_out(family: Family, knobs: Knobs) -> bool:
     return derive(b"", "nano held-out", family.name, repr(knobs)) % HELD_OUT_ONE_IN == 0
 
 
-def draw(rng: random.Random, document: Document, skill: str, *, unseen: bool = False) -> Environment:
+def draw(rng: random.Random, document: Document, skill: str, *, unseen: bool = False) -> DrawnEnvironment:
     """An environment of `skill`, from the held-out side of the partition if `unseen`."""
     family = rng.choice([family for family in FAMILIES if skill in family.skills])
     return make(rng, document, skill, family, draw_knobs(rng, family, unseen))
 
 
-def unseen(seed: int, documents: Sequence[Document], count: int) -> list[Environment]:
+def unseen(seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
     """Environments from the held-out side of the partition, as many for each skill; fewer are the first of more."""
     rng = random.Random(derive(b"", "nano report: held-out", seed))
     return [draw(rng, rng.choice(documents), SKILLS[index % len(SKILLS)], unseen=True) for index in range(count)]
@@ -59,7 +59,7 @@ def draw_knobs(rng: random.Random, family: Family, unseen: bool) -> Knobs:
     return knobs
 
 
-def vary(rng: random.Random, document: Document, seed: Environment) -> Environment:
+def vary(rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
     """Another environment of the seed's skill and family, near to it but for the document."""
     drawn = [draw_knobs(rng, seed.family, False) for _ in range(CANDIDATES)]
     changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
@@ -71,11 +71,11 @@ def distance(one: Knobs, other: Knobs) -> int:
     return sum(getattr(one, knob.name) != getattr(other, knob.name) for knob in fields(Knobs))
 
 
-def make(rng: random.Random, document: Document, skill: str, family: Family, knobs: Knobs) -> Environment:
+def make(rng: random.Random, document: Document, skill: str, family: Family, knobs: Knobs) -> DrawnEnvironment:
     """Write the program."""
     words = theme(rng, document.field)
     source = render(camel(document.title) + family.name, knobs.turns, family.body(knobs, words))
-    return Environment(skill, document, family, knobs, source)
+    return DrawnEnvironment(skill, document, family, knobs, source)
 
 
 def theme(rng: random.Random, field: str) -> Sequence[str]:

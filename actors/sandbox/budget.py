@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from actors.sandbox.process import Process
+from actors.sandbox.process import ChildProcess
 
 WATCH_S = 0.01, 0.25
 """The least and the most between two looks at the children."""
@@ -17,12 +17,12 @@ def pause_s(room_bytes: int) -> float:
     return min(max(room_bytes / FILLED_BYTES_S, WATCH_S[0]), WATCH_S[1])
 
 
-def excess(grown: dict[Process, int], most: int) -> Iterator[Process]:
+def excess(grown: dict[ChildProcess, int], most: int) -> Iterator[ChildProcess]:
     """Until the others are together under `most` bytes: of the program that has most in all, the child that grew most.
 
     So a program that has many children gets none evicted of another that has less, and larger ones.
     """
-    children: defaultdict[str, list[Process]] = defaultdict(list)
+    children: defaultdict[str, list[ChildProcess]] = defaultdict(list)
     shares: Counter[str] = Counter()
     for child in sorted(grown, key=grown.__getitem__):
         children[child.program].append(child)

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 import trio
 
 from actors.sandbox.budget import excess, pause_s
-from actors.sandbox.process import Answer, Process
+from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.quarantine import Quarantine
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
-from actors.sandbox.wire import Answered, Load, Reset, Step
+from actors.sandbox.wire import Answered, LoadProgram, Reset, Step
 from actors.sandbox.zygote import Zygote, run_zygote
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
@@ -35,13 +35,13 @@ class BreachError(Exception):
     """The walls do not hold here; the text says which attack went through."""
 
 
-class Episode:
+class ProgramEpisode:
     """An episode: its child while it goes on, the last turn that was played and what it brought."""
 
     def __init__(self, source: str, max_turns: int) -> None:
         self.source = source
         self.max_turns = max_turns
-        self.process: Process | None = None
+        self.process: ChildProcess | None = None
         self.over = False
         self.turn = 0
         self.answer: Observed | Faulted = Faulted("lost", "the episode was closed before it began")
@@ -82,7 +82,7 @@ class Sandbox:
         self._nursery = nursery
         self._zygotes: dict[tuple[bool, int], Zygote] = {}
         self._starting: defaultdict[tuple[bool, int], trio.Lock] = defaultdict(trio.Lock)
-        self._episodes: dict[str, Episode] = {}
+        self._episodes: dict[str, ProgramEpisode] = {}
 
     @property
     def tier(self) -> int:
@@ -112,7 +112,7 @@ class Sandbox:
     async def open(self, episode: str, source: str, seed: int, max_turns: int) -> Observed | Faulted:
         """The first observation: load within `load_s`, reset within `step_s`. Replaces an episode of that name."""
         self.close(episode)
-        entry = self._episodes[episode] = Episode(source, max_turns)
+        entry = self._episodes[episode] = ProgramEpisode(source, max_turns)
         async with entry.lock:
             refusal = self._quarantine.refusal(source)
             if refusal is not None:
@@ -122,7 +122,7 @@ class Sandbox:
             self._spawn_s += RECENT * (time.monotonic() - began - self._spawn_s)
             return answer
 
-    async def _begin(self, entry: Episode, seed: int) -> Observed | Faulted:
+    async def _begin(self, entry: ProgramEpisode, seed: int) -> Observed | Faulted:
         process = await self.child(entry.source)
         if isinstance(process, Faulted):
             return process
@@ -131,7 +131,7 @@ class Sandbox:
             return entry.answer
         entry.process = process
         loaded = await process.request(
-            Load(entry.source, entry.max_turns, self.limits.observation_bytes), self.limits.load_s
+            LoadProgram(entry.source, entry.max_turns, self.limits.observation_bytes), self.limits.load_s
         )
         if isinstance(loaded, Faulted):
             return loaded
@@ -154,7 +154,7 @@ class Sandbox:
             self._step_s += RECENT * (time.monotonic() - began - self._step_s)
             return self._count(entry, answer)
 
-    def _count(self, entry: Episode, answer: Observed | Faulted) -> Observed | Faulted:
+    def _count(self, entry: ProgramEpisode, answer: Observed | Faulted) -> Observed | Faulted:
         answer = entry.settle(answer)
         if entry.over:
             self._quarantine.note(entry.source, answer)
@@ -191,7 +191,7 @@ class Sandbox:
                 self._grown_bytes -= grown[child]
                 self._evictions += 1
 
-    async def child(self, source: str, twin: int = PLAYS) -> Process | Faulted:
+    async def child(self, source: str, twin: int = PLAYS) -> ChildProcess | Faulted:
         """A fresh child of this twin of the zygotes that `source` needs; nothing is loaded yet."""
         try:
             zygote = await self._zygote(_HEAVY.search(source) is not None, twin)
@@ -219,7 +219,7 @@ class Sandbox:
         process = await zygote.fork()
         try:
             source, limits = attacker(what), self.limits
-            for request in (Load(source, 1, limits.observation_bytes), Reset(0)):
+            for request in (LoadProgram(source, 1, limits.observation_bytes), Reset(0)):
                 answer = await process.request(request, limits.load_s)
                 if isinstance(answer, Faulted):
                     raise BreachError(answer.detail)

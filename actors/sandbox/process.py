@@ -12,7 +12,7 @@ from secrets import token_hex
 import trio
 
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
-from actors.sandbox.wire import Answered, Blamed, Load, Loaded, Request, Solved, pack, unpack
+from actors.sandbox.wire import Answered, Blamed, Loaded, LoadProgram, Request, Solved, pack, unpack
 from spade.decoding import UnreadableError
 from spade.protocol import Faulted
 
@@ -27,7 +27,7 @@ _SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time 
 Answer = Loaded | Answered | Solved
 
 
-class Process:
+class ChildProcess:
     """One child and its private channel. The first fault is the end: the child is killed and answers no more.
 
     `program` is the source that it is for; `stage` says in which stage of the program's life the last request was or
@@ -110,7 +110,7 @@ class Process:
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
         """One request and its one answer within `deadline_s`; after a fault the child is dead."""
         answer: Answer | Faulted = Faulted("timeout", f"no answer within {deadline_s:g} s")
-        self.stage = "class" if isinstance(request, Load) else "play"
+        self.stage = "class" if isinstance(request, LoadProgram) else "play"
         self.stop_overtime()
         self._rested_s = None
         try:

@@ -12,7 +12,7 @@ from actors.sandbox.inside.messages import LENGTH, NAME_CHARACTERS
 from spade.decoding import decoded
 
 
-class Load(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
+class LoadProgram(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
     """Compile and run the program and choose its class. Answer: Loaded."""
 
     source: str
@@ -36,19 +36,19 @@ class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):
     """The reference solution of the instance. Answer: Solved."""
 
 
-class Answer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
+class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
     """Base of what a child may say."""
 
     nonce: str
 
 
-class Loaded(Answer, frozen=True, tag="loaded"):
+class Loaded(ChildAnswer, frozen=True, tag="loaded"):
     """`name` of the environment's class: what `inside.program` lets through, and a forged answer may not."""
 
     name: Annotated[str, msgspec.Meta(pattern=rf"\A[A-Za-z_][A-Za-z0-9_]{{0,{NAME_CHARACTERS - 1}}}\Z")]
 
 
-class Answered(Answer, frozen=True, tag="observed"):
+class Answered(ChildAnswer, frozen=True, tag="observed"):
     """What `reset` or `step` returned; the reward is not bounded yet."""
 
     text: str
@@ -57,13 +57,13 @@ class Answered(Answer, frozen=True, tag="observed"):
     truncated: bool
 
 
-class Solved(Answer, frozen=True, tag="solved"):
+class Solved(ChildAnswer, frozen=True, tag="solved"):
     """The actions that win; None where the solution is a description."""
 
     actions: tuple[str, ...] | None
 
 
-class Blamed(Answer, frozen=True, tag="fault"):
+class Blamed(ChildAnswer, frozen=True, tag="fault"):
     """The program failed in `stage`."""
 
     kind: Literal["exception", "protocol", "reward"]
@@ -71,7 +71,7 @@ class Blamed(Answer, frozen=True, tag="fault"):
     detail: str
 
 
-Request = Load | Reset | Step | Solve
+Request = LoadProgram | Reset | Step | Solve
 Response = Loaded | Answered | Solved | Blamed
 
 _responses: msgspec.json.Decoder[Response] = msgspec.json.Decoder(Response)

@@ -16,7 +16,7 @@ from pathlib import Path
 import trio
 
 from actors.sandbox.inside.messages import BORN, ENDED, FAILED, FORK, MESSAGE, READY
-from actors.sandbox.process import Process, epitaph
+from actors.sandbox.process import ChildProcess, epitaph
 from actors.sandbox.tiers import Layers, bubblewrap
 from spade.protocol import Faulted
 
@@ -39,17 +39,17 @@ class Zygote:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._unborn: deque[Process] = deque()
-        self._living: dict[int, Process] = {}
+        self._unborn: deque[ChildProcess] = deque()
+        self._living: dict[int, ChildProcess] = {}
         self._turn = trio.Lock()
         self._base_bytes = 0
         self.alive = True
 
-    async def fork(self) -> Process:
+    async def fork(self) -> ChildProcess:
         """A new child; it is born (or not) a little later, and its channel can be written to at once."""
         async with self._turn:
             ours, theirs = socket.socketpair()
-            process = Process(ours, self._base_bytes)
+            process = ChildProcess(ours, self._base_bytes)
             self._unborn.append(process)
             with theirs:
                 try:
@@ -71,7 +71,7 @@ class Zygote:
                 return  # it is dying: whoever listens to it will find out, and bury this child with the others
 
     @property
-    def children(self) -> Iterable[Process]:
+    def children(self) -> Iterable[ChildProcess]:
         """Those that are not known to be dead."""
         return chain(self._unborn, self._living.values())
 

@@ -1,1 +1,1 @@
-"""What does the arithmetic of a learner step: one module for each way of running it."""
+"""Backends: the arithmetic of a learner step, on one process or several."""

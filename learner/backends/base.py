@@ -8,7 +8,7 @@ from spade.protocol import Batch, StepMetrics
 
 
 class Backend(Protocol):
-    """Used by one thread at a time, but for `watch`."""
+    """One thread at a time calls it, but for `watch`."""
 
     @property
     def model(self) -> Any:
@@ -21,18 +21,18 @@ class Backend(Protocol):
     def train(self, batch: Batch, interrupt: Callable[[], None] = lambda: None) -> StepMetrics:
         """Take learner step `batch.step`, which must be `step` + 1.
 
-        `interrupt` is called between micro-batches for as long as no parameter has changed; what it raises leaves
-        parameters and optimiser as they were, to be saved. Raises RunError where gradients stay non-finite.
+        `interrupt` is called between micro-batches until a parameter changes; its exceptions leave parameters and
+        optimiser unchanged, to be saved. Raises RunError if gradients stay non-finite.
         """
 
     def save(self, folder: Path) -> None:
-        """Write parameters, optimiser, random state and step into an existing folder."""
+        """Write parameters, optimiser state, random state and step into an existing folder."""
 
     def load(self, folder: Path) -> None:
-        """Continue from what `save` of any backend wrote. Raises RunError where it does not fit this model."""
+        """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""
 
     async def watch(self) -> None:
-        """Raises SpadeError when a process it needs has ended; returns where it needs no other."""
+        """Raise SpadeError when a process it needs ends; returns at once if it needs no other."""
 
     def close(self) -> None:
-        """End the processes it started."""
+        """End the processes that the backend started."""

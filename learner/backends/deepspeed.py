@@ -1,6 +1,6 @@
 """DeepSpeed: one process here, or several (`rank_control`), each with its part of the work and of the state (`zero`).
 
-The learner is rank 0. The others are told of every step, gathering and loading, and do what `Shard` does here.
+The learner is rank 0. It sends every step, gathering and loading to the other ranks, each with its own `Shard`.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from spade.config import Config
 from spade.protocol import Batch, StepMetrics
 
 RANK_MODULE = "learner.backends.rank_process"
-SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # of a rank: one that waits for another gives up before
+SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # for a rank; a rank that waits for another one gives up earlier
 
 
 class DeepSpeedBackend:
     """See `base.Backend`; DeepSpeed's own state allows one in the life of a process.
 
-    Where a rank is lost, all but `close` raise SpadeError: the learner has to start anew.
+    After the loss of a rank all methods but `close` raise SpadeError: the learner must be started again.
     """
 
     def __init__(self, config: Config) -> None:
-        """Raises ConfigError where DeepSpeed or GPUs are missing, SpadeError where a rank does not start."""
+        """Raises ConfigError if DeepSpeed or GPUs are missing, SpadeError if a rank does not start."""
         prepare(0, config)
         self._config = config
         self._whole: Whole | None = None
@@ -41,7 +41,7 @@ class DeepSpeedBackend:
 
     @property
     def model(self) -> Any:
-        """The model trained here, or what all ranks gather where it is sharded or adapted."""
+        """The model trained here, or a whole one gathered from all ranks if it is sharded or has an adapter."""
         if self._config.learner.zero_stage < 3 and not self._config.learner.lora_rank:
             return self._trained
         self._whole = self._whole or Whole(self._config)
@@ -75,7 +75,7 @@ class DeepSpeedBackend:
         return metrics(totals)
 
     def save(self, folder: Path) -> None:
-        """Gathered on this process, written by it: see `state`."""
+        """Gather the state on this process and write it: see `state`."""
         tensors = self._gather(optimizer=True)
         self._shard.save(folder, tensors)
 

@@ -1,4 +1,4 @@
-"""DeepSpeed's engine around a model: where each rank runs, how ranks meet, which of DeepSpeed's settings are ours.
+"""DeepSpeed's engine around a model: the device of each rank, the meeting of the ranks, DeepSpeed's settings.
 
 Collectives go over NCCL on GPUs and over gloo on CPUs; all ranks are on this machine.
 """
@@ -18,13 +18,13 @@ from spade.config import Config
 from spade.errors import ConfigError
 from spade.policy.model import pick_device
 
-COLLECTIVE = timedelta(minutes=30)  # what one may take, a slow rank's micro-batch included
+COLLECTIVE = timedelta(minutes=30)  # for one collective, a slow rank's micro-batch included
 
 
 def prepare(rank: int, config: Config) -> None:
-    """Make this process rank `rank`, before anything imports DeepSpeed (Transformers does where it is installed).
+    """Make this process rank `rank`, before anything imports DeepSpeed (Transformers does if it is installed).
 
-    Raises ConfigError where DeepSpeed or GPUs are missing.
+    Raises ConfigError if DeepSpeed or GPUs are missing.
     """
     if importlib.util.find_spec("deepspeed") is None:
         raise ConfigError("learner.backend: needs the package deepspeed; `pip install spade-rl[deepspeed]`")
@@ -33,7 +33,7 @@ def prepare(rank: int, config: Config) -> None:
 
 
 def device_of(rank: int, config: Config) -> torch.device:
-    """The CPU, or the GPU of that number. Raises ConfigError where there are too few."""
+    """The CPU, or the GPU of that number. Raises ConfigError if there are too few."""
     device, ranks = config.learner.device, config.learner.processes
     if pick_device(device).type == "cpu":
         return torch.device("cpu")
@@ -46,16 +46,16 @@ def device_of(rank: int, config: Config) -> torch.device:
 
 
 def dtype(config: Config) -> str:
-    """Of the parameters that a forward pass reads. In bfloat16 the sharding stages keep what AdamW moves apart."""
+    """The dtype of the parameters in a forward pass. For bfloat16 the sharding stages give AdamW float32 copies."""
     return "bfloat16" if config.model.dtype == "bfloat16" and config.learner.zero_stage > 0 else "float32"
 
 
 def join(scorer: Module, optimizer: Optimizer, config: Config, rank: int, meeting: str) -> Any:
-    """Meet the other ranks at the file `meeting`, and give model and optimiser to DeepSpeed: its engine."""
+    """Meet the other ranks at the file `meeting`, give model and optimiser to DeepSpeed, and return its engine."""
     import deepspeed
 
     ranks, device = config.learner.processes, device_of(rank, config)
-    # It would compile a shared-memory transport for minutes; gloo does.
+    # DeepSpeed would compile a shared-memory transport for minutes; gloo is enough.
     importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     distributed.init_process_group(
@@ -71,7 +71,7 @@ def join(scorer: Module, optimizer: Optimizer, config: Config, rank: int, meetin
 
 
 def settings(config: Config) -> dict[str, Any]:
-    """DeepSpeed's own settings. Batches are ours: it is told of each micro-batch whether it is the last."""
+    """DeepSpeed's own settings. Batches are cut here: each micro-batch says if it is the last one."""
     learner = config.learner
     stage, low = learner.zero_stage, dtype(config) == "bfloat16"
     zero: dict[str, Any] = {"stage": stage}
@@ -84,7 +84,7 @@ def settings(config: Config) -> dict[str, Any]:
         "gradient_clipping": learner.max_grad_norm if stage else 0.0,
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
-        # Of micro-batches: bfloat16, the default, forgets small ones. At stage 1 it would bring another optimiser.
+        # For gradients over micro-batches: the default, bfloat16, loses small ones. Stage 1 would change optimisers.
         "data_types": {"grad_accum_dtype": "fp32" if low and stage > 1 else None},
         "bf16": {"enabled": low, "check_grad_overflow": low},
     }

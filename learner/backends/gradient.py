@@ -1,4 +1,4 @@
-"""The gradient of the mean loss over a batch, micro-batch by micro-batch: the part that all backends have in common."""
+"""The gradient of the mean loss over a batch, micro-batch by micro-batch: common to all backends."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ class Passes:
     """One process's passes over one batch, one for each optimiser step.
 
     part       its micro-batches of `work`; the denominator is that of the whole batch
-    rounds     how many micro-batches each process computes: beyond its part it computes the smallest one for nothing,
+    rounds     how many micro-batches each process computes: beyond its part it computes the smallest one in vain,
                since parameters that are spread over processes are gathered by all of them together
-    score      (log-probability with gradient, entropy) of each trained token, float32, (n,)
+    score      function: (log-probability with gradient, entropy) of each trained token, float32, (n,)
     reference  the same of the model that loss.kl holds the policy to, or None
-    backward   adds the gradient of a scalar loss to what has gathered
+    backward   adds the gradient of a scalar loss to the gathered one
     """
 
     work: Prepared

@@ -1,8 +1,8 @@
-"""The further processes of a backend on this machine: started by the learner, told what to do by it, gone with it.
+"""The further processes of a backend on this machine: the learner starts them and commands them; they end with it.
 
-Each holds one end of a socket pair. Over it go messages with their length before them: commands down, what became of
-them up. A rank whose learner is gone ends at once, however busy, for it has nothing that is not in the learner's
-checkpoint; the learner sees a rank that is gone at its next word to it, or through `Ranks.watch`.
+Each holds one end of a socket pair. Messages carry their length in front: commands go down, their results come up. A
+rank whose learner is gone ends at once, however busy, since the learner's checkpoint has all its state. The learner
+notices a lost rank at its next message to it, or through `Ranks.watch`.
 """
 
 import os
@@ -29,12 +29,12 @@ from spade.errors import SpadeError
 from spade.protocol import Batch
 
 _LENGTH_BYTES = 8
-_GRACE_S = 5.0  # for the end of a process to be seen, once something failed because of it
-_STUCK_S = 30.0  # how long a computation may stand that waits for a process that is gone
+_GRACE_S = 5.0  # until the end of a process is noticed, after a failure that it caused
+_STUCK_S = 30.0  # bound of a computation that waits for a lost process
 
 
 class Orders(msgspec.Struct, frozen=True, tag=True):
-    """Who a rank is. `meeting`: the file through which the processes of the backend find each other."""
+    """A rank's first message: its place. `meeting`: the file through which the backend's processes meet."""
 
     config: Config
     rank: int
@@ -52,7 +52,7 @@ class Go(msgspec.Struct, frozen=True, tag=True):
 
 
 class Halt(msgspec.Struct, frozen=True, tag=True):
-    """Leave the step."""
+    """Abandon the step."""
 
 
 class Gather(msgspec.Struct, frozen=True, tag=True):
@@ -72,7 +72,7 @@ class Here(msgspec.Struct, frozen=True, tag=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """What the rank counted in its part of the step."""
+    """The rank's counts of its part of the step."""
 
     totals: Totals
 
@@ -92,7 +92,7 @@ class _Rank:
         self.name = f"learner rank {number}"
         self.pipe, theirs = socket.socketpair()
         with theirs:
-            # In the learner's process group, so that whoever ends that group ends its ranks.
+            # In the learner's process group, so that a signal to the group ends the ranks too.
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -104,7 +104,7 @@ class _Rank:
         return bool(select.select([self.descriptor], [], [], 0)[0])
 
     def why(self) -> str:
-        """Why it ended, in one line."""
+        """The reason why it ended, in one line."""
         with suppress(OSError, EOFError, msgspec.DecodeError):
             self.pipe.settimeout(_GRACE_S)
             while True:
@@ -118,7 +118,7 @@ class _Rank:
 
     @contextmanager
     def within(self, deadline_s: float) -> Iterator[None]:
-        """A word to it or from it; raises SpadeError where it has not read or spoken by then."""
+        """Bound a message to or from the rank; raises SpadeError if the rank does not read or answer in time."""
         self.pipe.settimeout(deadline_s)
         try:
             yield
@@ -136,7 +136,7 @@ class _Rank:
 
 
 class Ranks:
-    """Ranks 1 to `count` - 1, as seen by rank 0. One that neither reads nor answers for `silence_s` is lost."""
+    """Ranks 1 to `count` - 1, as rank 0 sees them. A rank that neither reads nor answers for `silence_s` is lost."""
 
     def __init__(self, config: Config, count: int, module: str, silence_s: float) -> None:
         self._silence_s = silence_s
@@ -147,7 +147,7 @@ class Ranks:
             _send(rank.pipe, Orders(config, number, self.meeting))
 
     def tell(self, command: Command) -> None:
-        """The same command to each. Raises SpadeError where one is lost."""
+        """Send a command to each rank. Raises SpadeError if one is lost."""
         with self.needed():
             data = msgspec.msgpack.encode(command)
             for rank in self._ranks:
@@ -155,7 +155,7 @@ class Ranks:
                     _send_bytes(rank.pipe, data)
 
     def hear(self, deadline_s: float | None = None) -> list[Answer]:
-        """The next answer of each, in their order. Raises SpadeError where one is lost, or silent for `deadline_s`."""
+        """The next answer of each rank, in order. Raises SpadeError if one is lost, or silent for `deadline_s`."""
         with self.needed():
             return [self._hear(rank, self._silence_s if deadline_s is None else deadline_s) for rank in self._ranks]
 
@@ -168,13 +168,13 @@ class Ranks:
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """A block that needs every rank: what fails because one is gone raises SpadeError, which says why it went."""
+        """A block that needs every rank: a failure caused by a lost rank becomes a SpadeError with its reason."""
         try:
             yield
         except SpadeError:
             raise
         except Exception as error:
-            # Its sockets close a moment before its end can be seen.
+            # The sockets of a process close a moment before its end is visible.
             deadline = time.monotonic() + _GRACE_S
             while self._ranks and time.monotonic() < deadline:
                 select.select([rank.descriptor for rank in self._ranks], [], [], deadline - time.monotonic())
@@ -183,7 +183,7 @@ class Ranks:
             raise
 
     async def watch(self) -> None:
-        """Raises SpadeError when a rank has ended; the process ends soon after if it cannot, waiting for that rank."""
+        """Raise SpadeError when a rank has ended; end the process if it goes on waiting for that rank."""
         async with trio.open_nursery() as nursery:
             for rank in self._ranks:
                 nursery.start_soon(self._watch, rank)
@@ -196,7 +196,7 @@ class Ranks:
         raise SpadeError(rank.why())
 
     def close(self) -> None:
-        """End all of them."""
+        """End all ranks."""
         for rank in self._ranks:
             rank.close()
         self._ranks = []
@@ -204,7 +204,7 @@ class Ranks:
 
 
 class CommandReader:
-    """A rank's end of the pipe. Read by a thread of its own, which ends the process when the learner is gone."""
+    """A rank's end of the pipe. A thread of its own reads it, and ends the process when the learner is gone."""
 
     def __init__(self, pipe: socket.socket) -> None:
         self._pipe = pipe
@@ -212,11 +212,11 @@ class CommandReader:
         threading.Thread(target=self._read, daemon=True).start()
 
     def next(self) -> Command:
-        """The next command, whenever it comes."""
+        """Wait for the next command."""
         return self._commands.get()
 
     def answer(self, answer: Answer) -> None:
-        """To the learner."""
+        """Send a message to the learner."""
         _send(self._pipe, answer)
 
     def _read(self) -> None:

@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 class HaltError(Exception):
-    """The learner leaves the step."""
+    """The learner abandons the step."""
 
 
 def main() -> None:
-    """Obey until the learner is gone (`CommandReader`) or this process fails."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # the learner says when it is over
+    """Execute commands until the learner is gone (`CommandReader`) or this process fails."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # the learner decides when it ends
         signal.signal(number, signal.SIG_IGN)
     pipe = socket.socket(fileno=int(sys.argv[1]))
     pipe.set_inheritable(False)

@@ -1,4 +1,4 @@
-"""A learner's state as every backend keeps it, so that a run may resume on another backend or number of processes.
+"""A learner's state in a form common to all backends: a run may resume on another backend or number of processes.
 
 One safetensors file: `parameter.NAME` for each trained parameter, AdamW's `step.NAME`, `exp_avg.NAME` and
 `exp_avg_sq.NAME` once it has taken a step (all float32, whole), the random states; the counters in its header.
@@ -35,7 +35,7 @@ def write(folder: Path, counters: Counters, tensors: dict[str, Tensor], device: 
 
 
 class State:
-    """What `write` wrote. Tensors are read one by one: a rank takes its part of each. Raises RunError."""
+    """A reader of a state file. Tensors are read one by one: a rank takes its part of each. Raises RunError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -48,7 +48,7 @@ class State:
         self._names = frozenset(self._file.keys())
 
     def parameter(self, name: str, shape: torch.Size) -> Tensor:
-        """Raises RunError where it is of another model."""
+        """Raise RunError if the state is of another model."""
         key = f"parameter.{name}"
         if key not in self._names or torch.Size(self._file.get_slice(key).get_shape()) != shape:
             raise RunError(
@@ -58,7 +58,7 @@ class State:
         return kept
 
     def optimizer(self, name: str) -> dict[str, Tensor]:
-        """AdamW's state of a parameter; empty where it had taken no step."""
+        """AdamW's state of a parameter; empty before its first step."""
         keys = {key: f"{key}.{name}" for key in ("step", *MOMENTS)}
         return {key: self._file.get_tensor(kept) for key, kept in keys.items() if kept in self._names}
 
@@ -70,5 +70,5 @@ class State:
 
 
 def trained(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    """The parameters that are trained, by name."""
+    """The trained parameters, by name."""
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)

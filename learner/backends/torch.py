@@ -27,7 +27,7 @@ class TorchBackend:
     """
 
     def __init__(self, model: Any, config: Config, reference: Any = None) -> None:
-        """`model`: what of it requires a gradient is trained. `reference`: whom `loss.kl` holds it to; None: nobody."""
+        """Trains the parameters of `model` that require gradients. `reference`: the KL reference model, or None."""
         prepare_model(model, config.learner.activation_checkpointing)
         if reference is not None:
             prepare_model(reference, activation_checkpointing=False)
@@ -80,7 +80,7 @@ class TorchBackend:
             return trained_logprobs(model, micro)
 
     def _apply(self, norm: float) -> bool:
-        """One optimiser step, left out where the gradient is not finite. Raises RunError after too many in a row."""
+        """One optimiser step, left out if the gradient is not finite. Raises RunError after too many in a row."""
         passes = self._guard.passes(norm)
         if passes:
             self._optimizer.step()

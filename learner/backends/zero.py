@@ -31,7 +31,7 @@ class Scorer(Module):
     """`trained_logprobs` as a module's forward, so that DeepSpeed gathers parameters around it."""
 
     def __init__(self, model: Any, low: bool) -> None:
-        """`low`: compute in bfloat16 what may be, for parameters in float32; else in the dtype of the parameters."""
+        """`low`: autocast to bfloat16, for parameters in float32; else the dtype of the parameters."""
         super().__init__()
         self.model = model
         self._low = low
@@ -46,7 +46,7 @@ class Shard:
     """Rank `rank` of learner.processes. Every method but `step` is called by all ranks at once."""
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int, meeting: str) -> None:
-        """`model` on the CPU, of `deepspeed_settings.dtype`. `meeting`: a file that no other backend uses.
+        """`model` on the CPU, of `deepspeed_settings.dtype`. `meeting`: a file of this backend alone.
 
         Raises ConfigError.
         """
@@ -66,7 +66,7 @@ class Shard:
         self.step = 0
 
     def train(self, batch: Batch, interrupt: Callable[[], None]) -> tuple[Totals, Callable[[Totals], StepMetrics]]:
-        """Take the step. Gives what this rank counted, and the metrics of the step from what all did."""
+        """Take the step. Returns the counts of this rank, and the metrics of the step from the counts of all."""
         learner, loss = self._config.learner, self._config.loss
         limit = even_limit(batch.groups, learner.microbatch_tokens, self._ranks)
         work = prepare(batch.groups, limit, learner.designer_weight_max)
@@ -86,13 +86,13 @@ class Shard:
         return passes.totals, lambda totals: totals.metrics(work, loss, norm, skipped, rate)
 
     def _backward(self, loss: Tensor) -> None:
-        """Add a gradient; DeepSpeed averages over ranks what is to be the sum. All ranks reduce after the last."""
+        """Add a gradient, scaled since DeepSpeed averages over ranks instead of summing. All reduce after the last."""
         self._left -= 1
         self._engine.set_gradient_accumulation_boundary(self._left == 0)
         self._engine.backward(loss * self._ranks)
 
     def _optimise(self) -> float:
-        """One optimiser step; the norm of the gradient. One that is not finite changes nothing."""
+        """Take an optimiser step; returns the norm of the gradient. A gradient that is not finite changes nothing."""
         if self._stage:
             self._engine.step()
             return float(self._engine.get_global_grad_norm())
@@ -104,9 +104,9 @@ class Shard:
 
     @torch.no_grad()
     def gather(self, optimizer: bool) -> dict[str, Tensor]:
-        """The trained parameters, with `optimizer` its state too, named as `state` says: whole on rank 0, on the CPU.
+        """The trained parameters, with `optimizer` its state too, named as in `state`: whole on rank 0, on the CPU.
 
-        Nothing on the other ranks.
+        Empty on the other ranks.
         """
         gathered: dict[str, Tensor] = {}
         self._link()
@@ -120,7 +120,7 @@ class Shard:
         return gathered
 
     def save(self, folder: Path, tensors: dict[str, Tensor]) -> None:
-        """On rank 0: write what `gather` gave."""
+        """On rank 0: write the result of `gather`."""
         state.write(folder, state.Counters(self.step, self._guard.count), tensors, self._device)
 
     @torch.no_grad()
@@ -142,7 +142,7 @@ class Shard:
         self.step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
 
     def _make_room(self) -> None:
-        """Have AdamW make its state, by a step that changes nothing."""
+        """Make AdamW create its state, by a step that changes nothing."""
         tokens = Trajectory(pack_ids([0, 0]), (1, 1), pack_floats([0.0]), ((0, 1),), 1.0)
         work = prepare([Group("nothing", "agent", (0.0,), (tokens,))], 2, 1.0)
         set_learning_rate(self._adamw, 0.0)
@@ -152,7 +152,7 @@ class Shard:
         self._engine.step()
 
     def _link(self) -> None:
-        """Tell the parameters where their moments are; DeepSpeed 0.19.8 does so for the first group's alone."""
+        """Link the parameters to their moments; DeepSpeed 0.19.8 does so for the first group alone."""
         from deepspeed.utils.mixed_precision_linkage import lazy_init_hp_params_optimizer_state as link
 
         if self._stage in (1, 2):
@@ -182,17 +182,17 @@ class Shard:
             self._adamw.state[parameter][moment].copy_(value)
         elif moment:
             safe_set_full_optimizer_state(parameter, value, moment)
-        else:  # the float32 shard that AdamW moves, and what the forward pass reads
+        else:  # the float32 shard that AdamW updates, and the one that the forward pass reads
             safe_set_full_fp32_param(parameter, value)
             with GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
                 parameter.copy_(value)
 
 
 def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
-    """Tokens of a micro-batch, so that all ranks have about as much: at most `most`, unless a sequence is longer.
+    """Token limit of a micro-batch that balances the ranks: at most `most`, unless a sequence is longer.
 
-    With `rounds` the micro-batches a rank needs at least, a limit of the share of each plus one sequence makes at most
-    `rounds` * `ranks` of them.
+    Let `rounds` be the fewest micro-batches a rank needs. A limit of one rank's share of a round plus one sequence then
+    gives at most `rounds` * `ranks` micro-batches.
     """
     lengths = [length for group in groups for member in group.trajectories for length in member.contexts]
     rounds = -(-sum(lengths) // (most * ranks))
@@ -200,5 +200,5 @@ def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
 
 
 def _shape(parameter: Parameter) -> torch.Size:
-    """Of the whole, where only a shard is here."""
+    """The shape of the whole parameter, also if only a shard is here."""
     return cast(torch.Size, getattr(parameter, "ds_shape", parameter.shape))

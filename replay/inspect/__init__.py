@@ -1,1 +1,1 @@
-"""A store looked at, beside its service or without it: read, verified, traced, exported, taken over."""
+"""Readers of a store, whether its service is up or not: read, verify, trace, export, import."""

@@ -1,4 +1,4 @@
-"""All that a store holds, as one commit left it, but for texts and tokens: what is looked at when a run is verified."""
+"""The contents of a store at one commit, without texts and tokens: the input of verification."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ META: dict[str, type[msgspec.Struct]] = {
 class Tokens(NamedTuple):
     """Of a trajectory: its sampled tokens, the versions that sampled them, the oldest of those (0 for none).
 
-    `flaw` is what is wrong with its receipts, "" where nothing is.
+    `flaw` is the fault of its provenance, "" if there is none.
     """
 
     sampled: int
@@ -53,9 +53,9 @@ class Tokens(NamedTuple):
 
 @dataclass
 class Contents:
-    """Tables by key; of the quarantine, what is wrong with each receipt.
+    """Tables by key; of the quarantine, the fault of each trajectory's provenance.
 
-    `damaged` names what is not what was committed, so that it is nowhere else.
+    `damaged` names the records that differ from what was committed; no table has them.
     """
 
     header: Header | None = None
@@ -96,7 +96,7 @@ class Contents:
 
 
 def read_contents(store: Store) -> Contents:
-    """Everything, of one commit."""
+    """The contents of one commit."""
     found = Contents()
     bad = found.damaged
     with store.pinned():

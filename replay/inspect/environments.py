@@ -12,7 +12,7 @@ from spade.protocol import Form, Weights
 class EnvironmentSummary(msgspec.Struct, frozen=True):
     """An environment of a run. Figures are None until its window has closed.
 
-    `audit` is the state of its audit, with the finding if there is one; "" before it began or where there was none.
+    `audit` is the state of its audit, with the finding if there is one; "" before it began or if there was none.
     """
 
     id: str
@@ -30,7 +30,7 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
-    """The same with its program; `reads` is the form in which plays send actions to it."""
+    """An environment with its program; `reads` is the form in which plays send actions to it."""
 
     source: str
     hint: str
@@ -39,13 +39,13 @@ class EnvironmentDetail(EnvironmentSummary, frozen=True):
 
 
 def read_environments(path: Path) -> list[EnvironmentSummary]:
-    """All environments, the oldest first. Raises RunError where there is no store."""
+    """All environments, the oldest first. Raises RunError if there is no store."""
     with open_reader(path) as store:
         return [_summary(environment) for environment in store.scan("environments", Environment)]
 
 
 def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
-    """One environment, None where there is none. Raises RunError where there is no store."""
+    """One environment, or None. Raises RunError if there is no store."""
     with open_reader(path) as store:
         environment = store.get("environments", id, Environment)
         source = store.get("sources", id, Source)
@@ -62,13 +62,13 @@ def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
 
 
 def read_rejected(path: Path) -> list[Reject]:
-    """All rejected candidates, by job. Raises RunError where there is no store."""
+    """All rejected candidates, by job. Raises RunError if there is no store."""
     with open_reader(path) as store:
         return store.scan("rejects", Reject)
 
 
 def newest_weights(path: Path) -> Weights | None:
-    """The newest published weights, None before the first. Raises RunError where there is no store."""
+    """The newest published weights, None before the first. Raises RunError if there is no store."""
     with open_reader(path) as store:
         counters = store.get("meta", "counters", Counters)
     return None if counters is None or counters.newest is None else counters.newest.weights

@@ -56,7 +56,7 @@ class RecordingRow(msgspec.Struct):
     max_turns: int
 
 
-# Not "meta": it holds the run's secret, from which the instances of its programs can be told beforehand.
+# Not "meta": it holds the run's secret, which would reveal the instances of its programs beforehand.
 TABLES: dict[Table, type[msgspec.Struct]] = {
     "jobs": Job,
     "rejects": Reject,

@@ -1,4 +1,4 @@
-"""From the memory of an old run to that of a new one."""
+"""Import of an old run's environment memory into a new run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from spade.seeds import derive
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What became of an old run's memory: taken over, there before, and of skills the new run does not have."""
+    """Numbers of records: taken over, there before, and of skills the new run does not have."""
 
     taken: int
     known: int
@@ -26,7 +26,7 @@ class Imported(msgspec.Struct, frozen=True):
 def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
     """A run's memory with its programs, the oldest first, under ids that no other run has.
 
-    Raises RunError where there is no store, or none of a run.
+    Raises RunError if there is no store, or if it holds no run.
     """
     with open_reader(path) as store, store.pinned():
         header = store.get("meta", "run", Header)
@@ -43,7 +43,7 @@ def _renamed(record: Remembered, origin: str) -> Remembered:
 
 
 def import_memory(store: Store, state: State, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
-    """Put records at the young end of the run's memory and commit; those that it ever held are passed over."""
+    """Append records as the youngest of the run's memory and commit; skip those that it ever held."""
     taken, known, foreign = 0, 0, 0
     for old, source in memory:
         if old.skill not in state.config.run.skills:

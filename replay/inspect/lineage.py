@@ -1,4 +1,4 @@
-"""Where a play, a group, an environment, a design or a learner step's batch comes from, followed through the store."""
+"""The lineage of a play, a group, an environment, a design or a learner step's batch, followed through the store."""
 
 from collections.abc import Iterable
 
@@ -37,7 +37,7 @@ Runs = tuple[tuple[int, int], ...]
 
 
 class GroupLine(msgspec.Struct, frozen=True):
-    """A group with its members in order. `step` is the learner step that trained it, None where none did (yet)."""
+    """A group with its members in order. `step` is the learner step that trained it, None if none did (yet)."""
 
     id: str
     role: str
@@ -60,7 +60,7 @@ class PlayLine(msgspec.Struct, frozen=True):
 
 
 class DesignLine(msgspec.Struct, frozen=True):
-    """A design job and what it came to; `environment` and `hint` are None where all its attempts failed.
+    """A design job and its result; `environment` and `hint` are None if all its attempts failed.
 
     `parents` are the environments of the memory that its designer was shown to vary, `trajectory` the key of the
     designer's trajectory, `versions` runs (policy version, count) over its sampled tokens.
@@ -82,7 +82,7 @@ class DesignLine(msgspec.Struct, frozen=True):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """Everything that took part, each thing once. `version` is the one a learner step was trained at."""
+    """All records that took part, each once. `version` is the policy version that a learner step was trained at."""
 
     kind: str
     id: str
@@ -104,7 +104,7 @@ class Tracer:
         self._groups |= {group.id: _line(group, None) for group in store.scan("queue", Group)}
 
     def trace(self, id: str) -> Lineage | None:
-        """What `id` comes from; None where the run has no such thing."""
+        """The lineage of `id`; None if the run has no record of that id."""
         if is_step(id):
             return self._step(id)
         if is_play(id):
@@ -138,7 +138,7 @@ class Tracer:
         return self._lineage("step", id, groups, plays, jobs, batch.version)
 
     def _designer_group(self, id: str) -> Lineage:
-        """One that was not formed yet has its members so far."""
+        """A group; one that is not formed yet has its members so far."""
         group = self._groups.get(id)
         if group is None:
             unformed = self._store.get_many("design_groups", [id], DesignGroup)[0]
@@ -160,7 +160,7 @@ class Tracer:
         jobs: list[Job],
         version: int | None = None,
     ) -> Lineage:
-        """With the designs of every play's environment, and the weights of every version that sampled a token."""
+        """Add the designs of every play's environment, and the weights of every version that sampled a token."""
         known = {job.id for job in jobs}
         environments = self._store.get_many(
             "environments", list(dict.fromkeys(p.environment for p in plays)), Environment

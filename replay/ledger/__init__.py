@@ -1,1 +1,1 @@
-"""What may happen to a run: its work, its windows, its batches, its versions. Pure: no I/O, no clock."""
+"""The rules of a run: its work, windows, batches and versions. Pure: no I/O, no clock."""

@@ -1,7 +1,7 @@
-"""Audits of windows that are over: what is kept for them, leased, taken in, and given up.
+"""Audits of windows that are over: recordings are kept, audits are leased, handed in and given up.
 
-An audit runs recorded plays again, and plays random actions on instances that were won. A program whose answers depend
-on anything but its seed and its player, or that is won whatever is done, is quarantined before its designer is paid.
+An audit runs recorded plays again, and plays random actions on instances that were won. A program is quarantined before
+its designer is paid if its answers depend on more than seed and actions, or if random actions win it too.
 """
 
 from typing import Literal
@@ -13,15 +13,15 @@ from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
 from spade.returns import won as is_won
 
 LEASES = 3
-"""An audit that came to nothing under so many leases is left out."""
+"""An audit without an outcome after this number of leases is left out."""
 FINDING_CHARACTERS = 500
 
 
 def record(state: State, play: Play, recording: Recording) -> None:
-    """Keep the course of a finished play while it is among those that would be audited.
+    """Keep the recording of a finished play while it is among those that would be audited.
 
-    These are the audit.replays plays of each arm that come first in an order drawn from the run's secret, so that no
-    more is kept, and nobody can tell beforehand which. A course so large that the audit might be no message is not.
+    These are the first audit.replays plays of each arm in an order drawn from the run's secret: no more are kept, and
+    nobody can predict them. A recording so large that the audit might not fit into one message is not kept.
     """
     if not state.config.audit.replays or _size(recording) > _largest(state):
         return
@@ -35,7 +35,7 @@ def record(state: State, play: Play, recording: Recording) -> None:
 
 
 def _largest(state: State) -> int:
-    """Bytes that a course may have, so that those of both arms take half of a message at most."""
+    """Most bytes of a recording: those of both arms together take half of a message at most."""
     return state.config.bus.max_message_bytes // (4 * state.config.audit.replays)
 
 
@@ -44,7 +44,7 @@ def _size(recording: Recording) -> int:
 
 
 def begin(state: State, environment: Environment, now: float) -> bool:
-    """Open the audit of an environment whose plays have all ended. False where there is nothing to audit."""
+    """Open the audit of an environment whose plays have all ended. False if there is nothing to audit."""
     plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
     won = {play.index for play in plays if play.state == "finished" and is_won(play.episode_return, _win(state))}
     indices = sorted(won, key=lambda index: state.seed("audit: instance", environment.id, index))
@@ -60,7 +60,7 @@ def begin(state: State, environment: Environment, now: float) -> bool:
 
 
 def take_up(state: State, environment: Environment) -> None:
-    """Hold an audit that is not over."""
+    """Keep an open audit in memory."""
     audit = environment.audit
     assert audit is not None
     state.audits[environment.id] = audit
@@ -68,7 +68,7 @@ def take_up(state: State, environment: Environment) -> None:
 
 
 def lease(state: State, holder: str, request: int, now: float) -> AuditJob | None:
-    """The audit that began first."""
+    """The open audit that began first."""
     if request and (held := state.audit_leases.held(holder, request)):
         return _job(state, held[0])
     audit = state.audit_leases.next()
@@ -116,7 +116,7 @@ def _put_back(state: State, audit: Audit) -> None:
 
 
 def finish(state: State, audited: Audited) -> Environment | None:
-    """Take the outcome of an audit; the environment that is to be closed by it, None where the audit is over."""
+    """Take the outcome of an audit; returns the environment to close, None if the audit is over already."""
     audit = state.audits.get(audited.environment)
     if audit is None or not 1 <= audited.lease <= audit.lease:
         return None
@@ -132,7 +132,7 @@ def finish(state: State, audited: Audited) -> Environment | None:
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> list[Environment]:
-    """Open lost leases again; the environments whose audit is given up. `live`: holders still here (None: unknown)."""
+    """Open lost leases again; returns the environments with a given-up audit. `live`: connected holders (None: unknown)."""
     given_up = []
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]

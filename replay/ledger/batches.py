@@ -12,7 +12,7 @@ from spade.returns import differ
 
 
 class RefusalError(Exception):
-    """A request that can never be served; the text goes back to the one who asked."""
+    """A request that can never be served; the text goes back to its sender."""
 
 
 def enqueue(
@@ -23,7 +23,7 @@ def enqueue(
     now: float,
     before: float | None = None,
 ) -> None:
-    """A group became trainable."""
+    """Append a trainable group to the queue."""
     counters = state.counters
     group = Group(counters.queued, id, role, members, now, before)
     counters.queued += 1
@@ -37,9 +37,9 @@ def waiting(state: State) -> int:
 
 
 def drop_stale(state: State, now: float) -> None:
-    """Count as wasted what the next batch may no longer use: groups past their deadline, members over the lag bound.
+    """Count as wasted the groups past their deadline and the members over the lag bound of the next batch.
 
-    A group goes on with the members that are left, while they can still teach.
+    A group keeps its other members as long as they have a gradient.
     """
     learner = state.config.learner
     step = state.counters.taken_step + 1
@@ -65,10 +65,9 @@ def _teaches(group: Group, members: tuple[Member, ...]) -> bool:
 
 
 def take(state: State, step: int, now: float) -> BatchRecord | None:
-    """The batch of `step`: the recorded one, or a new one; None where too little is trainable yet.
+    """The batch of `step`: the recorded one, or a new one; None if too little is trainable yet.
 
-    A step that retired is no longer held: the caller finds it in the store. Raises RefusalError for a
-    step that is not the next.
+    The store alone has the batch of a retired step. Raises RefusalError for a step that is not the next.
     """
     counters = state.counters
     if 1 <= step <= counters.taken_step:
@@ -88,7 +87,7 @@ def take(state: State, step: int, now: float) -> BatchRecord | None:
 
 
 def _next_groups(state: State) -> list[Group]:
-    """Whole groups in the order they became trainable, until they are a batch; they leave the queue."""
+    """Take whole groups off the queue, in the order they became trainable, until they are a batch."""
     chosen: list[Group] = []
     size = 0
     for group in list(state.queue.values()):
@@ -138,7 +137,7 @@ def publish(state: State, request: Publish) -> Weights:
 
 
 def checkpointed(state: State, step: int) -> None:
-    """Batches up to `step` retire. Raises RefusalError for a step never taken."""
+    """Retire the batches up to `step`. Raises RefusalError for a step never taken."""
     counters = state.counters
     if step > counters.taken_step:
         raise RefusalError(f"step {step} cannot retire: the last one taken is {counters.taken_step}")

@@ -36,9 +36,9 @@ def _open_job(state: State, now: float) -> None:
 
 
 def _current_round(state: State) -> tuple[int, int]:
-    """Jobs and skills of the round that the next job is of; the next round begins where the last one is full.
+    """Numbers of jobs and skills of the next job's round; a new round begins when the last one is full.
 
-    A round keeps those it began with, whatever a resume changes: its designer groups count on them.
+    A round keeps both numbers, whatever a resume changes: its designer groups depend on them.
     """
     design, counters = state.config.design, state.counters
     configured = design.round_jobs, design.active_skills
@@ -72,7 +72,7 @@ def _lease(state: State, job: Job, holder: str, request: int, now: float) -> Des
 
 
 def _as_leased(state: State, job: Job) -> DesignJob:
-    """The job as its holder is told of it; drawn from the memory as it is now."""
+    """The job as sent to its holder, with examples drawn from the present memory."""
     draw = state.seed("memory", job.id, job.lease)
     count = state.config.design.memory_seeds
     seeds = state.memory.seeds(job.skill, count, draw)
@@ -92,7 +92,7 @@ def _as_leased(state: State, job: Job) -> DesignJob:
 
 
 def release(state: State, job: Job) -> None:
-    """A leased job is open again."""
+    """Open a leased job again."""
     state.job_leases.drop(job)
     job.state, job.holder = "open", ""
     state.job_leases.add(job, job.number)
@@ -138,7 +138,7 @@ def _fail(state: State, job: Job, request: RejectCandidate, trajectory: str, now
 
 
 def admit(state: State, request: SubmitEnvironment, now: float) -> Environment | None:
-    """An admitted program becomes an active environment. None where its job is closed already (a repeated message)."""
+    """Make an admitted program an active environment. None if its job is closed already (a repeated message)."""
     job = state.jobs.get(request.job)
     if job is None:
         return None
@@ -171,7 +171,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
 
 
 def close_member(state: State, round_: int, skill: str, member: Member | None, now: float) -> None:
-    """A job closed: its member joins its group (None: nothing to train), or comes too late and is wasted."""
+    """Close a job: its member joins the group (None: nothing to train), or comes too late and is wasted."""
     group = state.design_groups[group_id(round_, skill)]
     group.closed += 1
     state.touch("design_groups", group.id, group)
@@ -193,7 +193,7 @@ def close_member(state: State, round_: int, skill: str, member: Member | None, n
 
 
 def form(state: State, group: DesignGroup, now: float) -> None:
-    """The group becomes trainable with the members it has."""
+    """Make the group trainable with the members it has."""
     group.formed = True
     state.touch("design_groups", group.id, group)
     if group.members:
@@ -201,21 +201,21 @@ def form(state: State, group: DesignGroup, now: float) -> None:
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:
-    """Open lost leases again, form the groups that wait no longer. `live`: holders still here (None: unknown)."""
+    """Open lost leases again, form the groups that wait no longer. `live`: connected holders (None: unknown)."""
     for job in list(state.job_leases):
         if now >= job.deadline or (live is not None and job.holder not in live):
             state.counters.expired_leases += 1
             release(state, job)
-    # In an order of its own: that of a dict is not the same after a restart.
+    # Sorted: the order of a dict differs after a restart.
     for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
         if not group.formed and (now >= group.deadline or _ages(state, group)):
             form(state, group, now)
 
 
 def _ages(state: State, group: DesignGroup) -> bool:
-    """True where the oldest member would be over the lag bound in any batch after the one the group could be in now.
+    """True if the oldest member would be over the lag bound in any batch after the next one.
 
-    Then it goes with the members it has: waiting on for the slowest window would waste them all.
+    The group is formed with the members it has: waiting for the slowest window would waste them all.
     """
     if not group.members:
         return False

@@ -1,4 +1,4 @@
-"""The environment memory: what designers are shown of what was made before."""
+"""The environment memory: earlier environments that designers are shown."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ HIGHEST = 10
 
 
 class EnvironmentMemory:
-    """At most `capacity` environments, the oldest out first."""
+    """At most `capacity` environments; the oldest leave first."""
 
     def __init__(self, capacity: int, remembered: Iterable[Remembered] = ()) -> None:
         self._records = deque(remembered)
@@ -27,7 +27,7 @@ class EnvironmentMemory:
         return iter(self._records)
 
     def add(self, record: Remembered) -> list[Remembered]:
-        """Remember one more; returns those that fell out."""
+        """Add an environment; returns those that left."""
         self._records.append(record)
         return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
 
@@ -45,7 +45,7 @@ class EnvironmentMemory:
     def avoid(self, skill: str, high_regret: float, draw: int) -> MemorySeed | None:
         """One environment of the skill as a warning, with its reason: win rate over 0.9 or under 0.1.
 
-        None with a regret of at least `high_regret`: to be won with the hint alone is what designers are paid for.
+        None with a regret of at least `high_regret`: designers are paid for environments won with the hint alone.
         """
         extreme = [r for r in self._records if r.skill == skill and not TOO_HARD <= r.win_rate <= TOO_EASY]
         fit = [r for r in extreme if r.regret is None or r.regret < high_regret]

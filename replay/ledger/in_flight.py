@@ -1,8 +1,7 @@
-"""What is under way, counted while it changes, so that no request looks through all plays.
+"""Counts of work in flight, kept up to date at each change, so that no request scans all plays.
 
-Derived from the records, rebuilt when a run is loaded, never stored. Whoever changes a play, or the
-state or holder of other work, takes it out with `drop` before and puts it back with `add` after; so every count is of
-what the plays now are.
+Derived from the records, rebuilt when a run is loaded, never stored. A change of a play, or of the state or holder of
+other work, stands between `drop` and `add`, so the counts always match the records.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,22 +15,22 @@ Work = TypeVar("Work", Job, Play, Audit)
 
 
 class Leases(Generic[Work]):
-    """One kind of work: what is open, in the order in which it is leased, and what is leased, by who asked for it."""
+    """One kind of work: open work in the order of leasing, and leased work by holder and request."""
 
     def __init__(self) -> None:
-        # An entry whose work has been leased or has closed meanwhile is passed over.
+        # Entries of work that was leased or closed meanwhile are skipped.
         self._open: list[tuple[tuple[float | str, ...], Work]] = []
         self._held: dict[tuple[str, int], dict[str, Work]] = {}
 
     def add(self, work: Work, *order: float | str) -> None:
-        """Take work in as it is; open work is leased by its `order`, which no other work has."""
+        """Add work in its present state; open work is leased by its `order`, which is unique."""
         if work.state == "leased":
             self._held.setdefault((work.holder, work.request), {})[work.id] = work
         elif work.state == "open":
             heappush(self._open, (order, work))
 
     def drop(self, work: Work) -> None:
-        """Work is about to change."""
+        """Remove work that is about to change."""
         if work.state == "leased":
             held = self._held[work.holder, work.request]
             del held[work.id]
@@ -39,7 +38,7 @@ class Leases(Generic[Work]):
                 del self._held[work.holder, work.request]
 
     def next(self) -> Work | None:
-        """The open work that is first. Asked for once."""
+        """Remove and return the first open work."""
         while self._open:
             _, work = heappop(self._open)
             if work.state == "open":
@@ -47,12 +46,12 @@ class Leases(Generic[Work]):
         return None
 
     def held(self, holder: str, request: int) -> list[Work]:
-        """What is leased to a holder with its request of this number, by id."""
+        """Work leased to a holder under its request of this number, by id."""
         held = self._held.get((holder, request), {})
         return [held[id] for id in sorted(held)]
 
     def __iter__(self) -> Iterator[Work]:
-        """All that is leased."""
+        """All leased work."""
         for held in self._held.values():
             yield from held.values()
 
@@ -74,7 +73,7 @@ class Tally:
 
 
 class Window:
-    """An environment's plays, those of them that are void, and those that have ended."""
+    """Numbers of an environment's plays: all, void, ended."""
 
     __slots__ = ("ended", "environment", "plays", "voids")
 
@@ -86,7 +85,7 @@ class Window:
 
 
 class Flight:
-    """The plays of the active environments, by what is asked of them.
+    """The plays of the active environments, indexed for each question asked of them.
 
     windows    by environment
     resting    environments whose newest chunk is scored
@@ -106,12 +105,12 @@ class Flight:
         self.leases: Leases[Play] = Leases()
         self.sequences: dict[int | None, int] = {}
         self._chunks: dict[tuple[str, int], Tally] = {}
-        self._fresh: list[tuple[float, str, int]] = []  # in the order in which they begin; some are gone
+        self._fresh: list[tuple[float, str, int]] = []  # in the order in which they begin; closed ones are skipped
 
     # ------------------------------------------------------------ chunks
 
     def open(self, environment: Environment, chunk: Chunk) -> None:
-        """A chunk of an active environment, before its plays."""
+        """Add a chunk of an active environment, before its plays."""
         self.windows.setdefault(environment.id, Window(environment))
         self._chunks[environment.id, chunk.index] = Tally(chunk)
         if not chunk.begun:
@@ -123,7 +122,7 @@ class Flight:
             self.resting[environment.id] = environment
 
     def begin(self, environment: Environment, chunk: Chunk) -> None:
-        """The chunk's plays may be leased from now on."""
+        """Mark the chunk as begun: its plays may be leased from now on."""
         tally = self._chunks[environment.id, chunk.index]
         chunk.begun = True
         self._fly(tally, 1)
@@ -131,7 +130,7 @@ class Flight:
             self._offer(play, tally)
 
     def score(self, environment: Environment, chunk: Chunk, now: float) -> None:
-        """The chunk is scored at `now`."""
+        """Mark the chunk as scored at `now`."""
         self._fly(self._chunks[environment.id, chunk.index], -1)
         chunk.scored_at = now
         self.unscored -= 1
@@ -142,7 +141,7 @@ class Flight:
         return self._chunks[environment.id, chunk.index]
 
     def forget(self, environment: Environment) -> list[Play]:
-        """A closed environment leaves; its plays, chunk by chunk."""
+        """Remove a closed environment; returns its plays, chunk by chunk."""
         self.windows.pop(environment.id, None)
         self.resting.pop(environment.id, None)
         return [play for chunk in environment.chunks for play in self._chunks.pop((environment.id, chunk.index)).plays]
@@ -150,7 +149,7 @@ class Flight:
     # ------------------------------------------------------------ plays
 
     def enter(self, play: Play) -> None:
-        """A play of an open chunk, for the first time."""
+        """Add a new play of an open chunk."""
         tally = self._chunks[play.environment, play.chunk]
         self._fly(tally, -1)
         tally.plays.append(play)
@@ -160,11 +159,11 @@ class Flight:
         self.add(play)
 
     def add(self, play: Play) -> None:
-        """Count a play as it is."""
+        """Count a play in its present state."""
         self._offer(play, self._count(play, 1))
 
     def drop(self, play: Play) -> None:
-        """Count a play no longer as it is: it is about to change."""
+        """Remove a play from the counts before it changes."""
         self._count(play, -1)
         self.leases.drop(play)
 
@@ -180,7 +179,7 @@ class Flight:
         return tally
 
     def _weigh(self, tally: Tally, step: int, one: int) -> None:
-        """Count an unhinted play's step in or out; only a step that comes or goes can change the earliest."""
+        """Add or remove an unhinted play's step; only a step that appears or vanishes can change the earliest."""
         count = tally.steps.get(step, 0) + one
         if count and step in tally.steps:
             tally.steps[step] = count
@@ -196,14 +195,14 @@ class Flight:
     # ------------------------------------------------------------ leases
 
     def _offer(self, play: Play, tally: Tally) -> None:
-        """A play of a chunk that has not begun waits for it."""
+        """Make a play open for leasing; a play of a chunk that has not begun waits for it."""
         if tally.chunk.begun:
             order = tally.chunk.opened_at, play.environment, play.chunk
-            # A place is a hash, which only an open play needs.
+            # Only an open play needs its place, which is a hash.
             self.leases.add(play, *order, *([self._place(play)] if play.state == "open" else []))
 
     def next_chunk(self) -> tuple[Environment, Chunk] | None:
-        """The oldest chunk that has not begun. Asked for once."""
+        """Remove and return the oldest chunk that has not begun."""
         while self._fresh:
             _, id, index = heappop(self._fresh)
             if id in self.windows:
@@ -212,7 +211,7 @@ class Flight:
 
 
 def _shift(counts: dict[Key, int], key: Key, by: int) -> None:
-    """Change a count; what is none is not there."""
+    """Change a count; an entry of 0 is removed."""
     count = counts.get(key, 0) + by
     if count:
         counts[key] = count

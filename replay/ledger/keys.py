@@ -30,12 +30,12 @@ def group_id(round_: int, skill: str) -> str:
 
 
 def reject_key(job: str, lease: int, attempt: int) -> str:
-    """Under which a rejected attempt is kept, and its trajectory."""
+    """The key of a rejected attempt and of its trajectory."""
     return f"{job}/{lease:03d}/{attempt:03d}"
 
 
 def job_of(trajectory: str) -> str:
-    """The job of a designer's trajectory, which is kept under the job's id or that of a rejected attempt."""
+    """The job of a designer's trajectory, whose key is the job's id or that of a rejected attempt."""
     return trajectory.partition("/")[0]
 
 
@@ -48,7 +48,7 @@ def environment_id(job: Job) -> str:
 
 
 def chunk_id(environment: str, chunk: int) -> str:
-    """A chunk, and the group of the queue that its plays become."""
+    """The id of a chunk, and of the queue's group that its plays become."""
     return f"{environment}-{chunk}"
 
 
@@ -68,17 +68,17 @@ def arm_prefix(chunk: str, hinted: bool) -> str:
 
 
 def is_play(id: str) -> bool:
-    """Whether an id is that of a play."""
+    """True for the id of a play."""
     return _PLAY.fullmatch(id) is not None
 
 
 def is_chunk(id: str) -> bool:
-    """Whether an id is that of a chunk."""
+    """True for the id of a chunk."""
     return _CHUNK.fullmatch(id) is not None
 
 
 def is_step(id: str) -> bool:
-    """Whether an id is the number of a learner step."""
+    """True for the number of a learner step."""
     return _STEP.fullmatch(id) is not None
 
 
@@ -86,22 +86,22 @@ def is_step(id: str) -> bool:
 
 
 def queue_key(group: Group) -> str:
-    """Sorts in the order of the queue."""
+    """The key of a group; sorts in the order of the queue."""
     return f"{group.order:09d}"
 
 
 def batch_key(step: int) -> str:
-    """Sorts by step."""
+    """The key of a batch; sorts by step."""
     return f"{step:09d}"
 
 
 def version_key(version: int) -> str:
-    """Sorts by version."""
+    """The key of a publication; sorts by version."""
     return f"{version:09d}"
 
 
 def memory_key(record: Remembered) -> str:
-    """Sorts by age."""
+    """The key of a memory record; sorts by age."""
     return f"{record.number:09d}"
 
 
@@ -114,7 +114,7 @@ def imported_id(origin: str, environment: str) -> str:
 
 
 def is_imported(environment: str) -> bool:
-    """Whether an environment came with the memory of another run."""
+    """True for an environment that came with the memory of another run."""
     return ":" in environment
 
 
@@ -124,12 +124,12 @@ def attempt_id(job: str, attempt: int) -> str:
 
 
 def quarantine_key(work: str, lease: int) -> str:
-    """One handing in of a play or an attempt."""
+    """The key of one submission of a play or an attempt."""
     return f"{work}/{lease}"
 
 
 def holder_id(hello: Hello) -> str:
-    """A process as a lease names it, told apart from the one that had its name before."""
+    """The name of a process in its leases; differs from that of an earlier process of the same name."""
     return f"{hello.name}/{hello.pid}"
 
 

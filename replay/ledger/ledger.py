@@ -42,7 +42,7 @@ NAMED = 3  # plays that a refusal names
 
 
 class Ledger:
-    """One run's state and what may happen to it."""
+    """One run's state and its transitions."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -50,9 +50,9 @@ class Ledger:
     def apply(self, request: Request, holder: str, now: float, number: int = 0) -> Response | BatchRecord | None:
         """Let a request take effect. None: it has to wait (a lease or a batch, of which there is none yet).
 
-        `holder` names the process that asks; it is what a lease is tied to. `number` is its number of the request, by
-        which one that is sent again, because the answer was lost, is given the leases it has (0: is never sent again).
-        Raises RefusalError for what can never be served.
+        `holder` names the sender; leases are tied to it. `number` is the sender's number of the request: a request sent
+        again, because the answer was lost, is given the leases it has (0: is never sent again). Raises RefusalError
+        for a request that can never be served.
         """
         state = self.state
         if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
@@ -120,24 +120,24 @@ class Ledger:
         designs.open_jobs(self.state, self.allowance().designs, now)
 
     def tick(self, now: float, live: frozenset[str] | None) -> None:
-        """Let time pass. `live` names the holders still connected; None where that is not known yet."""
+        """Let time pass. `live` names the connected holders; None if they are not known yet."""
         windows.expire(self.state, now, live)
         designs.expire(self.state, now, live)
         batches.drop_stale(self.state, now)
         self.advance(now)
 
     def allowance(self) -> Allowance:
-        """What may start now."""
+        """The work that may start now."""
         return allowance(self.load(), self.state.config)
 
     def load(self) -> Load:
-        """What pacing is asked about."""
+        """The input of pacing."""
         state = self.state
         newest, trained = state.published_step, state.counters.taken_step + 1
         sequences, oldest = 0, 0
         for known, count in state.flight.sequences.items():
             lag = state.lag(trained, newest if known is None else known)
-            # What is over the bound already will be wasted whatever starts now.
+            # Chunks over the bound will be wasted whatever starts now.
             if lag <= state.config.learner.agent_lag:
                 sequences += count
                 oldest = max(oldest, lag)
@@ -150,14 +150,14 @@ class Ledger:
         )
 
     def _starving(self) -> bool:
-        """True where nothing under way can bring newer weights: no batch in sight, no play, audit or design job."""
+        """True if no work in flight can bring newer weights: no batch in sight, no play, audit or design job."""
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
         enough = batches.waiting(state) >= state.config.learner.batch_sequences
         return not (training_now or enough or state.flight.unscored or state.audits or state.jobs)
 
     def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
-        """Take the plays in. Raises RefusalError with those that make no sense; the others are taken."""
+        """Take the plays. Raises RefusalError with those that make no sense; the others are taken."""
         wrong = []
         for play in plays:
             if why := nonsense.in_play(play, self.state.config.play):
@@ -176,12 +176,12 @@ class Ledger:
             raise RefusalError("; ".join(wrong[:NAMED]) + taken)
 
     def _unleased(self, ended: EndedPlay) -> bool:
-        """Whether a play that is still to end is handed in under a lease that nobody was given."""
+        """True if an open play is handed in under a lease that was never given."""
         play = self.state.plays.get(ended.id)
         return play is not None and not 1 <= ended.lease <= play.lease
 
     def _quarantined(self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float) -> bool:
-        """Whether what is handed in was sampled by weights that were never published; then it is kept apart."""
+        """Quarantine a submission that was sampled by weights never published; True if it was."""
         if request.trajectory is None:
             return False
         work: Play | Job | None
@@ -189,12 +189,12 @@ class Ledger:
             work, name = self.state.plays.get(request.id), request.id
         else:
             work, name = self.state.jobs.get(request.job), attempt_id(request.job, request.attempt)
-        known = work is not None and 1 <= request.lease <= work.lease  # else it is not ours, and not kept either
+        known = work is not None and 1 <= request.lease <= work.lease  # else not this run's: not kept
         key = quarantine_key(name, request.lease) if known else None
         return provenance.quarantine(self.state, key, request.trajectory, holder, now)
 
     def _impossible(self, evaluation: Evaluation) -> str:
-        """What a broken or hostile sender got wrong; "" where it makes sense."""
+        """The error of a broken or hostile sender; "" if the play makes sense."""
         if evaluation.step > self.state.published_step:
             return "nothing was published after that step"
         if not 1 <= evaluation.oldest <= evaluation.newest <= self.state.version:
@@ -219,7 +219,7 @@ class Ledger:
 
 
 def _anothers(work: Play | Job | Audit | None, lease: int, holder: str) -> bool:
-    """True where another holds the lease now; holders of earlier ones are not kept."""
+    """True if another process holds the present lease; holders of earlier leases are not kept."""
     return work is not None and work.state == "leased" and work.lease == lease and work.holder != holder
 
 

@@ -1,7 +1,7 @@
-"""Checks of messages from senders that may send them, but are broken or hostile; "" where one makes sense. Pure.
+"""Checks of messages from broken or hostile senders; "" if a message makes sense. Pure.
 
-A figure that no honest sender has would end the service that adds it up, and a trajectory that no model can have
-sampled the learner, at every resume again.
+A figure that no honest sender has would end the service when it adds it up. A trajectory that no model can have sampled
+would end the learner, at every resume again.
 """
 
 import math
@@ -13,11 +13,11 @@ from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.config import Play
 from spade.protocol import MOST_HINT, Audited, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
 
-MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; what is added up stays far below what a record holds
+MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; sums stay far below what a record holds
 
 
 def in_play(play: EndedPlay, settings: Play) -> str:
-    """Of the end of an episode."""
+    """Check the end of an episode."""
     if not all(map(math.isfinite, (play.episode_return, play.seconds, *play.rewards))):
         return "return, rewards and seconds must be finite"
     if not -1 <= play.episode_return <= 1:
@@ -30,7 +30,7 @@ def in_play(play: EndedPlay, settings: Play) -> str:
 
 
 def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, attempts: int) -> str:
-    """Of a candidate for a job that is still to end (None: it is not), of which there are `attempts`."""
+    """Check a candidate for an open job (None: the job is closed), which has `attempts` attempts."""
     if job is not None and not 1 <= design.lease <= job.lease:
         return f"its lease {design.lease} was never given"
     if not 1 <= design.attempt <= attempts:
@@ -43,14 +43,14 @@ def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, atte
 
 
 def in_audit(audited: Audited) -> str:
-    """Of the outcome of an audit."""
+    """Check the outcome of an audit."""
     if not 0 <= audited.seconds <= LONGEST_S:
         return f"its seconds must be finite, 0 to {LONGEST_S:g}"
     return "" if audited.steps <= MOST_STEPS else f"its steps must be at most {MOST_STEPS}"
 
 
 def _in_trajectory(trajectory: Trajectory) -> str:
-    # Without a sampled token there is nothing to train, and nothing to get wrong.
+    # Without a sampled token there is nothing to train and nothing to check.
     if not trajectory.sampled:
         return ""
     if not trajectory.spans[0]:
@@ -65,7 +65,7 @@ def _in_trajectory(trajectory: Trajectory) -> str:
 def _in_rewinds(trajectory: Trajectory, settings: Play) -> str:
     if not trajectory.rewinds:
         return ""
-    # Few bytes could say that the learner is to train on any number of tokens.
+    # Without this bound a few bytes could expand to any number of tokens to train on.
     most, tokens = settings.max_turns * settings.context_tokens, sum(trajectory.contexts)
     if tokens > most:
         return f"its sequences have {tokens} tokens, over play.max_turns * play.context_tokens = {most}"

@@ -25,9 +25,9 @@ MARGIN = 8  # versions
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What the ledger holds when it asks.
+    """The ledger's figures that pacing depends on.
 
-    newest       lag that what the newest weights sample would have in the next batch; None: none are published yet
+    newest       lag in the next batch of tokens sampled by the newest weights; None: none are published yet
     outstanding  sequences that batches may still take: trainable groups, and chunks in flight at full size
     oldest       longest such lag among the chunks in flight that are still within the bound; 0 where none is in flight
     active       environments with an open window
@@ -46,7 +46,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """How many chunks of plays (hinted twins with them) and how many design jobs may start now."""
+    """Numbers of chunks of plays (hinted twins with them) and of design jobs that may start now."""
 
     chunks: int
     designs: int

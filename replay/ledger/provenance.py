@@ -1,7 +1,7 @@
-"""Receipts: every sampled token names the weights that sampled it, by version and digest. Pure.
+"""Provenance: every sampled token names the weights that sampled it, by version and digest. Pure.
 
-What was sampled by weights that were never published is quarantined: kept apart, counted, never trained, and in no
-statistic. Its work is given back, to be done again.
+A trajectory sampled by weights that were never published is quarantined: kept apart, counted, never trained, and in no
+statistic. Its work is leased again.
 """
 
 from replay.ledger.records import Quarantined
@@ -10,15 +10,15 @@ from spade.protocol import DIGEST_BYTES, Trajectory, Weights
 
 
 def note(state: State, weights: Weights) -> None:
-    """Weights were published."""
+    """Note that weights were published."""
     state.published[weights.version] = weights.digest
     state.steps[weights.version] = weights.step
 
 
 def oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
-    """Of the versions that sampled one of its tokens the one of the earliest learner step; 0 for none.
+    """The version of the earliest learner step among those that sampled one of its tokens; 0 for none.
 
-    `steps`: learner step by version. After a resume that came out otherwise the highest need not be the newest.
+    `steps`: learner step by version. After a resume with other results the highest version need not be the newest.
     """
     return min(
         (version for version, _ in trajectory.versions), key=lambda version: (steps[version], version), default=0
@@ -26,9 +26,9 @@ def oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
 
 
 def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
-    """What is wrong with the receipts of a trajectory, "" where nothing is. `published`: digest by version.
+    """The fault of a trajectory's provenance, "" if there is none. `published`: digest by version.
 
-    One without digests is judged by its versions alone.
+    A trajectory without digests is judged by its versions alone.
     """
     for index, (version, _) in enumerate(trajectory.versions):
         if version not in published:
@@ -40,9 +40,9 @@ def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
 
 
 def quarantine(state: State, key: str | None, trajectory: Trajectory, holder: str, now: float) -> bool:
-    """Keep a trajectory apart where its receipts are flawed; False where they are sound.
+    """Quarantine a trajectory of faulty provenance; False if it is sound.
 
-    `key` is that of one handing in: a message that is sent again is the same. None: it is judged, and not kept.
+    `key` is that of one submission: a message that is sent again has the same. None: it is judged, and not kept.
     """
     why = flaw(state.published, trajectory)
     if why and key is not None and key not in state.quarantine:

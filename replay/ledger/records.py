@@ -1,7 +1,7 @@
-"""What the store holds, one struct a table. Mutable: the ledger changes them and marks them to be written.
+"""The store's records, one struct a table. Mutable: the ledger changes them and marks them to be written.
 
-Times are seconds of the run clock, which counts while the replay service is up; so a run that was down for a night
-finds its deadlines where it left them. New fields go to the end, with a default; anything else raises the store's
+Times are seconds of the run clock, which counts while the replay service is up; deadlines do
+not pass while it is down. New fields go to the end, with a default; anything else raises the store's
 format.
 """
 
@@ -37,14 +37,14 @@ AuditState = Literal["open", "leased", "passed", "failed", "left out", "late"]
 
 
 class Record(msgspec.Struct, array_like=True):
-    """Base of all that rests in the store."""
+    """Base of all records in the store."""
 
 
 class Job(Record):
     """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far.
 
     `seeds` are the environments of the memory its newest lease may show to vary, `earlier` those of the leases before.
-    `holder` and `request` are who leased it, and with which of its requests.
+    `holder` and `request` are the process that leased it, and the number of its request.
     """
 
     id: str
@@ -62,7 +62,7 @@ class Job(Record):
     earlier: tuple[tuple[str, ...], ...] = ()
 
     def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
-        """Which of `shown` lease number `lease` had to vary; nothing where there was no such lease."""
+        """The environments of `shown` that lease number `lease` had to vary; empty if there was no such lease."""
         offered = (*self.earlier, self.seeds)
         ago = self.lease - lease
         return tuple(seed for seed in offered[-1 - ago] if seed in shown) if 0 <= ago < len(offered) else ()
@@ -111,7 +111,7 @@ class Chunk(Record):
 class Score(Record):
     """An environment's figures when its window closed.
 
-    `reward` is None where nothing was measured: no play ended, or the audit was left out.
+    `reward` is None if nothing was measured: no play ended, or the audit was left out.
     """
 
     reward: float | None
@@ -125,7 +125,7 @@ class Score(Record):
 
 
 class Audit(Record):
-    """The audit of an environment whose window is over. `finding` is why it failed, or why it was left out.
+    """The audit of an environment whose window is over. `finding` is the reason why it failed or was left out.
 
     `replays` are recorded plays to run again, `indices` the instances to play with random actions.
     """
@@ -173,8 +173,8 @@ class Environment(Record):
 class Play(Record):
     """One play. `version` is the newest policy when it was leased, then the oldest that sampled one of its tokens.
 
-    `holder` and `request` are who leased it, and with which of its requests; in the end `holder` is who played it.
-    `suspected` counts the leases under which a service ended, or failed as nobody foresaw, while it served this play.
+    `holder` and `request` are the process that leased it, and the number of its request; in the end `holder` played it.
+    `suspected` counts the leases under which a service ended, or met an unforeseen error, while it served this play.
     """
 
     id: str
@@ -234,12 +234,12 @@ class Group(Record):
 
     @property
     def baseline(self) -> float | None:
-        """What a designer alone in its group is compared with."""
+        """The value that a designer alone in its group is compared with."""
         return self.before if self.role == "designer" and len(self.members) == 1 else None
 
 
 class BatchRecord(Record):
-    """What a learner step consumed, in order. Kept for ever: any past batch can be rebuilt."""
+    """The groups of a learner step, in order. Kept for ever: any past batch can be rebuilt."""
 
     step: int
     version: int
@@ -260,13 +260,13 @@ class Remembered(Record):
 
 
 class RunningMean(Record):
-    """A mean that follows its values: cumulative over the first ten, then with weight 0.1 on the new one."""
+    """A running mean: cumulative over the first ten values, then with weight 0.1 on the new one."""
 
     value: float = 0.0
     count: int = 0
 
     def add(self, value: float) -> None:
-        """Take one more value in."""
+        """Take one more value."""
         self.count += 1
         self.value += (value - self.value) / min(self.count, 10)
 
@@ -279,7 +279,7 @@ class Publication(Record):
 
 
 class Quarantined(Record):
-    """A trajectory that was sampled by weights that were never published. Its key names what it was handed in for."""
+    """A trajectory sampled by weights that were never published. Its key names its play or attempt."""
 
     holder: str
     why: str
@@ -294,9 +294,9 @@ class Clock(Record):
 
 
 class Counters(Record):
-    """Everything of a run that counts up, and the few values that go with it.
+    """The counters of a run, and the few values that go with them.
 
-    `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` how many it will have and of how many
+    `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` the numbers of its jobs and
     skills (None: it began before this was kept); `recent` are the publications since the last checkpoint; trajectories
     of the steps up to `dropped_step` have been deleted by retention. `trainable`, `trained` and `wasted` count both
     roles' trajectories, `designer_trainable` and so on the designer's alone.
@@ -347,7 +347,7 @@ class Counters(Record):
         self.designer_wasted += count if role == "designer" else 0
 
     def wasted_share(self, role: Literal["agent", "designer"] | None = None) -> float:
-        """Wasted ones of the trajectories that became trainable, of a role or of both (None); 0 before the first."""
+        """Share of the trainable trajectories that were wasted, of a role or of both (None); 0 before the first."""
         wasted, trainable = {
             None: (self.wasted, self.trainable),
             "designer": (self.designer_wasted, self.designer_trainable),

@@ -1,4 +1,4 @@
-"""What a window of plays says about its environment, and what the designer earns for it. Pure."""
+"""An environment's figures from a window of plays, and the designer's reward for it. Pure."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,7 @@ def score_of(plays: Sequence[Play], quarantined: bool, config: Config) -> Score:
 
 
 def window_reward(regret: Regret | None, win_rate: float | None, quarantined: bool, settings: Reward) -> float | None:
-    """The designer's reward for a window; None where nothing says how often it was won."""
+    """The designer's reward for a window; None if no unhinted play finished."""
     if quarantined:
         return 0.0
     return None if win_rate is None else designer_reward(regret, win_rate, settings)
@@ -60,7 +60,7 @@ def _win_rate(finished: Sequence[Play], hinted: bool, win_return: float) -> floa
 
 
 def paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
-    """Regret over (return unhinted, return hinted) of plays on the same instance; None where no pair is left."""
+    """Regret over (return unhinted, return hinted) of plays on the same instance; None if no pair is left."""
     if not pairs:
         return None
     differences = [hinted - unhinted for unhinted, hinted in pairs]
@@ -110,5 +110,5 @@ def designer_reward(regret: Regret | None, win_rate: float, reward: Reward) -> f
 
 
 def learnable(win_rate: float) -> bool:
-    """Whether the win rate lies in [0.2, 0.8]."""
+    """True for a win rate in [0.2, 0.8]."""
     return LEARNABLE[0] <= win_rate <= LEARNABLE[1]

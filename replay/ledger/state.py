@@ -1,9 +1,9 @@
-"""The run in memory: what is still alive of it, and what of it must be written next.
+"""The run in memory: its live records, and those that must be written next.
 
-Only the living is held: open jobs, active environments with their plays and the recordings that an audit would run
+Only live records are held: open jobs, active environments with their plays and the recordings that an audit would run
 again, unformed designer groups, the queue, batches not yet retired, the env memory and the statistics; of published
-weights the digests and steps, of the quarantine the keys. Everything else rests in the store. Trajectories are never
-held: they are staged and leave with the next commit.
+weights the digests and steps, of the quarantine the keys. The store alone has the rest. Trajectories are never held:
+they are staged and leave with the next commit.
 """
 
 from typing import Literal
@@ -33,7 +33,7 @@ from spade.seeds import INSTANCE_MASK, derive
 
 
 class State:
-    """The tables by id. Whoever changes a record calls `touch`; `changes` hands out what is to be committed."""
+    """The tables by id. Each change of a record needs a call of `touch`; `changes` returns what to commit."""
 
     def __init__(self, config: Config, secret: bytes) -> None:
         self.config = config
@@ -63,7 +63,7 @@ class State:
     # ------------------------------------------------------------ writing
 
     def touch(self, table: Table, key: str, record: msgspec.Struct) -> None:
-        """Mark a record to be written as it will be when the changes are taken."""
+        """Mark a record to be written, in the state it has when the changes are taken."""
         self._changes[table, key] = record
 
     def delete(self, table: Table, key: str) -> None:
@@ -71,7 +71,7 @@ class State:
         self._changes[table, key] = None
 
     def changes(self) -> list[Change]:
-        """Take what changed since the last time; counters and statistics go with anything else that did."""
+        """Take the changes since the last call; counters and statistics go with any other change."""
         if not self._changes:
             return []
         self.touch("meta", "counters", self.counters)
@@ -83,18 +83,18 @@ class State:
     # ------------------------------------------------------------ jobs and plays
 
     def add_job(self, job: Job) -> None:
-        """Take a job in that is not closed."""
+        """Add an open job."""
         self.jobs[job.id] = job
         self.job_leases.add(job, job.number)
 
     def close_job(self, job: Job, state: Literal["admitted", "failed"]) -> None:
-        """A job leaves the memory; the store keeps it."""
+        """Remove a job from memory; the store keeps it."""
         self.job_leases.drop(job)
         job.state = state
         del self.jobs[job.id]
 
     def add_play(self, play: Play) -> None:
-        """Take a play of an open chunk in."""
+        """Add a play of an open chunk."""
         self.plays[play.id] = play
         self.flight.enter(play)
 
@@ -105,7 +105,7 @@ class State:
         self.programs[environment.id] = program_digest(source.source)
 
     def forget_environment(self, environment: Environment) -> None:
-        """A closed environment leaves the memory with its plays; the store keeps them, but not the recordings."""
+        """Remove a closed environment and its plays from memory; the store keeps them, but not the recordings."""
         for play in self.flight.forget(environment):
             del self.plays[play.id]
         for play_id in self.recordings.pop(environment.id, {}):
@@ -139,15 +139,15 @@ class State:
         return self.version + max((step - 1) // every - self.published_step // every, 0)
 
     def lag(self, trained: int, step: int) -> int:
-        """Policy lag in learner step `trained` of what weights published after `step` sampled: publications between.
+        """Policy lag in learner step `trained` of tokens by weights published after `step`: publications between.
 
-        Of steps and not of versions: a learner that resumes and comes out otherwise gives the same steps new versions.
+        Counted by steps, not versions: a learner that resumes with other results gives the same steps new versions.
         """
         every = self.config.learner.publish_every
         return (trained - 1) // every - step // every
 
     def _place(self, play: Play) -> int:
-        """Where a play is leased among those of its chunk: drawn, so that the order tells neither arm nor index."""
+        """A play's place in the leasing order of its chunk: drawn, so that the order reveals neither arm nor index."""
         return self.seed("place", play.id)
 
     def instance(self, environment: str, index: int) -> int:

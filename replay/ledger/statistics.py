@@ -1,4 +1,4 @@
-"""The last plays, slots, chunks and candidates, from which a run's gauges are read."""
+"""The last plays, slots, chunks and candidates, and the gauges computed from them."""
 
 from collections import deque
 
@@ -34,7 +34,7 @@ class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Statistics(msgspec.Struct, array_like=True):
-    """Bounded windows over what happened last; `plays` and `slots` keep as many as `config.replay` says."""
+    """Bounded lists of the last events; `config.replay` sets the lengths of `plays` and `slots`."""
 
     keep_plays: int
     keep_slots: int
@@ -46,26 +46,26 @@ class Statistics(msgspec.Struct, array_like=True):
 
     @classmethod
     def of(cls, config: Replay) -> "Statistics":
-        """Empty windows of the configured lengths."""
+        """Empty lists of the configured lengths."""
         return cls(config.statistics_plays, config.learnable_slots)
 
     def add_play(self, figures: PlayFigures) -> None:
-        """A play finished, in either arm."""
+        """Take a finished play of either arm."""
         self.plays.append(figures)
         del self.plays[: -self.keep_plays]
 
     def add_slot(self, figures: SlotFigures) -> None:
-        """A slot closed or failed."""
+        """Take a slot that closed or failed."""
         self.slots.append(figures)
         del self.slots[: -self.keep_slots]
 
     def add_chunk(self, variance: bool) -> None:
-        """An unhinted chunk was scored."""
+        """Take a scored unhinted chunk."""
         self.variances.append(variance)
         del self.variances[: -self.keep_slots]
 
     def add_candidate(self, valid: bool, shown: int) -> None:
-        """A candidate was admitted or rejected; its prompt had `shown` examples of the memory."""
+        """Take a candidate, admitted or rejected; its prompt had `shown` examples of the memory."""
         self.candidates.append(valid)
         del self.candidates[:-CANDIDATES]
         self.examples.append(shown)
@@ -125,7 +125,7 @@ def _mean(values: list[float] | list[int]) -> float | None:
 class History(msgspec.Struct, array_like=True):
     """One point a learner step, the newest last: regret with its error, and the win rates unhinted and hinted.
 
-    Of the evaluations the first is kept as well as the newest: it is what the others are compared with.
+    The first evaluation is kept beside the newest ones: the others are compared with it.
     """
 
     regret: list[tuple[float, float]] = []
@@ -133,7 +133,7 @@ class History(msgspec.Struct, array_like=True):
     evaluations: list[Evaluation] = []
 
     def add(self, statistics: Statistics) -> None:
-        """Take a point; where nothing is measured yet there is none."""
+        """Take a point, unless nothing is measured yet."""
         regret, error = statistics.regret()
         if regret is not None:
             self.regret.append((regret, error or 0.0))
@@ -144,7 +144,7 @@ class History(msgspec.Struct, array_like=True):
             del self.win_rates[:-HISTORY]
 
     def add_evaluation(self, evaluation: Evaluation) -> bool:
-        """Take an evaluation; False where it is the last one, handed in again because the answer was lost."""
+        """Take an evaluation; False if it is the last one, sent again because the answer was lost."""
         if self.evaluations[-1:] == [evaluation]:
             return False
         self.evaluations.append(evaluation)
@@ -160,7 +160,7 @@ class Meter:
         self._events: deque[tuple[float, float]] = deque(maxlen=METER_S + 1)  # seconds of the last minute
 
     def add(self, now: float, amount: float) -> None:
-        """Count `amount` at `now`; what falls into one second shares an entry."""
+        """Count `amount` at `now`; events of one second share an entry."""
         second = float(int(now))
         if not self._events or self._events[-1][0] != second:
             self._events.append((second, 0.0))

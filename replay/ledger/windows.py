@@ -1,6 +1,6 @@
 """Windows of active environments: chunks open, plays are leased and end, chunks are scored, the window closes.
 
-Between its last play and its end a window is audited.
+A window is audited between its last play and its end.
 """
 
 import msgspec
@@ -18,7 +18,7 @@ from spade.returns import differ
 from spade.returns import won as is_won
 
 LEVELS = 256
-SUSPECTED = 2  # leases under which a service ended over a play, before that is the fault of its program
+SUSPECTED = 2  # leases under which a service ended over a play, until the program is blamed
 
 
 def open_chunk(state: State, environment: Environment, now: float) -> None:
@@ -40,7 +40,7 @@ def open_chunk(state: State, environment: Environment, now: float) -> None:
 def open_chunks(state: State, now: float, starving: bool) -> None:
     """Open every chunk that is due: the one before is scored, and weights newer than it began with were published.
 
-    The wait for those ends with play.chunk_wait_s, and where the loop is `starving`: none can come before more plays.
+    The wait for weights ends after play.chunk_wait_s, or when the loop is `starving`: none can come before more plays.
     """
     play = state.config.play
     for environment in list(state.flight.resting.values()):
@@ -100,7 +100,7 @@ def _as_leased(state: State, play: Play) -> PlayLease:
 
 
 def release(state: State, play: Play) -> None:
-    """A leased play is open again; it keeps its seed."""
+    """Open a leased play again; it keeps its seed."""
     state.flight.drop(play)
     play.state, play.holder = "open", ""
     state.flight.add(play)
@@ -108,7 +108,7 @@ def release(state: State, play: Play) -> None:
 
 
 def suspect(state: State, play: Play, holder: str, now: float) -> None:
-    """A service ended while it served a leased play. Once is chance, so it is open again; a second time it is void."""
+    """Open a leased play again whose service ended while it served the play; a second time it is void."""
     play.suspected += 1
     if play.suspected < SUSPECTED:
         release(state, play)
@@ -118,7 +118,7 @@ def suspect(state: State, play: Play, holder: str, now: float) -> None:
 
 
 def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
-    """Take the end of an episode that `holder` played, whoever has its lease. False where the play is closed."""
+    """Take the end of an episode that `holder` played, whatever the present lease. False if the play is closed."""
     play = state.plays.get(ended.id)
     if play is None or play.state not in ("open", "leased"):
         return False
@@ -150,7 +150,7 @@ def finish(state: State, ended: EndedPlay, holder: str, now: float) -> bool:
 
 def _note_levels(state: State, environment: Environment, rewards: tuple[float, ...]) -> None:
     levels = environment.levels
-    # Of many rewards few differ, and most were seen before.
+    # A set first: few of many rewards differ, and most were seen before.
     new = sorted({round(reward, 9) for reward in set(rewards)}.difference(levels))[: LEVELS - len(levels)]
     if new:
         environment.levels = [*environment.levels, *new]
@@ -171,13 +171,13 @@ def _settle(state: State, environment: Environment, now: float) -> None:
 
 
 def _over(state: State, environment: Environment) -> bool:
-    """Whether all plays of the window have ended and no chunk is to come."""
+    """True if all plays of the window have ended and no chunk is to come."""
     window = state.flight.windows[environment.id]
     return window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks
 
 
 def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: float) -> None:
-    """The chunk's finished unhinted plays become a group of the queue if their returns differ."""
+    """Make the chunk's finished unhinted plays a group of the queue if their returns differ."""
     state.flight.score(environment, chunk, now)
     state.touch("environments", environment.id, environment)
     played = state.flight.tally(environment, chunk).plays
@@ -194,7 +194,7 @@ def _score_chunk(state: State, environment: Environment, chunk: Chunk, now: floa
 
 
 def end(state: State, environment: Environment, now: float) -> None:
-    """No play of the window is to come: it closes when it has been audited."""
+    """End a window that has no play to come: it closes when it has been audited."""
     _cancel_rest(state, environment, now)
     if not audits.begin(state, environment, now):
         close(state, environment, now)
@@ -208,7 +208,7 @@ def audited(state: State, outcome: Audited, now: float) -> None:
 
 
 def _cancel_rest(state: State, environment: Environment, now: float) -> None:
-    """Cancel the plays that have not ended, and score the chunk that they were of."""
+    """Cancel the plays that have not ended, and score their chunk."""
     for play in _plays(state, environment):
         if play.state in ("open", "leased"):
             state.flight.drop(play)
@@ -227,7 +227,7 @@ def _plays(state: State, environment: Environment) -> list[Play]:
 def close(state: State, environment: Environment, now: float, quarantined: bool = False) -> None:
     """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot.
 
-    Nobody knows what a window is worth whose audit was left out: it is neither paid nor remembered.
+    A window whose audit was left out is neither paid nor remembered: its value is unknown.
     """
     _cancel_rest(state, environment, now)
     plays = _plays(state, environment)
@@ -268,12 +268,12 @@ def _remember(state: State, environment: Environment, score: Score) -> None:
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> None:
-    """End the windows past their deadline, open lost leases again. `live`: holders still here (None: unknown)."""
+    """End the windows past their deadline, open lost leases again. `live`: connected holders (None: unknown)."""
     for environment in audits.expire(state, now, live):
         close(state, environment, now)
-    # In an order of its own: that of a dict is not the same after a restart.
+    # Sorted: the order of a dict differs after a restart.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
-        # Over, and not closed at its last play: a resume has made windows shorter.
+        # A window may be over without being closed at its last play: a resume has made windows shorter.
         if environment.audit is None and (now >= environment.deadline or _over(state, environment)):
             end(state, environment, now)
     for play in list(state.flight.leases):

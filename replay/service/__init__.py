@@ -1,1 +1,1 @@
-"""The replay service: the process that takes requests, commits, answers, and says how the run is."""
+"""The replay service: the process that takes requests, commits, answers, and reports the run's status."""

@@ -1,4 +1,4 @@
-"""What the service leaves in the run directory for people and their tools: `metrics.jsonl` and `status.json`."""
+"""The service's files for people and their tools in the run directory: `metrics.jsonl` and `status.json`."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Journal:
-    """Rows are appended and flushed one by one, so that a killed run leaves whole rows but for the last."""
+    """The files of a run. Rows are appended and flushed one by one, so that a kill can cut the last row alone."""
 
     def __init__(self, run: Path) -> None:
         self._metrics = run / "metrics.jsonl"
@@ -40,7 +40,7 @@ class Journal:
         self._row({"kind": "evaluation", "elapsed_s": elapsed_s, **msgspec.structs.asdict(evaluation)})
 
     def status(self, status: Status) -> None:
-        """The status as `spade status` shows it of a run that is down; replaced whole or not at all."""
+        """The status that `spade status` shows while the run is down; replaced whole or not at all."""
         with _unless_out_of_descriptors(self._status):
             replace(self._status, msgspec.json.encode(status))
 
@@ -55,17 +55,17 @@ class Journal:
 
 @contextmanager
 def _unless_out_of_descriptors(path: Path) -> Iterator[None]:
-    """Without what is for people the service goes on: it is not to be ended by the connections that others make."""
+    """Write for people, and go on without: a lack of descriptors, which peers can cause, must not end the service."""
     try:
         yield
     except OSError as error:
         if not out_of_descriptors(error):
             raise
-        log.error("%s is not written: %s; who has so many connections open?", path, reason(error))
+        log.error("%s is not written: %s; too many connections are open", path, reason(error))
 
 
 def _last_byte(path: Path) -> bytes:
-    """Nothing of a file that is empty or not there."""
+    """The last byte of a file; empty if it is empty or missing."""
     try:
         with path.open("rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))

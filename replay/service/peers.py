@@ -1,4 +1,4 @@
-"""What the service sees go by and does not store: rates, who is connected, and how the supervisors' children are."""
+"""The service's view of its peers, which is not stored: rates, connected peers, the state of supervisors' children."""
 
 import math
 
@@ -36,7 +36,7 @@ CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learne
 
 
 class Peers:
-    """Begins anew with each restart of the service; nobody is connected before `begin`."""
+    """The peers seen since the service started; nobody is connected before `begin`."""
 
     def __init__(self, config: Config, start: float) -> None:
         self._start = start
@@ -54,16 +54,16 @@ class Peers:
         self._served: dict[str, int] = {}
 
     def begin(self, server: Server) -> None:
-        """The service is reached through `server` from now on."""
+        """Take the server through which the service is reached from now on."""
         self._server = server
 
-    # ------------------------------------------------------------ who is connected
+    # ------------------------------------------------------------ connected peers
 
     def _hellos(self) -> tuple[Hello, ...]:
         return () if self._server is None else tuple(self._server.peers.values())
 
     def services(self) -> tuple[Peer, ...]:
-        """Those that others may call."""
+        """The services that other peers may call."""
         services = {
             hello.name: Peer(hello.role, hello.name, hello.address)
             for hello in self._hellos()
@@ -72,24 +72,24 @@ class Peers:
         return tuple(services.values())
 
     def holders(self, now: float) -> frozenset[str] | None:
-        """Who may hold leases; unknown until every living peer has had time to say hello to a restarted service."""
+        """Peers that may hold leases; None until every living peer has had time to greet a restarted service."""
         return None if now - self._start < self._silence_s else frozenset(map(holder_id, self._hellos()))
 
     def beats(self) -> dict[str, Heartbeat]:
-        """What each said of itself with its last heartbeat, by its name."""
+        """The last heartbeat of each peer, by its name."""
         if self._server is None:
             return {}
         beats = self._server.heartbeats
         return {hello.name: _finite(beats[peer]) for peer, hello in self._server.peers.items() if peer in beats}
 
-    # ------------------------------------------------------------ what happens
+    # ------------------------------------------------------------ events
 
     def finished(self, plays: int, now: float) -> None:
-        """So many plays finished, of all that were handed in."""
+        """Count finished plays, of all that were handed in."""
         self._plays.add(now, plays)
 
     def measure(self, request: Request, now: float) -> None:
-        """A request took effect; what it brings was sampled, whatever becomes of it."""
+        """Count the tokens of a request that took effect, whatever becomes of them."""
         match request:
             case SubmitPlays(plays=plays):
                 trajectories = [play.trajectory for play in plays if play.trajectory is not None]
@@ -98,15 +98,15 @@ class Peers:
                 self._tokens.add(now, trajectory.sampled)
 
     def stalls(self, step: int, plays: int, now: float) -> bool:
-        """Whether the run, this far, has just stalled; True once each time."""
+        """True once when the run stalls."""
         return self._progress.look(step, plays, now)
 
     def announced(self, weights: Weights, now: float) -> None:
-        """The engines are being told of these weights."""
+        """Note that these weights are being announced to the engines."""
         self._spreading, self._announced = weights, now
 
     def serving(self, name: str, serving: Serving, now: float) -> None:
-        """An engine samples from these weights. Once all that are here serve the newest, it has been broadcast."""
+        """Note that an engine serves these weights. The broadcast ends when all connected engines serve the newest."""
         engines = [hello.name for hello in self._hellos() if hello.role == "engine"]
         self._served = {engine: version for engine, version in self._served.items() if engine in engines}
         self._served[name] = serving.version
@@ -117,7 +117,7 @@ class Peers:
     # ------------------------------------------------------------ supervisors
 
     def report(self, report: ReportProcesses) -> Orders | Refused:
-        """A supervisor says how its children are; what it is to change, said once. Those heard last are kept."""
+        """Take a supervisor's report; returns the changes it is to make, once. The newest reports are kept."""
         if (size := len(encode(report))) > REPORT_BYTES:
             return Refused(f"a report of {size} bytes is over {REPORT_BYTES}; have more supervisors, each of fewer")
         self._processes.pop(report.supervisor, None)
@@ -132,7 +132,7 @@ class Peers:
         return self._orders.pop(report.supervisor, Orders(report.supervisor))
 
     def order(self, orders: Orders) -> str:
-        """Keep orders until the supervisor reports; where that cannot be, why ("": it can)."""
+        """Keep orders until the supervisor reports; returns the reason if that cannot be, else ""."""
         here = sorted({hello.name for hello in self._hellos()} & self._wanted.keys())
         if orders.supervisor not in here:
             return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(here) or 'none'}"
@@ -143,10 +143,10 @@ class Peers:
         self._orders[orders.supervisor] = Orders(orders.supervisor, {**before.counts, **orders.counts}, drain)
         return ""
 
-    # ------------------------------------------------------------ all of it
+    # ------------------------------------------------------------ the whole view
 
     def seen(self, run: str, now: float) -> Seen:
-        """All of it at `now`."""
+        """The whole view at `now`."""
         hellos, beats = self._hellos(), self.beats()
         here = {hello.name for hello in hellos}
         dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
@@ -172,13 +172,13 @@ class Peers:
 
 
 def _finite(beat: Heartbeat) -> Heartbeat:
-    """A heartbeat without what JSON has no number for: a status.json with it could not be read."""
+    """A heartbeat without the floats that JSON lacks: they would make status.json unreadable."""
     gauges = {name: value for name, value in beat.gauges.items() if math.isfinite(value)}
     return Heartbeat(gauges, tuple(wait for wait in beat.waits if math.isfinite(wait.for_s)))
 
 
 def _as_seen(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:
-    """A process whose supervisor is gone itself was last heard of alive: it is silent."""
+    """Show a process as silent if its supervisor is gone."""
     alive = process.state in ("starting", "ready", "restarting", "draining")
     state = "silent" if alive and not supervised else process.state
     return msgspec.structs.replace(process, state=state, gauges=gauges, supervisor=supervisor)

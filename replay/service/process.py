@@ -14,8 +14,8 @@ from spade.transport import serve
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve the run in `launch.run` until cancelled.
 
-    Raises RunError where the store is another run's, in use or of a
-    format that is not ours, BusError where the address cannot be served.
+    Raises RunError if the store is another run's, in use or of another format, BusError if the address cannot be
+    served.
     """
     folder = Path(launch.run)
     with open_store(folder / "store", config.replay.durability) as store:

@@ -1,6 +1,6 @@
 """The replay service: one task that takes requests, lets them take effect, commits, and only then answers.
 
-    arrivals (what waits, bounded) ── ledger.apply ── ledger.advance ── one commit ── replies, pushes, journal
+    arrivals (bounded) ── ledger.apply ── ledger.advance ── one commit ── replies, pushes, journal
 
 Requests that have to wait (for leases, batches) are tried again after each round.
 """
@@ -46,7 +46,7 @@ from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
-CLOCK_S = 5.0  # at most so much of the run clock is lost with the process
+CLOCK_S = 5.0  # a kill loses at most so much of the run clock
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Service:
         self._base_s = opened.elapsed_s
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
-        self._expected = 1  # requests of the last round: who was answered together may ask again together
+        self._expected = 1  # requests of the last round: peers that were answered together may ask again together
         self._waiting = Waiting(config.bus.window)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
@@ -76,16 +76,16 @@ class Service:
         return self._base_s + trio.current_time() - self._started
 
     def greet(self, _: Hello) -> Ready:
-        """What a peer is told when it joins."""
+        """The first message to a peer that joins."""
         pulse = self.pulse()
         return Ready(pulse.peers, pulse.weights)
 
     def pulse(self) -> Pulse:
-        """Who may be called, and the newest weights."""
+        """The services that may be called, and the newest weights."""
         return Pulse(self._peers.services(), self._weights)
 
     async def run(self, server: Server) -> None:
-        """Serve until cancelled; what was acknowledged is committed then."""
+        """Serve until cancelled; all acknowledged requests are committed then."""
         self._peers.begin(server)
         try:
             while True:
@@ -99,10 +99,10 @@ class Service:
     # ------------------------------------------------------------ a round
 
     async def _arrivals(self, server: Server) -> list[Incoming]:
-        """What is served and committed together, at most a round; nothing where a deadline of ours comes first.
+        """The requests to commit together, at most a round; none if a deadline of the service comes first.
 
-        All that is there, and what comes within the commit delay while it is less than the last time. Who asks alone
-        so never waits for company, and those who are answered together are soon committed together again.
+        All requests at hand, and those that come within the commit delay while they are fewer than the last time. So
+        a peer that asks alone never waits, and peers that are answered together are soon committed together again.
         """
         wake = min(self._next_tick, self._waiting.deadline())
         arrived: list[Incoming] = []
@@ -128,12 +128,12 @@ class Service:
             self.ledger.tick(now, self._peers.holders(now))
             if self._peers.stalls(state.published_step, state.counters.plays, now):
                 self._tell_stall()
-        # First, so that nobody is promised a batch that goes with this commit.
+        # First, so that no batch is handed out that this commit deletes.
         self._retention.stage(now)
         replies = self._serve(arrived, now)
         self.ledger.advance(now)
         replies += self._waiting.try_again(self._answer, lambda: self.status().waiting_for, server.peers, now)
-        # The clock moves on while nothing else does, so that a lease is not held for ever by one kill after another.
+        # The clock is committed while nothing else is, so that kills in a row do not extend a lease for ever.
         if (changes := state.changes()) or now >= self._committed + CLOCK_S:
             await self._commit(changes)
         # Versions are announced only now that they are committed.
@@ -148,7 +148,7 @@ class Service:
             await self._reply(server, incoming, answer)
 
     async def _commit(self, changes: list[Change]) -> None:
-        """Write what changed, and the clock; not to be cancelled half-way between taking effect and being durable."""
+        """Write the changes and the clock; shielded from cancellation between taking effect and being durable."""
         self._committed = self.now()
         encoded = self._store.encode([*changes, ("meta", "clock", Clock(self._committed))])
         with trio.CancelScope(shield=True):
@@ -199,11 +199,11 @@ class Service:
     async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
         if isinstance(answer, BatchRecord):
             answer = await trio.to_thread.run_sync(packed_batch, self._store, answer)
-        # Leases that do not arrive are handed out again when they are asked for again, or expire with their holder.
+        # A lost answer loses no lease: the request is sent again, or the lease expires with its holder.
         await server.reply(incoming, answer)
 
     async def _announce(self, server: Server) -> None:
-        """New weights: to every engine at once, and their step into the journal."""
+        """Announce new weights to every engine, and write their step into the journal."""
         assert self._weights is not None
         self._peers.announced(self._weights, self.now())
         for peer, hello in list(server.peers.items()):
@@ -214,13 +214,13 @@ class Service:
             self._journal.step(self.status(), gauges)
 
     def _tell_stall(self) -> None:
-        """Once for each stall: who waits for whom."""
+        """Log once for each stall who waits for whom."""
         status = self.status()
         log.warning("no learner step and no play for %.0f s (replay.stall_s)", status.stalled_s)
         for line in (status.waiting_for, *describe_all(status.waits, status.processes)):
             log.warning("%s", line)
 
-    # ------------------------------------------------------------ what is stored and seen
+    # ------------------------------------------------------------ stored and seen
 
     def _serving(self, hello: Hello, request: Serving, now: float) -> Done | Refused:
         published = self.ledger.state.published.get(request.version)
@@ -235,7 +235,7 @@ class Service:
         return Refused(f"no active environment has the program {digest!r}") if source is None else Program(source)
 
     def status(self) -> Status:
-        """The run at a glance."""
+        """The status of the run."""
         now = self.now()
         seen = self._peers.seen(self._name, now)
         waits = (*explained(seen.waits, self.ledger), *own(self.ledger.state, now))

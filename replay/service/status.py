@@ -1,4 +1,4 @@
-"""A run at a glance: from the state and what the service itself sees to `Status`, and to a row of `metrics.jsonl`."""
+"""The status of a run, from the state and the service's own view: as `Status`, and as a row of `metrics.jsonl`."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ NOT_IN_ROWS = ("step_metrics", "processes", "regret_history", "win_rate_history"
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What the service sees and the state does not hold. Rates are per second; `roles` are those connected now."""
+    """The service's view beside the state. Rates are per second; `roles` are those connected now."""
 
     run: str
     now: float
@@ -28,7 +28,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def build_status(ledger: Ledger, seen: Seen) -> Status:
-    """Every field of Status; names, units and windows as in `docs/metrics.md`."""
+    """The Status of a run; names, units and windows as in `docs/metrics.md`."""
     state = ledger.state
     counters, statistics = state.counters, state.statistics
     unhinted, unhinted_error = statistics.win_rate(hinted=False)
@@ -94,7 +94,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
 
 
 def waiting_for(state: State, roles: frozenset[Role]) -> str:
-    """What holds the loop up now, in words."""
+    """The reason why the loop waits now, in words."""
     needed: tuple[tuple[Role, str], ...] = (
         ("learner", "a learner"),
         ("engine", "an engine"),

@@ -1,4 +1,4 @@
-"""Requests that have to wait: kept until there is an answer, their time is over or their peer is gone."""
+"""Waiting requests: kept until there is an answer, their time is over or their peer is gone."""
 
 import math
 from collections import Counter
@@ -20,14 +20,14 @@ from spade.protocol import (
 )
 from spade.transport import Incoming
 
-PATIENCE = 2  # requests of one peer that may wait, in windows: those it waits for, and those it has given up meanwhile
+PATIENCE = 2  # waiting requests of one peer, in windows: one of live ones, one of those it has given up
 
 Answer = Response | BatchRecord
 Replies = list[tuple[Incoming, Answer]]
 
 
 class Waiting:
-    """Tried again in the order they came, so that their peers do not poll. Of one peer only so many are kept."""
+    """The waiting requests, tried again in the order they came, so that peers do not poll. Bounded for each peer."""
 
     def __init__(self, window: int) -> None:
         self._most = PATIENCE * window
@@ -35,11 +35,11 @@ class Waiting:
         self._count: Counter[bytes] = Counter()  # of each peer
 
     def deadline(self) -> float:
-        """When the time of the first of them is over."""
+        """The earliest deadline of the waiting requests."""
         return min((deadline for _, deadline in self._kept.values()), default=math.inf)
 
     def keep(self, incoming: Incoming, now: float) -> Refused | None:
-        """Keep a request, or refuse it. One that is sent again takes the place of the first."""
+        """Keep a request, or refuse it. A request that is sent again takes the place of the first."""
         request, key = incoming.message, (incoming.peer, incoming.id)
         assert isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch), (
             f"{type(request).__name__} cannot wait"
@@ -57,9 +57,9 @@ class Waiting:
         peers: Container[bytes],
         now: float,
     ) -> Replies:
-        """Let `answer` have another look at each; those it has an answer to, or whose time is over, wait no longer.
+        """Try `answer` again on each; those with an answer, or past their deadline, are answered and leave.
 
-        `why` says what a batch waits for; `peers` are those that are still here.
+        `why` is the reason why a batch waits; `peers` are those still connected.
         """
         replies: Replies = []
         for key, (incoming, deadline) in list(self._kept.items()):

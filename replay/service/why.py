@@ -1,4 +1,4 @@
-"""What the replay service cannot hand out and why, and whom it waits for itself. Pure, read from the ledger."""
+"""The reasons why the replay service has no work to hand out, and the peers it waits for. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,11 +10,11 @@ from replay.ledger.ledger import Ledger
 from replay.ledger.state import State
 from spade.protocol import Wait
 
-NAME = "replay"  # what processes call the service when they say whom they wait for
+NAME = "replay"  # the name of the service in the waits that processes report
 
 
 def explained(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
-    """The waits with the reasons of those for this service that ask for work."""
+    """The waits; those for work of this service have its reasons."""
     audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window is to be audited"
     reasons = {
         "LeaseAudit": audits,
@@ -28,13 +28,13 @@ def explained(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
 
 
 def why_no_batch(ledger: Ledger) -> str:
-    """What the next batch lacks."""
+    """The reason why the next batch waits."""
     state = ledger.state
     return _unpublished(state) or f"{batches.waiting(state)} of {state.config.learner.batch_sequences} sequences"
 
 
 def why_no_play(ledger: Ledger) -> str:
-    """What keeps plays from being leased."""
+    """The reason why no play is leased."""
     state = ledger.state
     if missing := _unpublished(state):
         return missing
@@ -48,7 +48,7 @@ def why_no_play(ledger: Ledger) -> str:
 
 
 def why_no_job(ledger: Ledger) -> str:
-    """What keeps design jobs from being leased."""
+    """The reason why no design job is leased."""
     state = ledger.state
     if missing := _unpublished(state):
         return missing
@@ -83,7 +83,7 @@ def _unpublished(state: State) -> str:
 
 
 class Progress:
-    """When a run last got anywhere: a learner step or a play. One that has not for `stall_s` has stalled."""
+    """The last progress of a run: a learner step or a play. A run without any for `stall_s` has stalled."""
 
     def __init__(self, stall_s: float, now: float) -> None:
         self._stall_s = stall_s
@@ -92,12 +92,12 @@ class Progress:
         self._stalled = False
 
     def look(self, step: int, plays: int, now: float) -> bool:
-        """Note how far the run is; True once when it stalls."""
+        """Note the progress of the run; True once when it stalls."""
         if (step, plays) != self._reached:
             self._reached, self._since = (step, plays), now
         before, self._stalled = self._stalled, now - self._since >= self._stall_s
         return self._stalled and not before
 
     def stalled_s(self, now: float) -> float:
-        """Seconds since the last progress of a run that has stalled; 0 where it has not."""
+        """Seconds since the last progress of a stalled run, else 0."""
         return now - self._since if self._stalled else 0.0

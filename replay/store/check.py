@@ -1,6 +1,6 @@
 """Checks before a store is read: its heads, its format, its pages, and that it is the last state.
 
-What a page says is taken for true by LMDB, so that a wrong one can kill whoever reads it.
+LMDB trusts its pages: a wrong one can kill the process that reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ FORMAT = 3
 _COPIED = 1  # LMDB's number of the commit that a compact copy holds
 _TRIES = 5
 
-# A record or more for each play: more than there is time for before the service begins, in a file larger than this.
+# Tables with a record or more for each play: in a file larger than this they take too long to check before a start.
 _QUICKLY_BYTES = 64 * 1024 * 1024
 _LARGE = frozenset({"plays", "trajectories", LOG})
 
@@ -32,7 +32,7 @@ class Format(msgspec.Struct):
 
 
 def check_heads(path: Path) -> None:
-    """To be called before LMDB opens the file. Raises DamagedError, RunError where it cannot be read."""
+    """Check the heads before LMDB opens the file. Raises DamagedError, RunError if the file cannot be read."""
     data = path / "data.mdb"
     if data.exists() and not data.is_file():
         raise RunError(f"{data}: is no regular file")
@@ -46,12 +46,12 @@ def check_heads(path: Path) -> None:
 
 
 def check_all(environment: lmdb.Environment) -> None:
-    """Every page. Raises RunError where the format is not ours, else DamagedError."""
+    """Check every page. Raises RunError for another format, else DamagedError."""
     _check(environment, lambda _: True)
 
 
 def check_quickly(environment: lmdb.Environment) -> None:
-    """The same; where the file is large, without the tables that grow with every play."""
+    """Check every page, in a large file without the tables that grow with every play. Raises as `check_all`."""
     size = (Path(environment.path()) / "data.mdb").stat().st_size
     _check(environment, lambda table: size <= _QUICKLY_BYTES or table not in _LARGE)
 
@@ -89,7 +89,7 @@ def _check_format(path: str, record: bytes) -> None:
 
 def _check_pages(environment: lmdb.Environment, tables: Sequence[str], whole: Callable[[str], bool]) -> None:
     data = Path(environment.path()) / "data.mdb"
-    # LMDB does not write free pages at the end, so a file may be short; that no others are missing is seen by looking.
+    # LMDB does not write free pages at the end, so a file may be short; the check finds other missing pages.
     short = data.stat().st_size < (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     for _ in range(_TRIES):
         with begin(environment) as transaction:  # it keeps the pages of its commit as they are

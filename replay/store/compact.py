@@ -1,4 +1,4 @@
-"""Making a store's file as small as what it holds."""
+"""Compaction: a store's file becomes as small as its records."""
 
 import fcntl
 import os
@@ -17,10 +17,10 @@ DRAFT = ".compact-"
 
 
 def compact(path: Path) -> tuple[int, int]:
-    """Put a compact copy in the place of the store's file; returns its bytes before and after.
+    """Replace the store's file by a compact copy; returns its bytes before and after.
 
-    The copy is durable before it is renamed, so that a crash leaves the one or the other, whole. Raises RunError where
-    the service has the store, somebody reads it, it is damaged, or the disk has no room for the copy.
+    The copy is durable before it is renamed, so that a crash leaves one of both, whole. Raises RunError if the service
+    has the store, another process reads it, it is damaged, or the disk has no room for the copy.
     """
     if not path.is_dir():
         raise RunError(f"{path}: no store is here")
@@ -39,7 +39,7 @@ def compact(path: Path) -> tuple[int, int]:
             sync(compacted)
             with _alone(path / "lock.mdb"):
                 os.replace(compacted, data)
-                # It counts the old file's transactions: the first to open the new one makes another.
+                # The lock file counts the old file's transactions: the first process to open the new one makes another.
                 (path / "lock.mdb").unlink()
             sync(path)
         finally:
@@ -48,7 +48,7 @@ def compact(path: Path) -> tuple[int, int]:
 
 
 def _check_records(store: Store) -> None:
-    """Read every record: what a damaged page lost would be gone for good. Raises DamagedError."""
+    """Read every record, since a copy of a damaged store would lose records for good. Raises DamagedError."""
     for table in store.extents():
         for _ in store.each(table):
             pass
@@ -56,7 +56,7 @@ def _check_records(store: Store) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Hold LMDB's lock file as its first opener does. Raises RunError where a process has the store open."""
+    """Lock LMDB's lock file as its first opener does. Raises RunError if a process has the store open."""
     with path.open("r+b") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)

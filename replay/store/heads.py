@@ -16,7 +16,7 @@ _TRIES = 5
 
 
 class Tree(NamedTuple):
-    """A table, as the file names it."""
+    """The head of a table."""
 
     pad: int
     flags: int
@@ -39,12 +39,12 @@ class Meta(NamedTuple):
 
 
 def heads(data: Path) -> list[Meta]:
-    """Both heads of a file. Raises ValueError where one is damaged, OSError where it cannot be read."""
+    """Both heads of a file. Raises ValueError if one is damaged, OSError if the file cannot be read."""
     for _ in range(_TRIES - 1):
         try:
             return _heads(data)
         except ValueError:
-            pass  # a writer may have written the one, and then the other, while they were read
+            pass  # a writer may write one and then the other while they are read
     return _heads(data)
 
 
@@ -54,14 +54,14 @@ def _heads(data: Path) -> list[Meta]:
     size = _page_size(begin)
     found = [_head(begin[number * size : (number + 1) * size], number) for number in (0, 1)]
     first, second = (meta.commit for meta in found)
-    # Commits are written to the one and the other in turns.
+    # Commits are written to both heads in turns.
     if (first, second) != (0, 0) and (first % 2, second % 2, abs(first - second)) != (0, 1, 1):
         raise ValueError(f"its heads are of the commits {first} and {second}, which do not follow one another")
     return found
 
 
 def _page_size(begin: bytes) -> int:
-    """The size of a page, as the first one says."""
+    """The size of a page, as the first head states it."""
     if len(begin) < HEADER_BYTES + _META.size:
         raise ValueError(f"it has only {len(begin)} bytes")
     size = int(TREE.unpack(_META.unpack_from(begin, HEADER_BYTES)[4])[0])

@@ -1,4 +1,4 @@
-"""From the store to the run in memory: a fresh run's beginning, and a restart."""
+"""Loading a run from its store, and beginning a fresh one."""
 
 import time
 import tomllib
@@ -32,7 +32,7 @@ from spade.seeds import derive, new_secret
 
 
 class Header(msgspec.Struct):
-    """What a run is: its secret, the digest of what may not change, its settings as TOML, its beginning (Unix time)."""
+    """A run's identity: secret, digest of the settings that may not change, settings as TOML, start (Unix time)."""
 
     secret: bytes
     digest: str
@@ -41,7 +41,7 @@ class Header(msgspec.Struct):
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A run taken up. `changed`: settings that differ from the last time, as "section.field": [before, now]."""
+    """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now]."""
 
     state: State
     elapsed_s: float
@@ -50,14 +50,14 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def open_run(store: Store, config: Config) -> Opened:
-    """Begin the run in an empty store, or take up the one that is there.
+    """Begin the run in an empty store, or load the one that is there.
 
-    Raises RunError where the config means another run than the store's.
+    Raises RunError if the config means another run than the store's.
     """
     header = store.get("meta", "run", Header)
     settings = dump(config)
     if header is None:
-        # A given seed makes two runs hand out the same work; else nobody can foresee it.
+        # With a given seed two runs hand out the same work; without one it cannot be predicted.
         given = config.run.seed
         secret = new_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
         header = Header(secret, digest(config), settings, time.time())
@@ -78,7 +78,7 @@ def open_run(store: Store, config: Config) -> Opened:
 
 
 def load(store: Store, config: Config, secret: bytes) -> State:
-    """The living part of a run."""
+    """The live records of a run."""
     state = State(config, secret)
     state.counters = store.get("meta", "counters", Counters) or state.counters
     state.history = store.get("meta", "history", History) or state.history
@@ -120,7 +120,7 @@ def _load_environment(state: State, store: Store, environment: Environment) -> N
 
 
 def _changes(before: str, now: str) -> dict[str, tuple[str, str]]:
-    """Settings that differ, by path."""
+    """The settings that differ, by path."""
     old, new = _flat(tomllib.loads(before)), _flat(tomllib.loads(now))
     keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     return {key: (old.get(key, "unset"), new.get(key, "unset")) for key in keys}

@@ -1,4 +1,4 @@
-"""The log of a store: values one after the other as they arrive, so that they fill their pages.
+"""The log of a store: values in the order they arrive, so that they fill their pages.
 
 A table of its own holds for each key an entry: the value's place in the log and its checksum, which covers the key and
 the place as well.
@@ -22,7 +22,7 @@ Records = Sequence[tuple[bytes, bytes]]
 
 
 class Log:
-    """`index` is the table of entries, of this `name`; `values` that of the values; both of one environment."""
+    """`index` is the table of entries, of this `name`; `values` the table of values; both of one LMDB environment."""
 
     def __init__(self, name: str, index: Handle, values: Handle) -> None:
         self._seed = seed(name)
@@ -30,7 +30,7 @@ class Log:
         self._values = values
 
     def append(self, transaction: lmdb.Transaction, written: Records) -> list[tuple[bytes, bytes]]:
-        """Put values at the end, in the place of those that their keys had; the entries, by key."""
+        """Append values and delete the earlier ones of their keys; returns the entries, by key."""
         for key, _ in written:
             if (entry := transaction.get(key, db=self._index)) is not None:
                 self.drop(transaction, key, bytes(entry))
@@ -48,12 +48,12 @@ class Log:
         return crc32(value, crc32(key, self._seed) ^ place & _LOW)
 
     def drop(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> None:
-        """Delete the value of an entry; nothing where either is damaged, so that no other's value goes."""
+        """Delete the value of an entry; does nothing if either is damaged, so that no other value is deleted."""
         if self.body(transaction, key, entry) is not None:
             transaction.delete(entry[: _PLACE.size], db=self._values)
 
     def body(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> bytes | None:
-        """The value of an entry; None where either is damaged."""
+        """The value of an entry; None if either is damaged."""
         if len(entry) != _ENTRY.size:
             return None
         place, committed = _ENTRY.unpack(entry)
@@ -61,7 +61,7 @@ class Log:
         return None if body is None or self._checksum(key, place, bytes(body)) != committed else bytes(body)
 
     def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[bytes] | None:
-        """Values in the order of `keys`; None where one is not there, or damaged."""
+        """Values in the order of `keys`; None for one that is missing or damaged."""
         begin = self._seed
         with transaction.cursor(db=self._index) as index, transaction.cursor(db=self._values) as values:
             entries = b"".join([entry for _, entry in cast(Records, index.getmulti(keys))])
@@ -77,15 +77,15 @@ class Log:
         return found
 
     def entries(self, transaction: lmdb.Transaction) -> int:
-        """How many values there are."""
+        """The number of values."""
         return int(transaction.stat(self._values)["entries"])
 
     def pages(self, transaction: lmdb.Transaction) -> int:
-        """How many pages they fill."""
+        """The number of pages that the values fill."""
         return pages(transaction, self._values)
 
 
 def pages(transaction: lmdb.Transaction, handle: Handle) -> int:
-    """How many pages a table fills."""
+    """The number of pages that a table fills."""
     stat = transaction.stat(handle)
     return int(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])

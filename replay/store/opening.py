@@ -21,9 +21,9 @@ FIRST_MAP_BYTES = 64 * 1024 * 1024
 
 @contextmanager
 def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[Store]:
-    """The store at `path` for its one writer, made if it is not there.
+    """The store at `path` for its one writer, made if it is missing.
 
-    Raises RunError where another service has it, its format is not ours, it is damaged, or it cannot be written.
+    Raises RunError if another service has it, or if it is of another format, damaged or not writable.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
 
 
 def _make_tables(environment: lmdb.Environment) -> None:
-    """Everything that a store begins with, in one commit: where a table is missing later on, it was lost."""
+    """Write all tables of a new store in one commit: a table that is missing later was lost."""
     with environment.begin(write=True) as transaction:
         tables = {name: environment.open_db(name.encode(), txn=transaction) for name in NAMES}
         first = {b"format": Format(FORMAT), b"commit": Commit(transaction.id())}
@@ -60,7 +60,7 @@ def _make_tables(environment: lmdb.Environment) -> None:
 def open_reader(path: Path) -> Iterator[Store]:
     """The store at `path` to read, whether its service is up or not.
 
-    Raises RunError where none is, or none of our format; DamagedError with all that is wrong with its pages.
+    Raises RunError if there is none, or one of another format; DamagedError with all faults of its pages.
     """
     with _readable(path) as environment:
         if environment.info()["last_txnid"] == 0:
@@ -71,7 +71,7 @@ def open_reader(path: Path) -> Iterator[Store]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[lmdb.Environment]:
-    """An environment to read. Where LMDB's lock file cannot be written, no writer may be there."""
+    """An LMDB environment to read. If LMDB's lock file is not writable, no writer may be there."""
     check_heads(path)
     with ExitStack() as stack:
         try:
@@ -88,7 +88,7 @@ def _readable(path: Path) -> Iterator[lmdb.Environment]:
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold the writer's lock; the kernel frees it when the process ends, however it ends. Raises RunError."""
+    """Hold the writer's lock; the kernel frees it with the process. Raises RunError."""
     with _opened(path, "a+") as file:
         _hold(file, fcntl.LOCK_EX)
         try:
@@ -102,7 +102,7 @@ def lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _no_writer(path: Path) -> Iterator[None]:
-    """Keep a writer away, by its lock, which need not be written for this."""
+    """Keep writers away by a shared lock, which needs no right to write."""
     with _opened(path, "r") as file:
         _hold(file, fcntl.LOCK_SH)
         yield
@@ -127,7 +127,7 @@ def _hold(file: TextIO, kind: int) -> None:
 
 
 def _map_size(path: Path) -> int:
-    """Room for what is there and as much again, in powers of two, so that growing is rare."""
+    """Twice the present size, rounded up to a power of two, so that growing is rare."""
     data = path / "data.mdb"
     size = FIRST_MAP_BYTES
     while data.exists() and size < 2 * data.stat().st_size:

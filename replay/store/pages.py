@@ -1,7 +1,7 @@
-"""The pages of LMDB's file, looked at without LMDB.
+"""Checks of the pages of LMDB's file, without LMDB.
 
-Every page that is in use has its place, its kind, and records that lie within it and are in order; each is used once,
-by one table or by the list of free pages; there are as many as the tables say. Layout: LMDB 0.9 on 64 bits.
+Every used page has its own number, a kind that fits, and records that lie within it in order. Each page is used once,
+by one table or by the list of free pages; their number is the one in the tables. Layout: LMDB 0.9 on 64 bits.
 """
 
 import mmap
@@ -27,11 +27,11 @@ _DEEPEST = 32
 
 
 class _BadPageError(Exception):
-    """A page that is not what it should be."""
+    """A damaged page."""
 
 
 class _Record(NamedTuple):
-    """A record of a page: of a branch, `number` is the page below; of a leaf, the size of its value."""
+    """A record of a page. `number` is the page below in a branch, the size of the value in a leaf."""
 
     key: bytes
     number: int
@@ -40,10 +40,10 @@ class _Record(NamedTuple):
 
 
 def damaged_pages(data: Path, commit: int, tables: Sequence[str], whole: Callable[[str], bool]) -> list[str] | None:
-    """The fault of the file's state after a commit, which a transaction keeps; None where its head is gone.
+    """The faults of the file's state after a commit, which a transaction keeps; None if its head is gone.
 
-    `tables` are those that must be there; the pages of one that is not `whole` are not looked at. Raises ValueError
-    where a head is damaged.
+    `tables` are those that must be there; the pages of one that is not `whole` are not checked. Raises ValueError if a
+    head is damaged.
     """
     meta = next((meta for meta in heads(data) if meta.commit == commit), None)
     if meta is None:
@@ -74,7 +74,7 @@ def _problems(file: "_File", meta: Meta, tables: Sequence[str], whole: Callable[
 
 
 class _File:
-    """The pages of one state. `_seen` marks those that are used or free."""
+    """The pages of one state. `_seen` marks used and free ones."""
 
     def __init__(self, view: memoryview, meta: Meta) -> None:
         self._view = view
@@ -83,7 +83,7 @@ class _File:
         self._seen = bytearray(min(meta.last + 1, len(view) // meta.size))
 
     def take(self, first: int, count: int = 1) -> memoryview:
-        """Pages that are used for the first time. Raises _BadPageError."""
+        """Mark pages as used; returns their bytes. Raises _BadPageError if one is marked already."""
         if not 2 <= first <= first + count <= len(self._seen):
             raise _BadPageError(f"is past the end of the file, which has {len(self._view)} bytes")
         if self._seen.find(1, first, first + count) >= 0:
@@ -102,7 +102,7 @@ class _File:
 
 
 class _Table:
-    """One tree of pages."""
+    """A table's tree of pages."""
 
     flags = 0
     kinds: tuple[int, ...] = (_PLAIN, _BIG)
@@ -115,7 +115,7 @@ class _Table:
         self._found: list[str] = []
 
     def problems(self) -> list[str]:
-        """A line for each page that is wrong, or for a count that is."""
+        """One line for each wrong page or count."""
         tree = self._tree
         if tree.flags != self.flags or tree.depth > _DEEPEST:
             return [f"{self._name}: its root is damaged"]
@@ -128,19 +128,19 @@ class _Table:
         return [f"{self._name}: has {self._counts[n]} {n}, not {said[n]}" for n in names if self._counts[n] != said[n]]
 
     def record(self, record: _Record, value: memoryview) -> None:
-        """Look at a record of a leaf. Raises _BadPageError."""
+        """Check a record of a leaf. Raises _BadPageError."""
 
     def in_order(self, keys: list[bytes], low: bytes | None, high: bytes | None) -> bool:
-        """True where the keys of a page rise, from `low` to under `high`."""
+        """True if the keys of a page rise, from `low` to under `high`."""
         rising = all(a < b for a, b in pairwise(keys))
         return rising and (not keys or ((low is None or low <= keys[0]) and (high is None or keys[-1] < high)))
 
     def _look(self, number: int, depth: int, low: bytes | None, high: bytes | None) -> None:
-        """A page and all under it; its keys are from `low` to under `high`."""
+        """Check a page and all below it; its keys must be from `low` to under `high`."""
         try:
             page = self._file.take(number)
             records = list(self._records(number, page, _LEAF if depth == 1 else _BRANCH))
-            # The first key of a branch says nothing.
+            # The first key of a branch has no meaning.
             if not self.in_order([one.key for one in (records if depth == 1 else records[1:])], low, high):
                 raise _BadPageError("has keys that are out of order")
             if depth == 1:
@@ -156,7 +156,7 @@ class _Table:
                 self._look(one.number, depth - 1, begins, ends)
 
     def _records(self, number: int, page: memoryview, kind: int) -> Iterator[_Record]:
-        """The records of a page of a kind; together they fill the bytes that its head gives."""
+        """The records of a page of a kind; together they must fill the bytes that its head states."""
         found, _, found_kind, lower, upper = PAGE.unpack_from(page)
         if (found, found_kind) != (number, kind):
             raise _BadPageError("is not the page that belongs here")

@@ -12,12 +12,12 @@ from spade.protocol import Batch, Group, Trajectory
 
 
 def recorded(store: Store, step: int) -> BatchRecord | None:
-    """What step `step` consumed, None where it was never taken."""
+    """The record of learner step `step`, None if it was never taken."""
     return store.get("batches", batch_key(step), BatchRecord)
 
 
 def batch(store: Store, record: BatchRecord) -> Batch:
-    """The batch as the learner was given it, trajectories and all. Raises RunError where retention deleted those."""
+    """The batch as the learner was given it, with its trajectories. Raises RunError if retention deleted them."""
     counters = store.get("meta", "counters", Counters)
     if counters is not None and record.step <= counters.dropped_step:
         raise RunError(dropped(record.step))
@@ -26,7 +26,7 @@ def batch(store: Store, record: BatchRecord) -> Batch:
 
 
 def packed_batch(store: Store, record: BatchRecord) -> Batch:
-    """The same as it is sent: its trajectories are msgspec.Raw, the bytes at rest, decoded by who gets them."""
+    """The batch as sent: its trajectories are msgspec.Raw, the stored bytes, decoded by the receiver."""
     bodies = iter(store.bodies([member.trajectory for group in record.groups for member in group.members]))
     groups = (
         Group(
@@ -48,5 +48,5 @@ def _unpacked(group: Group) -> Group:
 
 
 def dropped(step: int) -> str:
-    """Why a batch cannot be rebuilt."""
+    """The reason why a batch cannot be rebuilt."""
     return f"the trajectories of step {step} were deleted by retention (replay.retain_s, replay.retain_bytes)"

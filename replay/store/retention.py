@@ -1,7 +1,7 @@
 """Retention: the trajectories of old batches are deleted, their records stay.
 
-Only what was trained goes, the oldest batch first, and only what no resume of the learner can ask for again. A slice
-at a time leaves with the commits, so that the service stays responsive.
+Only trained trajectories are deleted, the oldest batch first, and none that a resume of the learner can ask for again.
+One slice is deleted with each commit, so that the service stays responsive.
 """
 
 from replay.ledger.keys import batch_key
@@ -14,18 +14,18 @@ SLICE = 256  # trajectories
 
 
 def unneeded(retired_step: int, learner: Learner) -> int:
-    """The last step no learner takes again, though it found all but the oldest of its checkpoints damaged."""
+    """The last step that no learner takes again, even if all but the oldest of its checkpoints are damaged."""
     return max(retired_step - learner.keep_checkpoints * learner.checkpoint_every, 0)
 
 
 def due(age_s: float, table_bytes: int, replay: Replay) -> bool:
-    """Whether the oldest batch has to go: it is too old, or all trajectories together are too many."""
+    """True if the oldest batch must be deleted: it is too old, or all trajectories together are too large."""
     too_old = bool(replay.retain_s) and age_s >= replay.retain_s
     return too_old or (bool(replay.retain_bytes) and table_bytes > replay.retain_bytes)
 
 
 class Retention:
-    """What goes next. A batch of which a killed service had deleted a part is gone through again."""
+    """The next trajectories to delete. After a kill a partly deleted batch is gone through again."""
 
     def __init__(self, state: State, store: Store) -> None:
         self._state = state
@@ -34,7 +34,7 @@ class Retention:
         self._going = self._trajectories(self._record(state.counters.dropped_step))
 
     def stage(self, now: float) -> None:
-        """Mark at most a slice to be deleted with the next commit, where it is time. `now`: s of the run clock."""
+        """Mark at most one slice for deletion with the next commit, if due. `now`: s of the run clock."""
         state = self._state
         if not self._going and (batch := self._next(now)) is not None:
             state.counters.dropped_step = batch.step
@@ -44,7 +44,7 @@ class Retention:
         del self._going[:SLICE]
 
     def _next(self, now: float) -> BatchRecord | None:
-        """The oldest batch that has its trajectories, if they have to go."""
+        """The oldest batch that has its trajectories, if they must be deleted."""
         config, counters = self._state.config, self._state.counters
         if not (config.replay.retain_s or config.replay.retain_bytes):
             return None

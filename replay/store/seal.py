@@ -1,4 +1,4 @@
-"""The checksum of a record: CRC-32 over its table, its key and its bytes, so that one that moved is found too."""
+"""The checksum of a record: CRC-32 over its table, key and bytes, so that a record that moved is found too."""
 
 from collections.abc import Iterable
 from zlib import crc32
@@ -11,7 +11,7 @@ _WHOLE = crc32(crc32(b"").to_bytes(CRC_BYTES, "little"))  # the CRC-32 of anythi
 
 
 class DamagedError(RunError):
-    """A store that does not hold what was committed to it. `what` names tables, and keys where they are known."""
+    """A store that differs from what was committed. `what` names tables, and keys if they are known."""
 
     def __init__(self, path: str, *what: str) -> None:
         more = f" (and {len(what) - 1} more: `spade replay verify` names them)" if len(what) > 1 else ""
@@ -20,21 +20,21 @@ class DamagedError(RunError):
 
 
 def seed(table: str) -> int:
-    """Where the checksums of a table begin."""
+    """The start value of a table's checksums."""
     return crc32(table.encode())
 
 
 def sealed(table: str, records: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Records as they rest: each with its checksum after it."""
+    """Records as stored: each followed by its checksum."""
     begin = seed(table)
     return [(key, body + crc32(body, crc32(key, begin)).to_bytes(CRC_BYTES, "little")) for key, body in records]
 
 
 def unsealed(table: str, key: bytes, value: bytes) -> bytes | None:
-    """The bytes of a record that rested; None where they are not those that were sealed."""
+    """The bytes of a stored record; None if they do not match its checksum."""
     return value[:-CRC_BYTES] if crc32(value, crc32(key, seed(table))) == _WHOLE else None
 
 
 def text(key: bytes) -> str:
-    """A key as printable characters of one line, also one that is no text any more."""
+    """A key as printable characters on one line, even if its bytes are no text."""
     return repr(key)[2:-1]

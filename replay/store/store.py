@@ -32,7 +32,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct):
-    """A record that goes with every commit: LMDB's number of it, so that an older state is not taken for the last."""
+    """A record of every commit: LMDB's number of it, so that an older state is not taken for the last."""
 
     number: int
 
@@ -49,20 +49,20 @@ class Store:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The store's folder."""
         return str(self._environment.path())
 
     def encode(self, changes: Sequence[Change]) -> list[tuple[Table, bytes, bytes | None]]:
-        """Changes as the bytes they will be, so that records may change while these are committed."""
+        """Encode changes, so that the records may change while their bytes are committed."""
         return [
             (table, key.encode(), None if record is None else self._encoder.encode(record))
             for table, key, record in changes
         ]
 
     def commit(self, encoded: Sequence[tuple[Table, bytes, bytes | None]]) -> None:
-        """Write everything, or nothing; the map grows where it is too small.
+        """Write all changes or none; the map grows if it is too small.
 
-        Raises RunError where the disk is full or fails; what was committed before is untouched.
+        Raises RunError if the disk is full or fails; earlier commits are untouched.
         """
         by_table: dict[Table, list[tuple[bytes, bytes | None]]] = {}
         for table, key, value in encoded:
@@ -94,14 +94,14 @@ class Store:
         written = [(key, value) for key, value in records if value is not None]
         written = self._log.append(transaction, written) if table == LOGGED else sealed(table, written)
         with transaction.cursor(db=handle) as cursor:
-            # In the order of the keys, so that neighbours come to their page one after the other.
+            # In the order of the keys, so that records of one page are written one after the other.
             cursor.putmulti(sorted(written))
         for key, value in records:
             if value is None and (data := transaction.pop(key, db=handle)) is not None and table == LOGGED:
                 self._log.drop(transaction, key, bytes(data))
 
     def table_bytes(self, table: Table) -> int:
-        """What a table takes, in whole pages."""
+        """The bytes of a table's pages."""
         return self._read(table, lambda transaction: self._extent(transaction, table)).bytes
 
     def _extent(self, transaction: lmdb.Transaction, table: Table) -> Extent:
@@ -110,7 +110,7 @@ class Store:
         return Extent(stat["entries"], count * stat["psize"])
 
     def bodies(self, keys: Sequence[str]) -> list[bytes]:
-        """Trajectories as they were encoded, in the order of `keys`. Raises RunError where one is not there."""
+        """Trajectories as they were encoded, in the order of `keys`. Raises RunError if one is missing."""
         encoded = [key.encode() for key in keys]
         found = self._read(LOGGED, lambda transaction: self._log.bodies(transaction, encoded))
         return found if found is not None else [self._body_of(key) for key in keys]
@@ -123,14 +123,14 @@ class Store:
         return body
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
-        """One record, None where there is none; also for a key that no record can have."""
+        """One record, or None, also for a key that no record can have."""
         if not 0 < len(key.encode()) <= self._environment.max_key_size():
             return None
         data = self._read(table, lambda transaction: self._value(transaction, table, key.encode()))
         return None if data is None else self._decoded(table, key, data, msgspec.msgpack.Decoder(kind))
 
     def get_many(self, table: Table, keys: Sequence[str], kind: type[Value]) -> list[Value]:
-        """Records that must be there, in the order of `keys`. Raises RunError where one is not."""
+        """Records that must be there, in the order of `keys`. Raises RunError if one is missing."""
         found = self._read(table, lambda transaction: [self._value(transaction, table, key.encode()) for key in keys])
         decoder = msgspec.msgpack.Decoder(kind)
         values = []
@@ -141,7 +141,7 @@ class Store:
         return values
 
     def scan(self, table: Table, kind: type[Value], start: str = "", prefix: str = "") -> list[Value]:
-        """Records whose key begins with `prefix` and is not under `start`, in the order of their keys."""
+        """Records whose key begins with `prefix` and is at least `start`, in the order of their keys."""
         decoder = msgspec.msgpack.Decoder(kind)
 
         def read(transaction: lmdb.Transaction) -> list[Value]:
@@ -158,9 +158,9 @@ class Store:
         return self._read(table, read)
 
     def each(self, table: Table, damaged: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
-        """All keys of a table with their encoded records, in order, however many; read a page at a time.
+        """All keys of a table with their encoded records, in order, read a page at a time.
 
-        Records that are not what was committed are named in `damaged`. Raises DamagedError where that is None.
+        Records that differ from what was committed are named in `damaged`. Raises DamagedError if that is None.
         """
         for key, value in self._walk(table):
             try:
@@ -173,7 +173,7 @@ class Store:
                 yield key.decode(), body
 
     def decoded(self, table: Table, kind: type[Value], damaged: list[str] | None = None) -> Iterator[tuple[str, Value]]:
-        """The same, decoded."""
+        """All keys of a table with their decoded records; as `each` otherwise."""
         decoder = msgspec.msgpack.Decoder(kind)
         for key, body in self.each(table, damaged):
             try:
@@ -186,13 +186,13 @@ class Store:
                 yield key, record
 
     def miscounted(self) -> Iterator[str]:
-        """A line where the log holds other than the values that its entries name."""
+        """A line if the log holds other values than its entries name."""
         entries = self.extents()[LOGGED].records
         if (bodies := self._read(LOG, self._log.entries)) != entries:
             yield f"{LOGGED}: {entries} are named, the log holds {bodies}"
 
     def _walk(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
-        """Keys with what the table itself holds."""
+        """Keys with the bytes in the table itself."""
         start = b""
         while page := self._read(table, lambda transaction, start=start: self._page(transaction, table, start)):  # type: ignore[misc]
             yield from page
@@ -208,7 +208,7 @@ class Store:
         return None if value is None else self._body(transaction, table, key, bytes(value))
 
     def _body(self, transaction: lmdb.Transaction, table: Table, key: bytes, value: bytes) -> bytes:
-        """A record's bytes, of what its table holds. Raises DamagedError where they are not those committed."""
+        """A record's bytes, from those in its table. Raises DamagedError if they differ from those committed."""
         body = self._log.body(transaction, key, value) if table == LOGGED else unsealed(table, key, value)
         if body is None:
             raise self._damaged(f"{table} {text(key)}: {NOT_COMMITTED}")
@@ -233,7 +233,7 @@ class Store:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Within, every read sees the commit that was the last one at the beginning, whatever is written meanwhile."""
+        """A block in which every read sees the commit that was the last at its beginning."""
         with begin(self._environment) as self._pinned:
             try:
                 yield
@@ -241,14 +241,14 @@ class Store:
                 self._pinned = None
 
     def copy(self, folder: Path) -> None:
-        """A compact copy of the last commit into an empty folder. Raises RunError where it cannot be written."""
+        """Copy the last commit, compact, into an empty folder. Raises RunError if it cannot be written."""
         try:
             self._environment.copy(str(folder), compact=True)
         except lmdb.Error as error:
             raise RunError(f"{folder}: the store cannot be copied here ({error})") from None
 
     def _read(self, what: str, read: Callable[[lmdb.Transaction], Result]) -> Result:
-        """One read transaction; values are copied out before it ends. Raises DamagedError where LMDB cannot do it."""
+        """Read in one transaction; values are copied before it ends. Raises DamagedError if LMDB cannot read."""
         with self._transaction() as transaction:
             try:
                 return read(transaction)
@@ -257,7 +257,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[lmdb.Transaction]:
-        """The pinned transaction, or one of its own."""
+        """The pinned transaction, or a new one."""
         if self._pinned is not None:
             yield self._pinned
         else:
@@ -266,13 +266,13 @@ class Store:
 
 
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
-    """A transaction to read. Raises RunError where there can be none."""
+    """A read transaction. Raises RunError if LMDB refuses one."""
     try:
         while True:
             try:
                 return environment.begin()
             except lmdb.MapResizedError:
-                # The writer, in its own process, grew the map after we opened it.
+                # The writer, another process, grew the map after this one opened it.
                 environment.set_mapsize(0)
     except lmdb.Error as error:
         raise unreadable(environment.path(), error) from None

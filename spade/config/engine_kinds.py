@@ -1,6 +1,6 @@
 """The kinds of engine as the kernel knows them: what each can be asked for, and the package it needs.
 
-`actors.engines.kinds` has the implementation of each.
+`actors.engines.server` has the implementation of each.
 """
 
 from collections.abc import Mapping

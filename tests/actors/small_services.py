@@ -10,7 +10,7 @@ import msgspec
 import tokenizers
 import trio
 
-from actors import env_runner
+from actors.environments import runner as env_runner
 from spade import config, protocol
 from spade.codec import pack_floats, pack_ids, program_digest, unpack_ids
 from spade.process import Launch

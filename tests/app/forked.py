@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-import actors.validation
+import actors.environments.admission
 import learner.checkpoint
 import replay.inspect.environments
 import replay.inspect.export

@@ -19,7 +19,7 @@ from statistics import fmean
 
 import trio
 
-from actors.leasing import keep_busy
+from actors.roles.leasing import keep_busy
 from replay.client import ReplayClient
 from spade.checkpoints import NANO
 from spade.codec import pack_floats, pack_ids

@@ -29,7 +29,7 @@ from actors.engines.foreign.completions import Completion, Models
 from actors.engines.foreign.endpoint import EndpointEngine, _answered
 from actors.sandbox.host import checked
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
-from actors.sandbox.process import Process
+from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Blamed, Reset, unpack
 from learner import checkpoint
 from spade import manifest
@@ -130,7 +130,7 @@ def _exchanged(data: bytes) -> object:
             await stream.send_all(LENGTH.pack(len(body)) + body)
 
     async def ask() -> object:
-        process = Process(ours)
+        process = ChildProcess(ours)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
         async with stream, trio.open_nursery() as nursery:
             nursery.start_soon(answer, stream)

@@ -9,8 +9,8 @@ import trio
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from actors import env_runner
 from actors.engines import server as engine_server
+from actors.environments import runner as env_runner
 from spade import protocol
 from spade.config import Config
 from spade.errors import BusError, RefusedError

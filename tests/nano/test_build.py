@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from actors.nano.demonstrations import demonstrate
-from actors.prompts import Document
-from actors.prompts.nano import NanoProfile
+from actors.nano.prompts import NanoProfile
+from actors.text.profile import Document
 from spade.app.nano import build as building
 from spade.app.nano.build import Build, build, schedule
 from spade.app.nano.tokens import encode

@@ -1,7 +1,8 @@
 """The nano model's prompts."""
 
-from actors.prompts import Document, Message, load_profile
-from actors.prompts.nano import NanoProfile, class_name
+from actors.nano.prompts import NanoProfile, class_name
+from actors.roles.session import load_profile
+from actors.text.profile import ChatMessage, Document
 from spade.config import load
 from spade.protocol import MemorySeed
 
@@ -13,7 +14,7 @@ PROFILE = NanoProfile()
 
 def test_a_design_request_names_skill_and_document_and_shows_what_to_vary_and_to_avoid() -> None:
     (plain,) = PROFILE.design("optimization", DOCUMENT, [], None)
-    assert plain == Message("user", "Design optimization on mathematics/PrimeNumbers.")
+    assert plain == ChatMessage("user", "Design optimization on mathematics/PrimeNumbers.")
     (full,) = PROFILE.design("optimization", DOCUMENT, [SEED, SEED], SEED)
     assert full.content == f"{plain.content}\nAvoid TidesWalkEnv.\nVary:\n{SOURCE}"
     assert PROFILE.design("optimization", DOCUMENT, [], None, draw=7) == [plain]
@@ -34,7 +35,7 @@ def test_the_hint_is_the_only_difference_between_the_arms() -> None:
     (unhinted,) = PROFILE.play("Which lever? Actions: a b", None)
     (hinted,) = PROFILE.play("Which lever? Actions: a b", "Pull b first.")
     assert hinted.content == f"Hint: Pull b first.\n{unhinted.content}"
-    assert PROFILE.turn("No. Actions: a b") == Message("user", "No. Actions: a b")
+    assert PROFILE.turn("No. Actions: a b") == ChatMessage("user", "No. Actions: a b")
 
 
 def test_it_is_loaded_by_its_name() -> None:

@@ -7,9 +7,9 @@ import pytest
 from actors.nano.demonstrations import demonstrate
 from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.players import Guesser, instantiate, play
+from actors.nano.prompts import NanoProfile
 from actors.nano.world import draw_knobs, make
-from actors.prompts import Document
-from actors.prompts.nano import NanoProfile
+from actors.text.profile import Document
 from spade.config import SKILLS
 
 TIDES = Document("s1", "science", "Tides", "")

@@ -10,15 +10,15 @@ from actors.nano.demonstrations import choose
 from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.players import instantiate
 from actors.nano.themes import camel
-from actors.nano.world import Environment, distance, draw, draw_knobs, held_out, make, vary
-from actors.prompts import Document
+from actors.nano.world import DrawnEnvironment, distance, draw, draw_knobs, held_out, make, vary
+from actors.text.profile import Document
 from spade.config import SKILLS
 
 TIDES = Document("s1", "science", "Tides", "")
 DOCUMENTS = [TIDES, Document("m1", "mathematics", "Prime numbers", ""), Document("x", "", "Naïve Bayes, 2nd part", "")]
 
 
-def drawn(seed: int) -> Environment:
+def drawn(seed: int) -> DrawnEnvironment:
     rng = random.Random(seed)
     return draw(rng, rng.choice(DOCUMENTS), rng.choice(SKILLS), unseen=bool(seed % 2))
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from actors.corpus import load
 from actors.nano.demonstrations import demonstrate
-from actors.prompts.nano import NanoProfile
+from actors.nano.prompts import NanoProfile
 from spade import checkpoints
 from spade.errors import RunError
 from spade.tokens import LONG_TEXT, Tokenizer

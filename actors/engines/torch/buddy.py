@@ -6,7 +6,7 @@ from typing import NamedTuple
 SMALLEST = 64  # tokens
 
 
-class Extent(NamedTuple):
+class TokenExtent(NamedTuple):
     """`size` tokens from `start` on; the size is a power of two, at least SMALLEST, and divides the start."""
 
     start: int
@@ -27,7 +27,7 @@ class Extents:
         self._largest = largest
         self._free: dict[int, list[int]] = {largest: list(range(0, total, largest))}
 
-    def take(self, size: int) -> Extent | None:
+    def take(self, size: int) -> TokenExtent | None:
         """The lowest free extent of a size, None where there is none."""
         whole = size
         while not self._free.get(whole):
@@ -38,9 +38,9 @@ class Extents:
         while whole > size:
             whole //= 2
             insort(self._free.setdefault(whole, []), start + whole)
-        return Extent(start, size)
+        return TokenExtent(start, size)
 
-    def give(self, extent: Extent) -> None:
+    def give(self, extent: TokenExtent) -> None:
         """Free an extent; with its free neighbour it makes a larger one."""
         start, size = extent
         while size < self._largest and (start ^ size) in self._free.get(size, ()):

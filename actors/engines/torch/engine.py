@@ -20,9 +20,9 @@ from transformers import PreTrainedModel
 from actors.engines.base import unfit
 from actors.engines.torch.forward import alone, open_forward
 from actors.engines.torch.kv_memory import KvMemory
-from actors.engines.torch.plan import Chunk, Plan
+from actors.engines.torch.plan import Plan, TokenChunk
 from actors.engines.torch.sampling import sample, uniforms
-from actors.engines.torch.sequence import TokenSequence
+from actors.engines.torch.sequence import SequenceInFlight
 from spade.config import Engine as Settings
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
@@ -56,8 +56,8 @@ class TorchEngine:
         self._rows, self._context, self._dtype = settings.rows, settings.context_tokens, dtype
         self._device = policy.pick_device(settings.device)
         self._pace = _PACE.get(self._device.type, _PACE["cuda"])
-        self._waiting: deque[TokenSequence] = deque()
-        self._active: dict[int, TokenSequence] = {}  # by slot, in the order of admission
+        self._waiting: deque[SequenceInFlight] = deque()
+        self._active: dict[int, SequenceInFlight] = {}  # by slot, in the order of admission
         self._steps = 0
         self._end_ids = end_ids(Path(weights.path))
         bpe = tokenizers.Tokenizer.from_file(str(Path(weights.path) / "tokenizer.json"))
@@ -84,7 +84,7 @@ class TorchEngine:
         return unfit(request, self._context, self._vocabulary)
 
     def submit(self, id: int, request: Generate) -> None:
-        self._waiting.append(TokenSequence(id, request))
+        self._waiting.append(SequenceInFlight(id, request))
 
     def cancel(self, id: int) -> None:
         self._waiting = deque(row for row in self._waiting if row.id != id)
@@ -145,7 +145,7 @@ class TorchEngine:
             self._active[row.slot] = row
         self._waiting.extendleft(reversed(held))
 
-    def _next_chunks(self) -> list[Chunk]:
+    def _next_chunks(self) -> list[TokenChunk]:
         """What this step computes: the newest token of every sequence, and of prompts what the pace allows."""
         left = self._pace.prompt_tokens
         chunks = []
@@ -158,10 +158,10 @@ class TorchEngine:
                 chunks.append(self._memory.chunk(row.slot, row.filled, count))
         return chunks
 
-    def _compute(self, plan: Plan) -> tuple[list[TokenSequence], Tensor]:
+    def _compute(self, plan: Plan) -> tuple[list[SequenceInFlight], Tensor]:
         """Run the model; returns the rows whose next token is due and their logits (rows, vocabulary)."""
         ids: list[int] = []
-        due: list[TokenSequence] = []
+        due: list[SequenceInFlight] = []
         last: list[int] = []
         for slot, _, start, count in plan.chunks:
             row = self._active[slot]
@@ -177,7 +177,7 @@ class TorchEngine:
         self._memory.prefixes.write(plan.slot, plan.position, packed, self._steps)
         return due, logits
 
-    def _sample(self, rows: list[TokenSequence], logits: Tensor) -> list[tuple[int, Generated]]:
+    def _sample(self, rows: list[SequenceInFlight], logits: Tensor) -> list[tuple[int, Generated]]:
         if not rows:
             return []
         asked = [row.request for row in rows]
@@ -198,6 +198,6 @@ class TorchEngine:
                 self._release(row)
         return ended
 
-    def _release(self, row: TokenSequence) -> None:
+    def _release(self, row: SequenceInFlight) -> None:
         self._memory.prefixes.end(row.slot)
         del self._active[row.slot]

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from actors.engines.torch.buddy import Extent, size_for
+from actors.engines.torch.buddy import TokenExtent, size_for
 from actors.engines.torch.dense import Dense, is_dense
 from actors.engines.torch.kv_store import ATTENTION, SlotCache, cannot_run
-from actors.engines.torch.plan import Chunk, Plan
+from actors.engines.torch.plan import Plan, TokenChunk
 from spade.errors import ConfigError
 from spade.policy.architecture import rotations, shifts, slides
 from spade.policy.rounding import alike
@@ -71,7 +71,7 @@ def alone(forward: Forward, ids: Tensor) -> Tensor:
     """Logits (tokens, vocabulary) of the `ids` (tokens,) of one sequence, in a cache of its own."""
     count = len(ids)
     cache = SlotCache(size_for(count))
-    cache.plan = Plan([Chunk(0, Extent(0, cache.tokens), 0, count)], 0, ids.device)
+    cache.plan = Plan([TokenChunk(0, TokenExtent(0, cache.tokens), 0, count)], 0, ids.device)
     return forward(ids, cache, torch.arange(count, device=ids.device))
 
 
@@ -86,7 +86,7 @@ def _in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, SlotCache]:
     keep = torch.arange(ids.numel() // 2, device=ids.device)
     halves = []
     for start, half in zip((0, tokens // 2), ids.chunk(2, 1), strict=True):
-        chunks = [Chunk(slot, Extent(slot * size, size), start, half.shape[1]) for slot in range(sequences)]
+        chunks = [TokenChunk(slot, TokenExtent(slot * size, size), start, half.shape[1]) for slot in range(sequences)]
         cache.plan = Plan(chunks, 0, ids.device)
         halves.append(forward(half.flatten(), cache, keep).view(*half.shape, -1))
     return torch.cat(halves, 1), cache

@@ -5,9 +5,9 @@ from collections.abc import Container
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.engines.torch.buddy import Extent, Extents, size_for
+from actors.engines.torch.buddy import Extents, TokenExtent, size_for
 from actors.engines.torch.kv_store import SlotCache
-from actors.engines.torch.plan import Chunk
+from actors.engines.torch.plan import TokenChunk
 from actors.engines.torch.prefixes import Placement, Prefixes
 from spade.errors import ConfigError
 
@@ -21,11 +21,11 @@ class KvMemory:
         tokens = _room(kv_bytes, token_bytes, context_tokens, slots)
         self.cache = SlotCache(tokens)
         self._extents = Extents(tokens, size_for(context_tokens))
-        self._of: list[Extent | None] = [None] * slots
+        self._of: list[TokenExtent | None] = [None] * slots
 
-    def chunk(self, slot: int, start: int, size: int) -> Chunk:
+    def chunk(self, slot: int, start: int, size: int) -> TokenChunk:
         """Tokens of the sequence in a slot that has room for them."""
-        return Chunk(slot, self._extent(slot), start, size)
+        return TokenChunk(slot, self._extent(slot), start, size)
 
     def place(self, prompt: NDArray[np.int32], busy: Container[int]) -> Placement | None:
         """Where a prompt would go; see `Prefixes.place`."""
@@ -68,7 +68,7 @@ class KvMemory:
     def _idle(self, busy: Container[int]) -> list[int]:
         return [slot for slot in range(len(self._of)) if slot not in busy]
 
-    def _extent(self, slot: int) -> Extent:
+    def _extent(self, slot: int) -> TokenExtent:
         extent = self._of[slot]
         assert extent is not None
         return extent

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, Cache
 
-from actors.engines.torch.buddy import Extent
+from actors.engines.torch.buddy import TokenExtent
 from actors.engines.torch.plan import AttentionGroup, Plan
 from spade.errors import ConfigError
 
@@ -36,11 +36,11 @@ class LayerKv:
         extents = self.flat.view(-1, self.heads, group.size, self.dim)[:, :, : group.keys]
         return extents[group.rows] if isinstance(group.rows, slice) else extents.index_select(0, group.rows)
 
-    def copy(self, source: Extent, target: Extent, tokens: int) -> None:
+    def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
         """The first `tokens` of one extent, to the beginning of another."""
         self._of(target)[:, :tokens] = self._of(source)[:, :tokens]
 
-    def _of(self, extent: Extent) -> Tensor:
+    def _of(self, extent: TokenExtent) -> Tensor:
         first = extent.start * self.heads
         return self.flat[first : first + extent.size * self.heads].view(self.heads, extent.size, self.dim)
 
@@ -61,7 +61,7 @@ class SlotCache(Cache):
         stores = [store for pair in self.stores.values() for store in pair]
         return sum(store.heads * store.dim * store.flat.element_size() for store in stores)
 
-    def copy(self, source: Extent, target: Extent, tokens: int) -> None:
+    def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
         """The first `tokens` of one extent, to the beginning of another, in every layer."""
         for pair in self.stores.values():
             for store in pair:

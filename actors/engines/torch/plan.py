@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from actors.engines.torch.buddy import Extent
+from actors.engines.torch.buddy import TokenExtent
 
 
-class Chunk(NamedTuple):
+class TokenChunk(NamedTuple):
     """`size` new tokens of the sequence in `slot`, at positions `start` and on, stored in `extent`."""
 
     slot: int
-    extent: Extent
+    extent: TokenExtent
     start: int
     size: int
 
@@ -27,12 +27,12 @@ class Chunk(NamedTuple):
         return self.start + self.size
 
 
-def arrange(chunks: Sequence[Chunk], spare: int) -> list[list[Chunk]]:
+def arrange(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
     """Chunks in groups that attend together: of extents of one size, padded to their longest.
 
     A group's cost is rows * queries * keys; a group more costs about as much as `spare` of them, so padding may.
     """
-    groups: list[list[Chunk]] = []
+    groups: list[list[TokenChunk]] = []
     cost = 0
     for chunk in sorted(chunks, key=lambda chunk: (chunk.extent.size, chunk.size, chunk.end)):
         cost += chunk.size * chunk.end
@@ -57,7 +57,7 @@ class AttentionGroup:
     position  (rows, queries, 1): position of each query
     """
 
-    def __init__(self, chunks: Sequence[Chunk], first: int, device: torch.device) -> None:
+    def __init__(self, chunks: Sequence[TokenChunk], first: int, device: torch.device) -> None:
         self.size = chunks[0].extent.size
         places = [chunk.extent.start // self.size for chunk in chunks]
         low, high = places[0], places[-1] + 1
@@ -112,7 +112,7 @@ class Plan:
     positions  (tokens,), on the device
     """
 
-    def __init__(self, chunks: Sequence[Chunk], spare: int, device: torch.device) -> None:
+    def __init__(self, chunks: Sequence[TokenChunk], spare: int, device: torch.device) -> None:
         groups = arrange(chunks, spare)
         self.chunks = [chunk for group in groups for chunk in group]
         counts = [chunk.size for chunk in self.chunks]

@@ -8,7 +8,7 @@ from spade.protocol import Finish, Generate, Generated
 _SLACK = 4  # tokens that a character may be cut into
 
 
-class TokenSequence:
+class SequenceInFlight:
     """`tokens` are the prompt and what was sampled; the keys of the first `filled` are stored in `slot`."""
 
     def __init__(self, id: int, request: Generate) -> None:

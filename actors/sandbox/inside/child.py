@@ -8,17 +8,17 @@ import os
 from typing import Any, NoReturn
 
 from .messages import FRAME_BYTES, LENGTH
-from .program import Answer, Environment, ProgramError
+from .program import Answer, LoadedProgram, ProgramError
 
 
 def serve(channel: int) -> NoReturn:
     """Answer until the host closes the channel."""
-    environment: Environment | None = None
+    environment: LoadedProgram | None = None
     while True:
         request = json.loads(read(channel))
         try:
             if request["do"] == "load":
-                environment = Environment(request["source"], request["max_turns"], request["observation_bytes"])
+                environment = LoadedProgram(request["source"], request["max_turns"], request["observation_bytes"])
                 frame = packed({"is": "loaded", "name": environment.name}, request["nonce"])
             else:
                 frame = packed(perform(environment, request), request["nonce"])
@@ -29,7 +29,7 @@ def serve(channel: int) -> NoReturn:
             frame = frame[os.write(channel, frame) :]
 
 
-def perform(environment: Environment | None, request: dict[str, Any]) -> Answer:
+def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answer:
     """Any request but the first."""
     assert environment is not None, "the host loads before it plays"
     match request["do"]:

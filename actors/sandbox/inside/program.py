@@ -32,7 +32,7 @@ class ProgramError(Exception):
         self.reason = clean(reason)[:TEXT_CHARACTERS]
 
 
-class Environment:
+class LoadedProgram:
     """One loaded program. Every `reset` builds a new instance, so that a second episode knows nothing of the first.
 
     `random` is reseeded before anything of the program runs: fixed for the module, by the instance's seed for the rest.

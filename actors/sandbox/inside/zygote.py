@@ -58,7 +58,7 @@ def serve(control: int, proc: int, layers: frozenset[str], memory_bytes: int) ->
     """Fork children and tell of their ends: False where the host has gone, True in a child behind its walls."""
     size, private = walls.pages(proc)
     raised = walls.Walls(layers, size * resource.getpagesize() + memory_bytes)
-    zygote = Zygote(socket.socket(fileno=control), raised)
+    zygote = ForkServer(socket.socket(fileno=control), raised)
     zygote.tell(READY, 0, private)
     while True:
         for descriptor, _ in zygote.events.poll():
@@ -76,7 +76,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 """`os.fork` would prepare the child for threads and seed generators, which costs it a tenth of its page faults."""
 
 
-class Zygote:
+class ForkServer:
     """The control socket and the ends of the children."""
 
     def __init__(self, control: socket.socket, raised: walls.Walls) -> None:

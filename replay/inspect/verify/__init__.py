@@ -1,7 +1,7 @@
-"""Every invariant of a store, checked over all it holds; a line for each that is broken. Pure.
+"""Checks of every invariant over all records of a store; one line for each violation. Pure.
 
-What may differ between two stretches of a run (limits, sizes, schedules) is not checked: its records do not say which
-settings were in force.
+Settings that may change at a resume (limits, sizes, schedules) are not checked: records do not name the settings in
+force.
 """
 
 import tomllib
@@ -19,9 +19,9 @@ from spade.decoding import UnreadableError, decoded
 
 
 def problems(found: Contents) -> list[str]:
-    """What is broken, a line each; nothing where all holds."""
+    """One line for each violation; empty if all invariants hold."""
     if found.damaged:
-        # What hangs together with these would be named many times over.
+        # Violations that follow from damaged records would fill the list.
         return found.damaged
     if found.header is None:
         return ["meta run: is missing, so nobody can say what run this is"]
@@ -43,7 +43,7 @@ def _settings(data: bytes) -> Config:
 
 
 def _keys(found: Contents) -> Iterator[str]:
-    """Every record rests under its own name."""
+    """Check that every record is stored under its own key."""
     expected = {
         "jobs": {key: job.id for key, job in found.jobs.items()},
         "rejects": {key: reject_key(one.job, one.lease, one.attempt) for key, one in found.rejects.items()},

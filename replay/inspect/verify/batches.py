@@ -1,4 +1,4 @@
-"""From what became trainable to what was trained: designer groups, the queue, batches, versions, and their counts."""
+"""Checks from trainable to trained: designer groups, the queue, batches, versions, and their counts."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from spade.returns import differ
 
 
 def training_problems(found: Contents) -> Iterator[str]:
-    """A line for each thing that is broken."""
+    """One line for each violation."""
     for check in (_design_groups, _groups, _batches, _conservation, _publications):
         yield from check(found)
 
@@ -30,7 +30,7 @@ def _design_groups(found: Contents) -> Iterator[str]:
 
 
 def _design_member(found: Contents, member: Member) -> Iterator[str]:
-    """Whether a member of a designer group is what its job came to."""
+    """True if a member of a designer group matches the result of its job."""
     job = found.jobs.get(job_of(member.trajectory))
     tokens = found.trajectories.get(member.trajectory)
     if job is None or (tokens is None and member.trajectory not in found.dropped):
@@ -46,7 +46,7 @@ def _design_member(found: Contents, member: Member) -> Iterator[str]:
 
 
 def _groups(found: Contents) -> Iterator[str]:
-    """Each group and each trajectory is trained once, and is what was played or designed."""
+    """Check that each group and trajectory is trained once and matches its plays or design."""
     orders = Counter(group.order for _, group in found.groups())
     trajectories = Counter(member.trajectory for _, group in found.groups() for member in group.members)
     for order, count in orders.items():
@@ -77,7 +77,7 @@ def _agent_member(found: Contents, member: Member) -> Iterator[str]:
 
 
 def _batches(found: Contents) -> Iterator[str]:
-    """Every step is there once, in order, at a version that was published, and trains on nothing newer."""
+    """Check that every step is there once, in order, at a published version, and trains on nothing newer."""
     counters = found.counters
     steps = [batch.step for batch in found.batches.values()]
     if steps != list(range(1, counters.taken_step + 1)):
@@ -100,7 +100,7 @@ def _batch(batch: BatchRecord) -> Iterator[str]:
 
 
 def _conservation(found: Contents) -> Iterator[str]:
-    """Each trainable trajectory was trained, was wasted, or still waits; in all, and of the designers."""
+    """Check that each trainable trajectory was trained, was wasted, or still waits; in all, and of the designers."""
     counters = found.counters
     taken = [group for batch, group in found.groups() if batch is not None]
     designers = [group for group in taken if group.role == "designer"]
@@ -120,7 +120,7 @@ def _conservation(found: Contents) -> Iterator[str]:
 
 
 def _balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int, int, int]) -> Iterator[str]:
-    """`counted`: how many were counted as trainable, trained and wasted."""
+    """Compare with the counters. `counted`: numbers of trainable, trained and wasted trajectories."""
     trainable, trained, wasted = counted
     if taken != trained:
         yield f"batches: hold {taken} {what}, {trained} were counted"
@@ -138,7 +138,7 @@ def _size(groups: Iterable[Group]) -> int:
 
 
 def _trainable_plays(found: Contents) -> int:
-    """Number of plays that must have become trainable: those of chunks whose returns differ."""
+    """Number of plays that must have become trainable: the plays of chunks whose returns differ."""
     count = 0
     for (owner, index), plays in found.chunks().items():
         environment = found.environments.get(owner)
@@ -150,7 +150,7 @@ def _trainable_plays(found: Contents) -> int:
 
 
 def _trainable_designs(found: Contents) -> int:
-    """Number of designs that must have: those that came to a reward."""
+    """Number of designs that must have become trainable: the designs with a reward."""
     count = 0
     for environment in found.environments.values():
         score = environment.score
@@ -165,7 +165,7 @@ def _trainable_designs(found: Contents) -> int:
 
 
 def _publications(found: Contents) -> Iterator[str]:
-    """Versions count up by one, each used once; the newest is the last."""
+    """Check that versions count up by one, each used once; the newest is the last."""
     versions = [publication.weights.version for publication in found.publications.values()]
     if versions != list(range(1, len(versions) + 1)):
         yield f"publications: the {len(versions)} versions are not 1 to {len(versions)}"

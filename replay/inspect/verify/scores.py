@@ -1,4 +1,4 @@
-"""What was concluded from plays, computed again from them: scores, regret, rewards, and the memory."""
+"""Checks of figures computed from plays: scores, regret, rewards and the memory are computed again."""
 
 from collections.abc import Iterator
 
@@ -9,13 +9,13 @@ from spade.config import Reward
 
 
 def score_problems(found: Contents, reward: Reward) -> Iterator[str]:
-    """A line for each thing that is broken."""
+    """One line for each violation."""
     yield from _scores(found, reward)
     yield from _memory(found)
 
 
 def _scores(found: Contents, reward: Reward) -> Iterator[str]:
-    """The figures of every window that closed, computed again from its plays."""
+    """Compute the figures of every closed window again from its plays."""
     chunks = found.chunks()
     for key, environment in found.environments.items():
         score = environment.score

@@ -1,4 +1,4 @@
-"""Jobs, rejects, environments, plays and their trajectories: each there, and each what the others say of it."""
+"""Checks of jobs, rejects, environments, plays and trajectories: each is there and agrees with the others."""
 
 import math
 from collections import Counter
@@ -12,7 +12,7 @@ OPEN = ("open", "leased")
 
 
 def work_problems(found: Contents) -> Iterator[str]:
-    """A line for each thing that is broken."""
+    """One line for each violation."""
     for check in (_jobs, _rejects, _environments, _audits, _plays, _trajectories):
         yield from check(found)
 
@@ -79,7 +79,7 @@ def _environments(found: Contents) -> Iterator[str]:
 
 
 def _audits(found: Contents) -> Iterator[str]:
-    """An audit is under way in an active environment, and over in a closed one; recordings wait for it."""
+    """Check that audits are open in active environments, closed in closed ones, and that recordings wait for them."""
     outcomes: Counter[str] = Counter()
     for key, environment in found.environments.items():
         audit = environment.audit

@@ -105,7 +105,7 @@ def _corpus(config: "Config") -> str:
 
 
 def _programs(config: "Config") -> str:
-    from actors.evaluator import read_programs
+    from actors.roles.evaluator import read_programs
 
     return f"{len(read_programs(config))} programs to evaluate on" if config.evaluation.programs else ""
 
@@ -139,8 +139,8 @@ def _endpoint(config: "Config") -> str:
 def _model(config: "Config") -> str:
     """A checkpoint folder: its thoughts, and the room of a design's prompt. A name on the hub is not looked up."""
     from actors import corpus
-    from actors.design_prompt import fit_prompt
-    from actors.prompts import load_profile
+    from actors.roles.session import load_profile
+    from actors.text.design_prompt import fit_prompt
     from spade import checkpoints
     from spade.protocol import DesignJob
     from spade.tokens import Tokenizer, dialogues

@@ -121,8 +121,8 @@ def _source(file: Path) -> "str | Verdict":
 
 
 async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") -> "list[tuple[Path, Verdict]]":
+    from actors.environments.admission import validate
     from actors.sandbox import open_sandbox
-    from actors.validation import validate
     from spade.protocol import Verdict
     from spade.seeds import derive, new_secret
 
@@ -193,10 +193,10 @@ def _read(file: Path) -> str:
 async def _play(source: str, reads: "Form | None", seed: int, config: "Config", console: "Screen") -> None:
     import trio
 
-    from actors.actions import action_typed, sent
-    from actors.conversation import converse
-    from actors.forms import form_of
+    from actors.environments.forms import form_of
     from actors.sandbox import open_sandbox
+    from actors.text.actions import action_typed, sent
+    from actors.text.conversation import converse
     from spade.protocol import Faulted, Observed
     from spade.returns import won
     from spade.seeds import derive, new_secret

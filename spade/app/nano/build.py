@@ -13,8 +13,8 @@ from transformers import GenerationConfig, PreTrainedModel, Qwen3Config, Qwen3Fo
 
 from actors.corpus import load
 from actors.nano.demonstrations import Demonstration, demonstrate
-from actors.prompts import Document
-from actors.prompts.nano import NanoProfile
+from actors.nano.prompts import NanoProfile
+from actors.text.profile import Document
 from spade.app.nano.tokens import ASSISTANT, END, PAD, SPECIAL, USER, Row, encode, save_tokenizer, train_tokenizer
 from spade.app.printing import say
 from spade.seeds import derive

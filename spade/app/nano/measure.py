@@ -8,8 +8,8 @@ from pathlib import Path
 from actors.engines.torch.engine import TorchEngine
 from actors.nano.demonstrations import choose, design
 from actors.nano.players import begin, go_on, instantiate
-from actors.prompts import Document, Message
-from actors.prompts.nano import NanoProfile
+from actors.nano.prompts import NanoProfile
+from actors.text.profile import ChatMessage, Document
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Engine
 from spade.protocol import Generate, Weights
@@ -72,7 +72,7 @@ class Checkpoint:
                     contexts[number] += answer + self.tokenizer.turn_ids(answer, turn)
         return [conversation.episode_return for conversation in played]
 
-    def _answers(self, requests: Sequence[Sequence[Message]], max_tokens: int) -> list[str]:
+    def _answers(self, requests: Sequence[Sequence[ChatMessage]], max_tokens: int) -> list[str]:
         sampled = self._sample([self.tokenizer.prompt_ids(request) for request in requests], max_tokens)
         return [self.tokenizer.decode(ids) for ids in sampled]
 

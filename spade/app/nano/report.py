@@ -9,11 +9,11 @@ import torch
 import trio
 
 from actors.corpus import load
+from actors.environments.admission import validate
 from actors.nano.demonstrations import choose, generator
-from actors.nano.world import Environment, unseen
-from actors.prompts import Document
+from actors.nano.world import DrawnEnvironment, unseen
 from actors.sandbox import open_sandbox
-from actors.validation import validate
+from actors.text.profile import Document
 from spade import config
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.measure import Checkpoint, Play
@@ -138,7 +138,9 @@ def training_programs(record: Build, documents: Sequence[Document]) -> set[str]:
     return {environment.source for pair in pairs for environment in pair if environment is not None}
 
 
-def win_rates(checkpoint: Checkpoint, environments: Sequence[Environment], hints: Sequence[str | None]) -> list[float]:
+def win_rates(
+    checkpoint: Checkpoint, environments: Sequence[DrawnEnvironment], hints: Sequence[str | None]
+) -> list[float]:
     """Of each environment in one arm; play i has seed i in either arm."""
     plays = [
         Play(environment.source, seed, hint)
@@ -150,7 +152,7 @@ def win_rates(checkpoint: Checkpoint, environments: Sequence[Environment], hints
 
 
 def by_family(
-    environments: Sequence[Environment], unhinted: Sequence[float], hinted: Sequence[float]
+    environments: Sequence[DrawnEnvironment], unhinted: Sequence[float], hinted: Sequence[float]
 ) -> dict[str, tuple[float, float]]:
     """Mean win rates, unhinted and hinted, of each family."""
     rates: dict[str, list[tuple[float, float]]] = {}

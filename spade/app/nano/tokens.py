@@ -6,7 +6,7 @@ from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from actors.prompts import Message
+from actors.text.profile import ChatMessage
 
 VOCABULARY = 1536
 USER, ASSISTANT, SYSTEM, END, PAD = "<|user|>", "<|assistant|>", "<|system|>", "<|end|>", "<|pad|>"
@@ -66,7 +66,7 @@ def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
     fast.save_pretrained(out, save_jinja_files=False)
 
 
-def encode(tokenizer: Tokenizer, conversation: Sequence[Message]) -> Row:
+def encode(tokenizer: Tokenizer, conversation: Sequence[ChatMessage]) -> Row:
     """A conversation as the template renders it; the assistant's words and the end of its turn are imitated."""
     ids: list[int] = []
     imitated: list[bool] = []

@@ -16,11 +16,11 @@ MODULES: Mapping[Role, str] = {  # a service stands before those it serves: they
     "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",
-    "env-runner": "actors.env_runner",
+    "env-runner": "actors.environments.runner",
     "learner": "learner.train",
-    "designer": "actors.designer",
-    "agent": "actors.agent",
-    "evaluator": "actors.evaluator",
+    "designer": "actors.roles.designer",
+    "agent": "actors.roles.agent",
+    "evaluator": "actors.roles.evaluator",
 }
 SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})
 

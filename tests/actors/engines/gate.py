@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from actors.engines import kinds
+from actors.engines import server
 from actors.engines.torch.engine import TorchEngine
 
 PATIENCE_S = 120
@@ -19,5 +19,5 @@ def gated(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
             assert not self.busy or steps.acquire(timeout=PATIENCE_S), "the test gives out no steps"
             return super().step()
 
-    monkeypatch.setattr(kinds, "TorchEngine", Gated)
+    monkeypatch.setattr(server, "TorchEngine", Gated)
     return steps

@@ -5,13 +5,14 @@ from contextlib import closing
 
 import pytest
 
-from actors import designer, env_runner
 from actors.engines.foreign import completions as completions_api
 from actors.engines.foreign import endpoint
 from actors.engines.foreign.completions import Exchange
 from actors.engines.foreign.endpoint import EndpointEngine
 from actors.engines.torch.engine import TorchEngine
-from actors.rollout import TrajectoryBuilder
+from actors.environments import runner as env_runner
+from actors.roles import designer
+from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config, Endpoint, Engine, load
 from spade.errors import BusError, ConfigError

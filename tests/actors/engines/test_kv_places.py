@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.engines.torch.buddy import SMALLEST, Extent, Extents, size_for
-from actors.engines.torch.plan import Chunk, arrange
+from actors.engines.torch.buddy import SMALLEST, Extents, TokenExtent, size_for
+from actors.engines.torch.plan import TokenChunk, arrange
 from actors.engines.torch.prefixes import Placement, Prefixes
 
 
@@ -51,13 +51,13 @@ def test_extents_never_overlap_and_come_together_again(orders):
     for extent in taken:
         extents.give(extent)
     assert [extents.take(1_024) for _ in range(5)] == [
-        *(Extent(start, 1_024) for start in range(0, 4_096, 1_024)),
+        *(TokenExtent(start, 1_024) for start in range(0, 4_096, 1_024)),
         None,
     ]
 
 
 def chunk(slot, start, size):
-    return Chunk(slot, Extent(slot * 512, size_for(start + size)), start, size)
+    return TokenChunk(slot, TokenExtent(slot * 512, size_for(start + size)), start, size)
 
 
 @given(

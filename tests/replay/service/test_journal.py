@@ -38,7 +38,7 @@ def test_without_descriptors_nothing_is_written_and_nothing_ends(tmp_path, caplo
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert [record.message for record in caplog.records] == [
-        f"{tmp_path / name} is not written: Too many open files; who has so many connections open?"
+        f"{tmp_path / name} is not written: Too many open files; too many connections are open"
         for name in ("metrics.jsonl", "status.json")
     ]
     journal.event("step", 2.0)

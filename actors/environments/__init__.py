@@ -1,0 +1,1 @@
+"""Generated programs at work: their episodes, admission and audits, in the env-runner process."""

@@ -1,0 +1,210 @@
+"""Admission: named stages that a candidate passes one after the other, each of which can fail.
+
+    parse        it compiles
+    class        it runs, and has one environment class
+    interface    solution and close are methods, where there are such
+    construct    the class builds
+    episode      it resets and steps under secret seeds, with answers of the right types
+    solution     where `solution()` lists actions, they win; it shows which form of an action the program reads
+    garbage      nonsense for an action neither raises nor wins
+    random       random actions, taken from what the observation offers, seldom win
+    constant     nor does one action, always
+    budget       no call so far took more than half of the time it may take, nor the process half of its memory
+    repeatable   a zygote of another hash seed plays the same actions to the same transcript
+    effect       what happens depends on the actions
+
+Every play is what an agent's is: a fresh process, load, one reset, steps, the end. So a program cannot tell admission
+from a play by the order of calls; `solution()` is asked in processes that are not played. Stages of few plays come
+first: the tests of luck (`sequential.py`), with instances of their own for each play, need the most.
+"""
+
+import time
+
+import trio
+
+from actors.environments.forms import Probing, consuming
+from actors.environments.offers import offered
+from actors.environments.probes import NONSENSE, NUMBERS, Transcript, difference, indifferent
+from actors.environments.sequential import decide
+from actors.environments.trials import Policy, RejectedError
+from actors.sandbox import Sandbox
+from actors.sandbox.host import REPEATS
+from actors.text.actions import sent
+from spade.config import Play
+from spade.config import Sandbox as Limits
+from spade.protocol import Observed, Stage, Verdict
+
+LOADING = ("parse", "class", "interface", "construct")
+UNREADABLE = (
+    "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
+    "`Actions: look take open` or `Actions: 1..20`"
+)
+REFUSED_GAP = 0.15
+"""What random play wins with random_win_share and so much more is refused, but for one time in a hundred."""
+PLAYS_A_STEP = 5
+"""Plays of a test of luck that may together take the time of a step."""
+
+
+async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play | None = None) -> Verdict:
+    """Admit a program or say why not. `seed` keys the secret instance seeds, `play` bounds a play and says what wins.
+
+    A whole admission takes at most load_s + 4 step_s, and step_s / 5 more for each play of the stages `random` and
+    `constant`. Raises RunError where the sandbox fails, not the program.
+    """
+    admission = Admission(sandbox, source, seed, limits, play or Play())
+    with admission.deadline as scope:
+        try:
+            await admission.run()
+        except RejectedError as rejection:
+            admission.close(str(rejection), passed=False)
+    if scope.cancelled_caught:
+        admission.close(f"all stages together take more than {admission.patience_s:g} s", passed=False)
+    return admission.verdict()
+
+
+class Admission(Probing):
+    """One candidate on its way through the stages."""
+
+    def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
+        super().__init__(sandbox, source, seed, limits, play)
+        self.limits = limits
+        self.stages: list[Stage] = []
+        self.seed_sensitive = False
+        self.stage, self.began = LOADING[0], time.monotonic()
+        self.patience_s = limits.load_s + 4 * limits.step_s
+        self.deadline = trio.move_on_after(self.patience_s)
+
+    def close(self, reason: str, passed: bool) -> None:
+        """The running stage has come to its end."""
+        now = time.monotonic()
+        self.stages.append(Stage(self.stage, passed, reason, now - self.began))
+        self.began = now
+
+    def verdict(self) -> Verdict:
+        passed = all(stage.passed for stage in self.stages)
+        first = self.transcripts[0].answers[0].observation if self.transcripts else ""
+        return Verdict(passed, tuple(self.stages), self.trials.name, self.seed_sensitive, first, self.reads)
+
+    async def run(self) -> None:
+        """All stages; raises RejectedError from the one that fails."""
+        try:
+            await self.probe(self.seed(0), self.anything)
+        except (RejectedError, trio.Cancelled):
+            self.reach(self.trials.life if self.trials.life in LOADING else "episode")
+            raise
+        self.reach("episode")
+        few, many = (self.episode, self.solution, self.garbage), (self.random, self.constant)
+        for stage in (*few, *many, self.budget, self.repeatable, self.effect):
+            self.stage = stage.__name__
+            self.close(await stage(), passed=True)
+
+    def reach(self, stage: str) -> None:
+        """The first play shows the stages before this one passed; its time is booked on the first of them."""
+        for name in LOADING[: LOADING.index(stage) if stage in LOADING else None]:
+            self.stage = name
+            self.close("", passed=True)
+        self.stage = stage
+
+    async def seldom_wins(self, who: str, plays: list[Transcript], high: float, policy: Policy) -> str:
+        """Add plays, each on an instance of its own, until it is certain enough how often `who` wins.
+
+        Refuses a program that is won with `high` or more; one with random_win_share or less passes.
+        """
+        low, extra_s = self.limits.random_win_share, self.limits.step_s / PLAYS_A_STEP
+        while True:
+            self.patience_s += extra_s
+            self.deadline.deadline += extra_s
+            plays.append(await self.probe(self.seed(len(plays)), policy))
+            wins = sum(play.won(self.win_return) for play in plays)
+            decision = decide(wins, len(plays), low, high) if low < high else "admit"
+            if decision == "reject":
+                raise RejectedError(f"{who} wins {wins} of {len(plays)} plays, more than a share of {low:g}")
+            if decision == "admit" and len(plays) > 1:
+                return f"{wins} of {len(plays)} won"
+
+    # ------------------------------------------------------------ the stages
+
+    async def episode(self) -> str:
+        """It resets and steps, with answers of the right types."""
+        turns = len(self.transcripts[0].actions)
+        if not turns:
+            raise RejectedError("the episode is over before the first action")
+        return f"{turns} turns"
+
+    async def random(self) -> str:
+        """Random actions seldom win."""
+        if self.guessed and self.limits.readable_actions:
+            raise RejectedError(UNREADABLE)
+        high = min(1.0, self.limits.random_win_share + REFUSED_GAP)
+        first = self.transcripts[:1] if self.reads == "inside" else []
+        told = await self.seldom_wins("random play", first, high, self.anything)
+        return f"{told}{self.guessed}"
+
+    async def constant(self) -> str:
+        """Nor does one action, always. The same actions under several seeds also show whether the seed matters.
+
+        Random play says most of it already: what is half of the way to always winning is refused, in few plays.
+        """
+        always = self.anything(self.transcripts[0].answers[0].observation)
+        plays: list[Transcript] = []
+        high = (1 + self.limits.random_win_share) / 2
+        told = await self.seldom_wins(f"always {always[:40]!r}", plays, high, lambda _: always)
+        self.seed_sensitive = len({play.answers for play in plays}) > 1
+        return told
+
+    async def solution(self) -> str:
+        """Where `solution()` lists actions, they win; asked in one process, played in another."""
+        said = "" if await self.find_form() else "described or left out, not replayed"
+        return "; ".join(filter(None, (said, "it reads the box" if self.reads == "box" else "")))
+
+    async def garbage(self) -> str:
+        """Nonsense for an action neither raises nor wins."""
+        left = [*NONSENSE, *NUMBERS]
+        while left:
+            play = await self.probe(self.seed(0), consuming(left))
+            if play.won(self.win_return) and play.actions[-1] in {sent(each, self.reads) for each in NONSENSE}:
+                raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
+        return ""
+
+    async def budget(self) -> str:
+        """A program at the edge of its limits would fall over it beside others."""
+        time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
+        if self.trials.slowest_s > time_s:
+            raise RejectedError(f"a call took {self.trials.slowest_s:.2f} s, more than {time_s:g} s")
+        if self.trials.peak_bytes > memory:
+            raise RejectedError(f"it takes {self.trials.peak_bytes >> 20} MiB of memory, more than {memory >> 20} MiB")
+        return f"at most {1000 * self.trials.slowest_s:.1f} ms a call, {self.trials.peak_bytes / 2**20:.1f} MiB"
+
+    async def repeatable(self) -> str:
+        """The same seed and actions give the same transcript: from zygotes with different hashes, too."""
+        firsts: dict[int, Observed] = {}
+        for transcript in self.transcripts:
+            same(firsts.setdefault(transcript.seed, transcript.answers[0]), transcript.answers[0], "reset")
+        for first in (self.transcripts[0], self.transcripts[-1]):
+            again = await self.trials.play(first.seed, consuming(list(first.actions)), REPEATS)
+            same(first.answers[0], again.answers[0], "reset")
+            for action, one, two in zip(first.actions, first.answers[1:], again.answers[1:], strict=False):
+                same(one, two, f"action {action[:40]!r}")
+        return ""
+
+    async def effect(self) -> str:
+        """What happens depends on the actions."""
+        reason = indifferent(self.transcripts, self.win_return)
+        if reason:
+            raise RejectedError(f"{reason}{self.guessed}")
+        return ""
+
+    @property
+    def guessed(self) -> str:
+        """What to add to the reason of a stage of random actions; "" where the first observation offers some."""
+        if offered(self.transcripts[0].answers[0].observation).readable:
+            return ""
+        source = "its words and the solution" if self.known else "its words"
+        return f"; the observation lists no actions, drawn from {source}"
+
+
+def same(first: Observed, second: Observed, after: str) -> None:
+    """Refuse a program that answered the same actions otherwise."""
+    changed = difference(first, second)
+    if changed:
+        raise RejectedError(f"not repeatable: after {after} under the same seed, {changed}")

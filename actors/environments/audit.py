@@ -1,0 +1,175 @@
+"""An audit, run: recorded plays again, then random actions on instances that were won.
+
+It finds programs that answer otherwise than they did, given the same seed and actions, programs that are won whatever
+is done, and those that will not be audited. A try that a deadline or a fault of ours ended proves nothing: it is made
+again, twice at most.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from actors.environments.offers import choose
+from actors.sandbox import Sandbox
+from actors.text.actions import sent
+from actors.text.conversation import Conversation, Player, converse
+from spade.codec import answer_digest
+from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
+from spade.returns import won
+
+TRIES = 3
+
+Result = TypeVar("Result")
+
+
+async def audit(sandbox: Sandbox, job: AuditJob) -> Audited:
+    """Run an audit. What is not over within its `within_s` is left out; a finding, where the program took the time."""
+    auditor = Auditor(sandbox, job)
+    began = trio.current_time()
+    with trio.move_on_after(job.within_s) as scope:
+        await auditor.run()
+    if scope.cancelled_caught:
+        auditor.cut_off()
+    return Audited(
+        environment=job.environment,
+        lease=job.lease,
+        finding=auditor.findings[0] if auditor.findings else "",
+        replays=auditor.replays,
+        left_out=len(job.replays) - auditor.replays,
+        plays=auditor.plays,
+        wins=auditor.wins,
+        steps=auditor.steps,
+        seconds=trio.current_time() - began,
+    )
+
+
+class UndecidedError(Exception):
+    """A try that proves nothing; `ours` where the program is not to blame."""
+
+    def __init__(self, ours: bool) -> None:
+        self.ours = ours
+
+
+class Auditor:
+    """One audit under way, and what has come of it so far."""
+
+    def __init__(self, sandbox: Sandbox, job: AuditJob) -> None:
+        self.findings: list[str] = []
+        self.replays = self.plays = self.wins = self.steps = 0
+        self._sandbox = sandbox
+        self._job = job
+        self._rng = random.Random(job.draw)
+        self._opened = 0
+        self._answering_s = 0.0
+
+    async def run(self) -> None:
+        """The recorded plays, both arms mixed, half of them alone and half at once; then the random ones."""
+        replays = list(self._job.replays)
+        self._rng.shuffle(replays)
+        for replay in replays[::2]:
+            await self._replay(replay)
+        async with trio.open_nursery() as nursery:
+            for replay in replays[1::2]:
+                nursery.start_soon(self._replay, replay)
+        if not self.findings:
+            await self._play_at_random()
+
+    def cut_off(self) -> None:
+        """The time is over. A program that took most of it, in its calls, would not be audited."""
+        within_s = self._job.within_s
+        if self._answering_s > within_s / 2:
+            took = f"its answers took {self._answering_s:.1f} s, in {self.steps} steps"
+            self.findings.append(f"{took}, and its audit was not over within {within_s:g} s")
+
+    async def _replay(self, replay: RecordedPlay) -> None:
+        """Run a recorded play again. It did not time out then: one that now does in every try is a finding."""
+        try:
+            finding = await decided(partial(self._compare, replay))
+        except UndecidedError as undecided:
+            if not undecided.ours:
+                self.findings.append(f"play {replay.play} was run again and timed out in each of {TRIES} tries")
+            return
+        self.replays += 1
+        if finding:
+            self.findings.append(f"play {replay.play} was run again and {finding}")
+
+    async def _compare(self, replay: RecordedPlay) -> str:
+        """The difference to the record, "" if there is none."""
+        recording = replay.recording
+        expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
+        actions = iter(recording.actions)
+
+        async def again(_: Observed) -> str | None:
+            return next(actions, None)
+
+        answers = (await self._play(replay.seed, recording.max_turns, again)).answers
+        last = answers[-1]
+        if isinstance(last, Faulted):
+            return f"failed at turn {len(answers) - 1} with {last.kind}: {last.detail}"
+        for turn, (answer, digest) in enumerate(zip(answers, expected, strict=False)):
+            if isinstance(answer, Observed) and answer_digest(answer) != digest:
+                return f"answered turn {turn} otherwise than recorded"
+        return "" if len(answers) == len(expected) else f"ended at turn {len(answers) - 1}"
+
+    async def _play_at_random(self) -> None:
+        """Random actions, until enough plays are won or too few are left."""
+        job = self._job
+        for left, seed in zip(range(len(job.seeds), 0, -1), job.seeds, strict=True):
+            if not self.wins < job.wins <= self.wins + left:
+                break
+            try:
+                won = await decided(partial(self._win_at_random, seed))
+            except UndecidedError:
+                continue
+            self.plays += 1
+            self.wins += won
+        if self.wins >= job.wins:
+            self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
+
+    async def _win_at_random(self, seed: int) -> bool:
+        async def anything(seen: Observed) -> str:
+            return sent(choose(seen.observation, self._rng), self._job.reads)
+
+        played = await self._play(seed, self._job.max_turns, anything)
+        return won(played.episode_return, self._job.win_return)
+
+    async def _play(self, seed: int, max_turns: int, player: Player) -> Conversation:
+        """A play to its end or its first fault. Raises UndecidedError where it proves nothing."""
+        self._opened += 1
+        name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
+
+        async def step(turn: int, action: str) -> Observed | Faulted:
+            answer = await self._timed(self._sandbox.step(name, turn, action))
+            self.steps += 1
+            return answer
+
+        try:
+            first = await self._timed(self._sandbox.open(name, self._job.source, seed, max_turns))
+            played = await converse(first, max_turns, step, player)
+        finally:
+            self._sandbox.close(name)
+        last = played.answers[-1]
+        if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
+            raise UndecidedError(ours=last.kind != "timeout")
+        return played
+
+    async def _timed(self, asked: Awaitable[Observed | Faulted]) -> Observed | Faulted:
+        began = trio.current_time()
+        answer = await asked
+        if not isinstance(answer, Faulted) or answer.environment_fault:
+            self._answering_s += trio.current_time() - began
+        return answer
+
+
+async def decided(attempt: Callable[[], Awaitable[Result]]) -> Result:
+    """The result of the first try that has one. Raises UndecidedError where none has; `ours` if one was."""
+    ours = False
+    for _ in range(TRIES):
+        try:
+            return await attempt()
+        except UndecidedError as undecided:
+            ours = ours or undecided.ours
+    raise UndecidedError(ours)

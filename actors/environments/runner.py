@@ -1,0 +1,253 @@
+"""The env-runner process: serves the episodes of generated programs, and their admission, and audits windows.
+
+Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. An
+opening names its program by digest; one that is not here is fetched, once for all that want it. What nobody wants any
+more is freed: the episodes of a peer that is gone, and those without a step for as long as a play is leased.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+import trio
+
+from actors.environments.admission import validate
+from actors.environments.audit import audit
+from actors.sandbox import Programs, Sandbox, open_sandbox
+from replay.client import ReplayClient
+from spade.config import Config
+from spade.errors import BusError, RefusedError, RunError
+from spade.faults import RequestFaults
+from spade.process import Launch, main, serving
+from spade.protocol import (
+    AuditJob,
+    CloseEpisode,
+    Done,
+    Faulted,
+    Hello,
+    KeepProgram,
+    Observed,
+    OpenEpisode,
+    Refused,
+    Response,
+    StepEpisode,
+    Validate,
+)
+from spade.transport import Client, Incoming, Server
+
+OnEpisode = TypeVar("OnEpisode", OpenEpisode, StepEpisode, CloseEpisode)
+
+AUDITS = 4
+"""Audits at once; their episodes are beside those of sandbox.episodes."""
+AUDIT_WAIT_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Tenant:
+    """An episode as its peer knows it: how it opened, and when it was last asked for."""
+
+    def __init__(self, owner: Hello) -> None:
+        self.owner = owner
+        self.asked = trio.current_time()
+        self.first: Observed | Faulted | None = None
+        self.lock = trio.Lock()
+
+
+class Runner:
+    """The service.
+
+    Gauges: the sandbox's, and since the start `program_fetches`, `validations`, `admitted`, `audits`, `request_faults`.
+    """
+
+    def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
+        self._server = server
+        self._replay = replay
+        self._ledger = ReplayClient(replay, config.play.lease_s)
+        self._sandbox = sandbox
+        # The agent that waits for a fetch allows it a call's deadline: later, nobody would want the program.
+        self._programs = Programs(ReplayClient(replay, config.bus.call_deadline_s).program)
+        self._config = config
+        self._tenants: dict[str, Tenant] = {}
+        self._validating = self._validations = self._admitted = self._audits = 0
+        self._faults = RequestFaults()
+        # A request holds a place from its arrival to its reply; more wait in the peers' own windows.
+        self._places = trio.Semaphore(2 * config.sandbox.episodes)
+        self._leasing = trio.Lock()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._evict_gone)
+            nursery.start_soon(self._beat)
+            for _ in range(AUDITS):
+                nursery.start_soon(self._audit_on)
+            while True:
+                await self._places.acquire()
+                nursery.start_soon(self._serve, await self._server.receive())
+
+    async def _serve(self, incoming: Incoming) -> None:
+        try:
+            await self._server.reply(incoming, await self._answer_surely(incoming))
+        finally:
+            self._places.release()
+
+    async def _answer_surely(self, incoming: Incoming) -> Response:
+        """The one place where an error that nobody foresaw stops: it is the fault of its request."""
+        try:
+            return await self._answer(incoming)
+        except Exception as error:
+            match incoming.message:
+                case OpenEpisode() as request:  # nobody knows how far it came
+                    self._evict(_own(incoming.hello, request).episode)
+                case StepEpisode() as request:
+                    self._evict(_own(incoming.hello, request).episode)
+            return self._faults.refusal(incoming.message, error)
+
+    async def _answer(self, incoming: Incoming) -> Response:
+        owner = incoming.hello
+        match incoming.message:
+            case OpenEpisode() as request:
+                return await self._open(owner, _own(owner, request))
+            case StepEpisode() as request:
+                return await self._step(owner, _own(owner, request))
+            case CloseEpisode() as request:
+                self._evict(_own(owner, request).episode)
+                return Done()
+            case Validate() as request:
+                return await self._validate(request)
+            case KeepProgram(source=source):
+                self._programs.keep(source)
+                return Done()
+            case other:
+                return Refused(f"an env-runner does not serve {type(other).__name__}")
+
+    # ------------------------------------------------------------ requests
+
+    async def _open(self, owner: Hello, request: OpenEpisode) -> Response:
+        tenant = self._tenants.get(request.episode)
+        if tenant is None:
+            if self._full():
+                return self._overloaded()
+            tenant = self._tenants[request.episode] = Tenant(owner)
+        async with tenant.lock:
+            if tenant.first is None:
+                program = await self._programs.get(request.program)
+                if isinstance(program, Faulted):
+                    return program  # and not kept: the opening may be asked for again
+                if self._tenants.get(request.episode) is not tenant:
+                    return Faulted("lost", "the episode was closed while its program was fetched")
+                tenant.first = await self._sandbox.open(request.episode, program, request.seed, request.max_turns)
+        return tenant.first
+
+    async def _step(self, owner: Hello, request: StepEpisode) -> Response:
+        tenant = self._tenants.get(request.episode)
+        if tenant is not None:
+            tenant.owner, tenant.asked = owner, trio.current_time()
+        return await self._sandbox.step(request.episode, request.turn, request.action)
+
+    async def _validate(self, request: Validate) -> Response:
+        if self._full():
+            return self._overloaded()
+        self._validating += 1
+        try:
+            verdict = await validate(
+                self._sandbox, request.source, request.seed, self._config.sandbox, self._config.play
+            )
+        except RunError as error:
+            return Refused(str(error))
+        finally:
+            self._validating -= 1
+        self._validations += 1
+        self._admitted += verdict.passed
+        if verdict.passed:
+            self._programs.keep(request.source)  # it is about to be played
+        return verdict
+
+    # ------------------------------------------------------------ audits
+
+    async def _audit_on(self) -> None:
+        """One audit after the other; of all that do so, one at a time asks for the next."""
+        while True:
+            async with self._leasing:
+                jobs = await self._lease_audit()
+            for job in jobs:
+                await self._audit(job)
+
+    async def _lease_audit(self) -> tuple[AuditJob, ...]:
+        try:
+            return await self._ledger.lease_audit(AUDIT_WAIT_S)
+        except RefusedError as error:
+            raise RunError(f"no audit is leased: {error}") from None
+        except BusError as error:
+            log.warning("no audit: %s", error)
+            return ()
+
+    async def _audit(self, job: AuditJob) -> None:
+        try:
+            outcome = await audit(self._sandbox, job)
+        except Exception as error:  # of this audit alone: its lease ends, and after a few it is left out, not paid
+            self._faults.note(job, error)
+            return
+        if outcome.finding:
+            log.info("environment %s: %s", job.environment, outcome.finding)
+        try:
+            await self._ledger.audited(outcome)
+        except BusError as error:
+            log.warning("the audit of %s is not handed in: %s", job.environment, error)
+        self._audits += 1
+
+    def _full(self) -> bool:
+        return len(self._tenants) + self._validating >= self._config.sandbox.episodes
+
+    def _overloaded(self) -> Refused:
+        limit = self._config.sandbox.episodes
+        return Refused(f"overloaded: sandbox.episodes = {limit} are going on; try later or start another env-runner")
+
+    # ------------------------------------------------------------ evictions
+
+    def _evict(self, episode: str) -> None:
+        self._tenants.pop(episode, None)
+        self._sandbox.close(episode)
+
+    async def _evict_gone(self) -> None:
+        """Free the episodes of peers that left. One that came back under another routing id is still there."""
+        async for _, hello in self._server.gone:
+            if hello in self._server.peers.values():
+                continue
+            orphans = [episode for episode, tenant in self._tenants.items() if tenant.owner == hello]
+            for episode in orphans:
+                self._evict(episode)
+            if orphans:
+                log.info("%s is gone: %d episodes freed", hello.name, len(orphans))
+
+    async def _beat(self) -> None:
+        """With every beat: free what was forgotten, say how it goes."""
+        while True:
+            patience_s = self._config.play.lease_s
+            now = trio.current_time()
+            for episode in [name for name, tenant in self._tenants.items() if now - tenant.asked > patience_s]:
+                log.info("episode %s freed: no step for %g s", episode, patience_s)
+                self._evict(episode)
+            self._replay.gauges.update(self._sandbox.gauges())
+            self._replay.gauges.update(validations=self._validations, admitted=self._admitted, audits=self._audits)
+            self._replay.gauges.update(request_faults=self._faults.total, program_fetches=self._programs.fetches)
+            await trio.sleep(self._config.bus.heartbeat_s)
+
+
+def _own(owner: Hello, request: OnEpisode) -> OnEpisode:
+    """The request with its episode named as its owner's: nobody steps or closes another's."""
+    return msgspec.structs.replace(request, episode=f"{owner.name}/{owner.pid}/{request.episode}")
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Serve episodes at `launch.bind` until cancelled. Raises RunError where the sandbox cannot work here."""
+    async with open_sandbox(config.sandbox) as sandbox, serving(launch, config) as (server, replay):
+        log.info("serving up to %d episodes at %s", config.sandbox.episodes, server.address)
+        ready()
+        await Runner(server, replay, sandbox, config).run()
+
+
+if __name__ == "__main__":
+    main(run)

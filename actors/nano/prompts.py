@@ -1,0 +1,42 @@
+"""The prompts of the nano model: a few words each, since it was trained on nothing else."""
+
+from collections.abc import Sequence
+
+from actors.nano.themes import camel
+from actors.text.profile import ChatMessage, Document
+from spade.protocol import MemorySeed
+
+
+class NanoProfile:
+    """Both roles in the nano model's own tongue; a document enters as its title, a thing to avoid as a class name."""
+
+    def design(
+        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
+    ) -> list[ChatMessage]:
+        lines = [f"Design {skill} on {document.field}/{camel(document.title)}."]
+        if avoid is not None:
+            lines.append(f"Avoid {class_name(avoid.source)}.")
+        if seeds:
+            lines.append(f"Vary:\n{seeds[0].source}")
+        return [ChatMessage("user", "\n".join(lines))]
+
+    def program(self, completion: str) -> str | None:
+        return completion if class_name(completion) else None
+
+    def hint(self, source: str) -> list[ChatMessage]:
+        return [ChatMessage("user", f"Hint for:\n{source}")]
+
+    def hint_text(self, completion: str) -> str:
+        return completion.strip()
+
+    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
+        return [ChatMessage("user", observation if hint is None else f"Hint: {hint}\n{observation}")]
+
+    def turn(self, observation: str) -> ChatMessage:
+        return ChatMessage("user", observation)
+
+
+def class_name(source: str) -> str:
+    """The name of the first class in a program, "" if there is none."""
+    _, found, rest = source.partition("\nclass ")
+    return rest.partition(":")[0].partition("(")[0].strip() if found else ""

@@ -1,0 +1,1 @@
+"""The processes that design, play and evaluate, and what they share."""

@@ -1,0 +1,92 @@
+"""The agent process: leases plays, has many episodes at once, hands in how they ended, together what ends together.
+
+What an environment does wrong voids the play; what our own services do wrong gives it back, to be played again on the
+same seed.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from actors.roles.episode import attempt
+from actors.roles.leasing import keep_busy
+from actors.roles.session import Session, attend
+from replay.client import ReplayClient
+from spade.config import Config
+from spade.process import Launch, main
+from spade.protocol import EndedPlay, PlayLease
+
+LEASE_BATCH = 8
+LEASE_WAIT_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class Ended:
+    """Plays on their way to the replay service: one message at a time; what ends meanwhile goes with the next."""
+
+    def __init__(self, replay: ReplayClient, most: int) -> None:
+        self._replay = replay
+        self._most = most
+        self._waiting: list[EndedPlay] = []
+        self._turn = trio.Lock()
+
+    async def deliver(self, play: EndedPlay) -> None:
+        """Returns when the play is acknowledged. Turns come in order, so by its own it is first, or was sent before."""
+        self._waiting.append(play)
+        async with self._turn:
+            together, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            if together:
+                await self._replay.submit_plays(tuple(together))
+
+
+class Agent:
+    """Gauges: `episodes` going on, `plays` handed in, `plays_released` given back, `turns` played."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._config = session.config
+        self._replay = session.replay
+        # A message holds a batch, so it holds as many plays: what is configured otherwise is refused.
+        self._ended = Ended(session.replay, session.config.learner.batch_sequences)
+        self._gauges = session.gauges
+        self._gauges.update(episodes=0, plays=0, plays_released=0, turns=0)
+
+    async def work(self) -> None:
+        """Play until cancelled, when plays in hand are given back, or retired, when they are finished."""
+        slots = self._config.actors.episodes_in_flight
+        await keep_busy(slots, LEASE_BATCH, self._lease, self._play, self._session.retiring)
+
+    async def _lease(self, count: int) -> tuple[PlayLease, ...]:
+        await self._session.services()
+        return await self._replay.lease_plays(count, LEASE_WAIT_S)
+
+    async def _play(self, lease: PlayLease) -> None:
+        self._gauges["episodes"] += 1
+        try:
+            ended = await attempt(self._session, lease)
+        except trio.Cancelled:
+            self._session.send(partial(self._replay.release_play, lease))
+            raise
+        finally:
+            self._gauges["episodes"] -= 1
+        if isinstance(ended, EndedPlay):
+            await self._session.hand_in(partial(self._ended.deliver, ended))
+            self._gauges["plays"] += 1
+        else:
+            log.info("play %s given back: %s", lease.id, ended.why)
+            await self._session.hand_in(partial(self._replay.release_play, lease, suspect=ended.suspect))
+            self._gauges["plays_released"] += 1
+            # The slot rests a beat, so that services in trouble are not hammered with the same play.
+            await trio.sleep(self._config.bus.heartbeat_s)
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """An agent process, until cancelled."""
+    await attend(launch, config, config.play.lease_s, ready, lambda session: Agent(session).work())
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,224 @@
+"""The designer process: leases design jobs, has programs and hints written, hands in those that pass admission.
+
+An attempt that fails is rejected with its stage and reason, and kept; the last one closes the job as failed. What our
+own services do wrong is no attempt: it gives the job back.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from actors import corpus
+from actors.roles.leasing import keep_busy
+from actors.roles.session import Session, attend
+from actors.text.design_prompt import fit_prompt
+from actors.text.profile import Document
+from actors.text.trajectory import TrajectoryBuilder
+from spade.codec import pack_ids, unpack_ids
+from spade.config import Config
+from spade.errors import BusError, SuspectError
+from spade.process import Launch, main
+from spade.protocol import (
+    MOST_HINT,
+    DesignJob,
+    Generated,
+    RejectCandidate,
+    SubmitEnvironment,
+    Trajectory,
+    Validate,
+    Verdict,
+)
+from spade.seeds import derive
+
+LEASE_BATCH = 4
+LEASE_WAIT_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt as the model wrote it; `cut` at design.max_tokens. `shown`: the examples in its prompt."""
+
+    number: int
+    document: str
+    completion: str
+    trajectory: Trajectory
+    cut: bool
+    shown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FailedStage:
+    """Where and why an attempt failed admission."""
+
+    stage: str
+    reason: str
+
+
+class Designer:
+    """Gauges: `designs` going on, `drafts` written, `rejects` and `admitted` handed in, `designs_released`."""
+
+    def __init__(self, session: Session, documents: Sequence[Document]) -> None:
+        self._session = session
+        self._config = session.config
+        self._replay = session.replay
+        self._documents = documents
+        self._gauges = session.gauges
+        self._gauges.update(designs=0, drafts=0, rejects=0, admitted=0, designs_released=0)
+
+    async def work(self) -> None:
+        """Design until cancelled, when jobs in hand are given back, or retired, when they are finished."""
+        slots = self._config.actors.designs_in_flight
+        await keep_busy(slots, LEASE_BATCH, self._lease, self._design, self._session.retiring)
+
+    async def _lease(self, count: int) -> tuple[DesignJob, ...]:
+        await self._session.services()
+        return await self._replay.lease_designs(count, LEASE_WAIT_S)
+
+    async def _design(self, job: DesignJob) -> None:
+        self._gauges["designs"] += 1
+        try:
+            ended = await self._try(job)
+        except trio.Cancelled:
+            self._session.send(partial(self._replay.release_design, job))
+            raise
+        finally:
+            self._gauges["designs"] -= 1
+        if isinstance(ended, str):
+            log.info("job %s given back: %s", job.id, ended)
+            await self._session.hand_in(partial(self._replay.release_design, job))
+            self._gauges["designs_released"] += 1
+            # The slot rests a beat, so that services in trouble are not hammered with the same job.
+            await trio.sleep(self._config.bus.heartbeat_s)
+        else:
+            await self._hand_in(ended)
+
+    async def _try(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate | str:
+        """What closes the job, or why it has to be done again."""
+        within_s = self._config.design.lease_s
+        with trio.move_on_after(within_s):
+            try:
+                return await self._attempts(job)
+            except BusError as error:
+                return str(error)
+        return f"not done within design.lease_s = {within_s:g} s"
+
+    async def _attempts(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
+        """One after the other, each from a document of its own, until one is admitted or the last has failed."""
+        number = 0
+        while True:
+            number += 1
+            attempt = await self._write(job, number, self._documents[(job.draw + number - 1) % len(self._documents)])
+            examined = await self._examine(job, attempt)
+            if isinstance(examined, SubmitEnvironment):
+                return examined
+            rejected = _reject(job, attempt, examined, last=number == self._config.design.attempts)
+            if rejected.last:
+                return rejected
+            await self._hand_in(rejected)
+
+    async def _hand_in(self, result: SubmitEnvironment | RejectCandidate) -> None:
+        if isinstance(result, SubmitEnvironment):
+            await self._session.hand_in(partial(self._replay.submit_environment, result))
+            self._gauges["admitted"] += 1
+        else:
+            await self._session.hand_in(partial(self._replay.reject_candidate, result))
+            self._gauges["rejects"] += 1
+
+    async def _write(self, job: DesignJob, number: int, document: Document) -> Attempt:
+        design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
+        room = self._config.engine.context_tokens - design.max_tokens
+        # Documents and programs of the memory may be long: they take their time beside the event loop.
+        fit = partial(fit_prompt, self._session.profile, self._session.tokenizer, job, document, room)
+        prompt = await trio.to_thread.run_sync(fit)
+        builder.read(prompt.ids)
+        seed = derive(b"", "design", job.sampler, number)
+        generated = await self._session.generate(builder.ids, design.max_tokens, design.temperature, seed)
+        builder.sampled(generated)
+        self._gauges["drafts"] += 1
+        cut = generated.finish == "length"
+        return Attempt(number, document.id, self._text(generated), builder.trajectory(), cut, prompt.shown)
+
+    async def _examine(self, job: DesignJob, attempt: Attempt) -> SubmitEnvironment | FailedStage:
+        if attempt.cut:
+            return FailedStage("length", f"not finished within design.max_tokens = {self._config.design.max_tokens}")
+        source = self._session.profile.program(attempt.completion)
+        if source is None:
+            return FailedStage("extract", "there is no program in the completion")
+        try:
+            verdict = await self._validate(source, derive(b"", "validate", job.sampler, attempt.number))
+        except SuspectError as error:
+            return FailedStage("contain", str(error))
+        if not verdict.passed:
+            return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
+        hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number))
+        if isinstance(hint, FailedStage):
+            return hint
+        return SubmitEnvironment(
+            job=job.id,
+            lease=job.lease,
+            attempt=attempt.number,
+            document=attempt.document,
+            name=verdict.name,
+            source=source,
+            hint=hint,
+            seed_sensitive=verdict.seed_sensitive,
+            first_observation=verdict.first_observation,
+            trajectory=attempt.trajectory,
+            shown=attempt.shown,
+            reads=verdict.reads,
+        )
+
+    async def _validate(self, source: str, seed: int) -> Verdict:
+        reply = await self._session.runners.call(Validate(source, seed), self._config.design.lease_s)
+        if not isinstance(reply, Verdict):
+            raise BusError(f"an env-runner answered Validate with {type(reply).__name__}")
+        return reply
+
+    async def _hint(self, source: str, seed: int) -> str | FailedStage:
+        """The hint of a program, or why there is none. It is not trained on, so it needs no trajectory."""
+        design = self._config.design
+        room = self._config.engine.context_tokens - design.hint_max_tokens
+        prompt = self._session.tokenizer.prompt_ids(self._session.profile.hint(source), room)
+        if len(prompt) > room:
+            return FailedStage("hint", "the program leaves no room for one")
+        generated = await self._session.generate(pack_ids(prompt), design.hint_max_tokens, design.temperature, seed)
+        if generated.finish == "length":
+            return FailedStage("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
+        hint = self._session.profile.hint_text(self._text(generated))
+        if hint is not None and len(hint) > MOST_HINT:
+            return FailedStage("hint", f"it is over {MOST_HINT} characters")
+        return hint or FailedStage("hint", "no hint was written")
+
+    def _text(self, generated: Generated) -> str:
+        return self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
+
+
+def _reject(job: DesignJob, attempt: Attempt, failure: FailedStage, *, last: bool) -> RejectCandidate:
+    return RejectCandidate(
+        job=job.id,
+        lease=job.lease,
+        attempt=attempt.number,
+        document=attempt.document,
+        completion=attempt.completion,
+        stage=failure.stage,
+        reason=failure.reason,
+        trajectory=attempt.trajectory,
+        last=last,
+        shown=attempt.shown,
+    )
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """A designer process, until cancelled."""
+    documents = corpus.load(config.design.corpus)
+
+    await attend(launch, config, config.design.lease_s, ready, lambda session: Designer(session, documents).work())
+
+
+if __name__ == "__main__":
+    main(run)

@@ -1,0 +1,179 @@
+"""One episode from its first observation to its end: the conversation, its tokens and its rewards."""
+
+import logging
+from dataclasses import dataclass
+
+import trio
+
+from actors.roles.pool import LostError, PooledService
+from actors.roles.session import Session
+from actors.text.actions import action_said, sent
+from actors.text.conversation import Conversation, converse
+from actors.text.trajectory import TrajectoryBuilder
+from spade.codec import answer_digest, unpack_ids
+from spade.errors import BusError, SuspectError
+from spade.protocol import (
+    CloseEpisode,
+    EndedPlay,
+    Faulted,
+    Generated,
+    KeepProgram,
+    Observed,
+    OpenEpisode,
+    PlayLease,
+    Recording,
+    Response,
+    StepEpisode,
+)
+from spade.seeds import derive
+from spade.tokens import LONG_TEXT, Reading
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Undone:
+    """Why a play has to be played again: our own services failed. `suspect`: one of them while it served this play."""
+
+    why: str
+    suspect: bool = False
+
+
+async def attempt(session: Session, lease: PlayLease, source: str | None = None) -> EndedPlay | Undone:
+    """Play: the play as it ended, or why it has to be played again.
+
+    `source` is the lease's program where it is our own, so that no env-runner can ask the replay service for it.
+    """
+    within_s = session.config.play.lease_s
+    with trio.move_on_after(within_s):
+        try:
+            with session.runners.hold() as runner:
+                return await Episode(session, lease, runner, source).play()
+        except SuspectError as error:
+            return Undone(str(error), suspect=True)
+        except LostError as error:
+            return Undone(str(error), await session.runners.ended(error, session.config.bus.call_deadline_s))
+        except BusError as error:
+            return Undone(str(error))
+    return Undone(f"not over within play.lease_s = {within_s:g} s")
+
+
+class Episode:
+    """Sticks to one env-runner, and while that is free to the engine of the other plays of its environment."""
+
+    def __init__(self, session: Session, lease: PlayLease, runner: PooledService, source: str | None) -> None:
+        self._session = session
+        self._lease = lease
+        self._runner = runner
+        self._source = source
+        self._opening = trio.current_time()
+        self._dialogue = session.dialogue()
+        self._turns = 0
+        self._answers = b""
+        self._builder = TrajectoryBuilder(session.config.play.temperature)
+        # Two leases of one play are two episodes, should they ever meet at an env-runner.
+        self._name = f"{lease.id}#{lease.lease}"
+        self._max_turns = session.config.play.max_turns
+
+    async def play(self) -> EndedPlay:
+        """Play to the end. Raises BusError where our own services failed, so that the play proves nothing."""
+        try:
+            first = await self._open()
+            return self._end(await converse(first, self._max_turns, self._step, self._act))
+        finally:
+            await self._close()
+
+    async def _open(self) -> Observed | Faulted:
+        """The first answer; an env-runner that lacks a program of our own is given it."""
+        sandbox, call_s = self._session.config.sandbox, self._session.config.bus.call_deadline_s
+        opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns)
+        # Constructing and resetting may take a step's time after the load, and before it the env-runner may fetch.
+        within_s = call_s + sandbox.load_s + sandbox.step_s + call_s
+        reply = await self._runner.call(opening, within_s)
+        if self._source is not None and isinstance(reply, Faulted) and reply.kind == "unknown":
+            await self._runner.call(KeepProgram(self._source), call_s)
+            reply = await self._runner.call(opening, within_s)
+        return self._answer(opening, reply)
+
+    async def _act(self, seen: Observed) -> str | None:
+        """The model's action; None where the context has no room for a turn."""
+        reading = await self._read(seen.observation)
+        if reading.tokens > self._most:
+            return None
+        self._builder.rewind(reading.kept)
+        self._builder.read(reading.ids)
+        self._turns += 1
+        said = unpack_ids((await self._sample()).ids).tolist()
+        self._dialogue.said(said)
+        return sent(action_said(self._session.tokenizer.decode(said)), self._lease.reads)
+
+    async def _read(self, observation: str) -> Reading:
+        """The next turn's prompt; a long observation is encoded in a thread, so that the event loop goes on."""
+        profile, hint = self._session.profile, self._lease.hint
+        messages = [profile.turn(observation)] if self._turns else profile.play(observation, hint)
+        if len(observation) <= LONG_TEXT:
+            return self._dialogue.read(messages, self._builder.ids, self._most)
+        return await trio.to_thread.run_sync(self._dialogue.read, messages, self._builder.ids, self._most)
+
+    @property
+    def _most(self) -> int:
+        """Tokens of a prompt that leave the least of a turn its place in the context."""
+        play = self._session.config.play
+        return play.context_tokens - min(play.min_turn_tokens, play.max_turn_tokens)
+
+    async def _sample(self) -> Generated:
+        play = self._session.config.play
+        seed = derive(b"", "turn", self._lease.sampler, self._turns)
+        near = self._lease.environment
+        most = min(play.max_turn_tokens, play.context_tokens - self._builder.tokens)
+        generated = await self._session.generate(self._builder.ids, most, play.temperature, seed, near)
+        self._builder.sampled(generated)
+        return generated
+
+    async def _step(self, turn: int, action: str) -> Observed | Faulted:
+        config, request = self._session.config, StepEpisode(self._name, turn, action)
+        # The env-runner enforces the program's deadline, we wait for the env-runner.
+        within_s = config.sandbox.step_s + config.bus.call_deadline_s
+        seen = self._answer(request, await self._runner.call(request, within_s))
+        self._session.gauges["turns"] += 1
+        return seen
+
+    def _answer(self, request: OpenEpisode | StepEpisode, reply: Response) -> Observed | Faulted:
+        """What the environment answers. Raises BusError where its fault is ours."""
+        match reply:
+            case Faulted() if not reply.environment_fault:
+                raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")
+            case Observed():
+                self._answers += answer_digest(reply)
+                return reply
+            case Faulted():
+                return reply
+        raise BusError(f"{self._runner.peer.name} answered {type(request).__name__} with {type(reply).__name__}")
+
+    async def _close(self) -> None:
+        """Let the env-runner forget the episode, also on the way out. If it does not hear us, our silence tells it."""
+        with trio.CancelScope(shield=True):
+            try:
+                await self._runner.call(CloseEpisode(self._name), self._session.parting_s)
+            except BusError as error:
+                log.info("%s not closed: %s", self._name, error)
+
+    def _end(self, played: Conversation) -> EndedPlay:
+        last, fault = played.answers[-1], ""
+        if isinstance(last, Faulted):
+            fault = f"{last.kind}: {last.detail}"
+        elif not played.actions and played.pending is None:
+            fault = "protocol: the episode is over before the first action"
+        elif not played.actions:
+            fault = f"protocol: a first prompt of over {self._most} tokens does not fit play.context_tokens"
+        return EndedPlay(
+            id=self._lease.id,
+            lease=self._lease.lease,
+            outcome="fault" if fault else played.outcome,
+            episode_return=played.episode_return,
+            rewards=tuple(played.rewards),
+            seconds=trio.current_time() - self._opening,
+            trajectory=None if fault else self._builder.trajectory(),
+            fault=fault,
+            recording=None if fault else Recording(tuple(played.actions), self._answers, self._max_turns),
+        )

@@ -1,0 +1,240 @@
+"""Connections to all live services of one role, as the replay service names them.
+
+A pool follows the pulses: it connects to services that appear and drops those that are gone, whose calls then fail with
+`LostError` at once instead of at their deadline. A service that restarts at its address keeps its connection. So does
+one that answers while no pulse names it, for bus.silence_s: a replay service that restarted has yet to hear of it.
+"""
+
+import hashlib
+import logging
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import trio
+
+from spade.config import Bus
+from spade.errors import BusError, SuspectError
+from spade.protocol import Hello, Peer, Pulse, Request, Response, Role
+from spade.transport import Client, connect
+from spade.waits import Waits
+
+log = logging.getLogger(__name__)
+
+_UNEVEN = 1.25  # times the mean that a service may hold for the sake of nearness
+
+
+MOST_ENDS = 2  # of services that ended while they served one request: it is not sent to a third
+
+
+class LostError(BusError):
+    """The service went away while it was needed, or there is none.
+
+    `life` is that of the service `name` which had the request, "" where none had it, or it left in order.
+    """
+
+    def __init__(self, text: str, name: str = "", life: str = "") -> None:
+        super().__init__(text)
+        self.name = name
+        self.life = life
+
+
+def rank(name: str, near: str) -> bytes:
+    """Orders services by nearness, in every process alike: the least is the nearest (Thaler & Ravishankar 1998)."""
+    return hashlib.blake2b(name.encode(), key=near.encode()[:64], digest_size=8).digest()
+
+
+class PooledService:
+    """One live service; `users` counts those that hold it now."""
+
+    def __init__(self, peer: Peer, waits: Waits) -> None:
+        self.peer = peer
+        self._waits = waits
+        self.users = 0
+        self.unnamed_since: float | None = None
+        self.scope = trio.CancelScope()
+        self._client: Client | None = None
+        self._calls: set[trio.CancelScope] = set()
+
+    @property
+    def connected(self) -> bool:
+        """True once it has answered our hello, until it is dropped."""
+        return self._client is not None
+
+    @property
+    def answers(self) -> bool:
+        """True while it is connected and not silent."""
+        return self._client is not None and self._client.live
+
+    @property
+    def doubtful(self) -> bool:
+        """True where it does not answer at present, or the newest pulse does not name it."""
+        return not self.answers or self.unnamed_since is not None
+
+    @property
+    def life(self) -> str:
+        """Another one after each restart of it; "" while it is not connected, or once it has left in order."""
+        return self._client.life if self._client is not None else ""
+
+    async def call(self, request: Request, deadline_s: float) -> Response:
+        """Ask and wait. Raises LostError where the service is gone, SuspectError where it ended, else as the bus does.
+
+        A service that was only out of reach for a while is asked again.
+        """
+        client = self._client
+        if client is None:
+            raise LostError(f"{self.peer.name} is gone")
+        sent = client.live
+        with trio.CancelScope() as scope:
+            self._calls.add(scope)
+            try:
+                with self._waits.on(self.peer.name, type(request).__name__):
+                    return await client.call(request, deadline_s, once=True)
+            finally:
+                self._calls.discard(scope)
+        raise LostError(f"{self.peer.name} is gone", self.peer.name, client.life if sent else "")
+
+    async def live(self, hello: Hello, bus: Bus, connected: Callable[[], None]) -> None:
+        """Hold the connection until the scope is cancelled; then fail every call under way."""
+        with self.scope:
+            async with connect(self.peer.address, hello, bus=bus) as self._client:
+                connected()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    self._client = None
+                    for call in self._calls:
+                        call.cancel()
+
+
+class Pool:
+    """The live services of one role."""
+
+    def __init__(self, role: Role, replay: Client, hello: Hello, bus: Bus) -> None:
+        self.role = role
+        self._replay = replay
+        self._hello = hello
+        self._bus = bus
+        self._services: dict[Peer, PooledService] = {}
+        self._changed = trio.Event()
+
+    @contextmanager
+    def hold(self, near: str = "") -> Iterator[PooledService]:
+        """The live service that the fewest hold, for the length of the block. Raises LostError where there is none.
+
+        With `near`: the same one for whoever says the same, while it holds no more than its share and a quarter (the
+        bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018), else the next.
+        """
+        live = [service for service in self._services.values() if service.connected]
+        if not live:
+            raise LostError(f"no live {self.role} is known")
+        service = min(live, key=lambda each: (each.doubtful, each.users))
+        if near:
+            most = math.ceil(_UNEVEN * (1 + sum(each.users for each in live)) / len(live))
+            free = [each for each in live if each.users < most and not each.doubtful]
+            service = min(free, key=lambda each: rank(each.peer.name, near), default=service)
+        service.users += 1
+        try:
+            yield service
+        finally:
+            service.users -= 1
+
+    async def call(self, request: Request, deadline_s: float, near: str = "") -> Response:
+        """Ask the service that `hold` would give, and where it is lost another, waiting for one if need be.
+
+        For requests that any of them can answer. Raises LostError where none could in time, SuspectError where two
+        ended, or met an error nobody foresaw, while they served this one; else as the bus does.
+        """
+        name, until = type(request).__name__, trio.current_time() + deadline_s
+        ends = 0
+        lost: list[LostError] = []
+        why: BusError
+        while await self.available(until - trio.current_time()):
+            try:
+                with self.hold(near) as service:
+                    return await service.call(request, until - trio.current_time())
+            except SuspectError as error:
+                ends, why = ends + 1, error
+            except LostError as error:
+                lost, why = [*lost, error] if error.life else lost, error
+            log.info("%s is asked elsewhere: %s", name, why)
+            if ends + len(lost) >= MOST_ENDS:  # before a third one is asked: which of those that were lost have ended?
+                # One that never comes back must not hold up the others for as long as the whole call may take.
+                within_s = min(until - trio.current_time(), self._bus.call_deadline_s)
+                ends += sum([await self.ended(each, within_s) for each in lost])
+                lost = []
+            if ends >= MOST_ENDS:
+                raise SuspectError(f"{ends} times an {self.role} ended, or failed, while it served {name}: {why}")
+        raise LostError(f"no live {self.role} within {deadline_s:g} s")
+
+    async def ended(self, lost: LostError, within_s: float) -> bool:
+        """True where the lost service has ended: within that time it is back under its name, in another life."""
+        if not lost.life:
+            return False
+        with trio.move_on_after(max(within_s, 0.0)):
+            while True:
+                for service in self._services.values():
+                    if service.peer.name == lost.name and service.life:
+                        return service.life != lost.life
+                await self._changed.wait()
+        return False
+
+    async def available(self, within_s: float) -> bool:
+        """Wait until there is a live service; False where there is none after `within_s`."""
+        with trio.move_on_after(max(within_s, 0.0)), self._replay.waits.on(self.role, "to connect"):
+            while not any(service.connected for service in self._services.values()):
+                await self._changed.wait()
+            return True
+        return False
+
+    async def _follow(self) -> None:
+        """Have one connection for each service the pulses name."""
+        pulse = self._replay.pulse
+        async with trio.open_nursery() as nursery:
+            while True:
+                for service in self._reconcile(pulse):
+                    nursery.start_soon(self._attend, service)
+                pulse = await self._replay.wait_pulse()
+
+    def _reconcile(self, pulse: Pulse) -> list[PooledService]:
+        """Drop what the pulse does not name any more, be it at once or later; the services that are new."""
+        named = {peer for peer in pulse.peers if peer.role == self.role}
+        for peer in self._services.keys() & named:
+            self._services[peer].unnamed_since = None
+        for peer in self._services.keys() - named:
+            service, now = self._services[peer], trio.current_time()
+            if service.unnamed_since is None:
+                service.unnamed_since = now
+            if not service.answers or now - service.unnamed_since > self._bus.silence_s:
+                del self._services[peer]
+                service.scope.cancel()
+        new = [
+            PooledService(peer, self._replay.waits)
+            for peer in sorted(named - self._services.keys(), key=lambda each: each.name)
+        ]
+        self._services.update({service.peer: service for service in new})
+        return new
+
+    async def _attend(self, service: PooledService) -> None:
+        try:
+            await service.live(self._hello, self._bus, self._wake)
+        except BusError as error:
+            # Announced, but not to be reached: tried again for as long as the pulses name it.
+            log.warning("%s: %s", service.peer.name, error)
+        finally:
+            if self._services.get(service.peer) is service:
+                del self._services[service.peer]
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+
+@asynccontextmanager
+async def open_pool(role: Role, replay: Client, hello: Hello, *, bus: Bus) -> AsyncIterator[Pool]:
+    """A pool that follows the pulses of `replay` for the length of the block."""
+    pool = Pool(role, replay, hello, bus)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pool._follow)
+        yield pool
+        nursery.cancel_scope.cancel()

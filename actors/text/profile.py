@@ -1,0 +1,57 @@
+"""What is said to the model in either role. A profile turns jobs into messages and completions into programs."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from spade.protocol import MemorySeed
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    """One message of a conversation; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One document of the corpus; `field` is what it is about (mathematics, science, everyday)."""
+
+    id: str
+    field: str
+    title: str
+    text: str
+
+
+class Profile(Protocol):
+    """The prompts of both roles and how to read what the model answers."""
+
+    def design(
+        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
+    ) -> list[ChatMessage]:
+        """Ask for a program of `skill` that needs a concept of `document`; `seeds` are high-regret programs to vary.
+
+        `draw` is the job's: what else there is to choose is chosen by it.
+        """
+        ...
+
+    def program(self, completion: str) -> str | None:
+        """The program inside a completion, None if there is none."""
+        ...
+
+    def hint(self, source: str) -> list[ChatMessage]:
+        """Ask for the privileged hint of a program."""
+        ...
+
+    def hint_text(self, completion: str) -> str:
+        """The hint inside a completion ("" if there is none)."""
+        ...
+
+    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
+        """Open an episode. The hint is the only difference between the arms."""
+        ...
+
+    def turn(self, observation: str) -> ChatMessage:
+        """Go on with an episode."""
+        ...

@@ -1,0 +1,125 @@
+"""The prompts for instruct models: what a sound environment is, said in full."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors.text import rules, worlds
+from actors.text.actions import answer
+from actors.text.profile import ChatMessage, Document
+from spade.config import Design, Play
+from spade.protocol import MemorySeed
+from spade.seeds import SEED_BITS, derive
+
+_BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE | re.IGNORECASE)
+_ENVIRONMENT = re.compile(r"^class\s+\w+", re.MULTILINE)
+_LABEL = re.compile(r"^\W*hint\W*:\W*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """A job's demands beside its skill: one answer or a course of actions, how hard, how many actions at least."""
+
+    single_turn: bool
+    difficulty: str
+    steps: int
+
+
+class FullProfile:
+    """Both roles in plain words, whole programs as examples."""
+
+    def __init__(self, design: Design, play: Play) -> None:
+        self._settings = design
+        self._turns = str(play.max_turns)
+
+    def design(
+        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
+    ) -> list[ChatMessage]:
+        challenge = draw_challenge(self._settings, draw)
+        interface, world, example = self._answer() if challenge.single_turn else self._course(challenge.steps)
+        parts = [self._task(skill, challenge), _document(document), interface, rules.PROGRAM, rules.PLAYER, world]
+        parts.append(f"{rules.EXAMPLE}\n\n{_code(example)}")
+        parts += [_vary(seed) for seed in seeds]
+        if avoid is not None:
+            parts.append(_avoid(avoid))
+        parts.append(rules.LAST)
+        return [ChatMessage("system", rules.DESIGNER), ChatMessage("user", "\n\n".join(part.strip() for part in parts))]
+
+    def program(self, completion: str) -> str | None:
+        blocks = [block for block in _BLOCK.findall(answer(completion)) if _ENVIRONMENT.search(block)]
+        return blocks[-1] if blocks else None
+
+    def hint(self, source: str) -> list[ChatMessage]:
+        return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{_code(source)}\n\n{rules.HINT.strip()}")]
+
+    def hint_text(self, completion: str) -> str:
+        return _LABEL.sub("", answer(completion).strip()).strip()
+
+    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
+        told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
+        return [ChatMessage("system", _filled(rules.GAME, max_turns=self._turns).strip()), ChatMessage("user", told)]
+
+    def turn(self, observation: str) -> ChatMessage:
+        return ChatMessage("user", observation)
+
+    def _task(self, skill: str, challenge: Challenge) -> str:
+        meaning, concepts = rules.SKILLS[skill]
+        course = f"about {challenge.steps} or more actions long when played well"
+        length = "answered in one turn" if challenge.single_turn else course
+        asked = (
+            f"Design an environment that trains {skill}: {meaning}. It shall be {challenge.difficulty} and {length}."
+        )
+        if not self._settings.example_worlds:
+            return asked
+        return f"{asked}\nWorlds of this skill might be, to give you the idea (find your own): {concepts}."
+
+    def _answer(self) -> tuple[str, str, str]:
+        """Interface, rules and a worked example of a world that asks one question."""
+        interface = _filled(rules.INTERFACE, max_turns="1", step=rules.ANSWER_STEP.strip("\n"))
+        return interface, rules.ANSWER, worlds.ANSWER
+
+    def _course(self, steps: int) -> tuple[str, str, str]:
+        """The same of a world that takes a course of actions."""
+        interface = _filled(rules.INTERFACE, max_turns=self._turns, step=rules.COURSE_STEP.strip("\n"))
+        return interface, _filled(rules.COURSE, max_turns=self._turns, steps=str(steps)), worlds.COURSE
+
+
+def draw_challenge(design: Design, draw: int) -> Challenge:
+    """The demands of the job with this draw; the same in each of its attempts, so that no easier one replaces it."""
+    single_turn = derive(b"", "form", draw) < design.single_turn_share * 2**SEED_BITS
+    name, steps = design.difficulties[derive(b"", "challenge", draw) % len(design.difficulties)]
+    return Challenge(single_turn, name, steps)
+
+
+def _document(document: Document) -> str:
+    return (
+        f"Here is a text about {document.title}:\n\n<text>\n{document.text}\n</text>\n\n"
+        "Take a concept from it, such that nobody wins without grasping that concept. The world has to stand by "
+        "itself: it never mentions the text, and the player has not read it."
+    )
+
+
+def _vary(seed: MemorySeed) -> str:
+    return (
+        f"This earlier environment taught well: players won {seed.win_rate:.0%} of the time without a hint, and a hint "
+        f"raised their mean return by {seed.regret:.2f}. Learn from what makes it so and build something else: another "
+        f"setting, another mechanism, a twist that asks for more.\n\n{_code(seed.source)}"
+    )
+
+
+def _avoid(seed: MemorySeed) -> str:
+    return (
+        f"This earlier environment taught nothing: it was {seed.reason}. Do not repeat its fault."
+        f"\n\n{_code(seed.source)}"
+    )
+
+
+def _code(source: str) -> str:
+    return f"```python\n{source.strip()}\n```"
+
+
+def _filled(text: str, **slots: str) -> str:
+    """`text` with its {slots} filled; other braces stay as they are."""
+    for name, value in slots.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text

@@ -1,0 +1,68 @@
+"""The proofs that transcripts give."""
+
+import pytest
+
+from actors.environments.probes import Transcript, difference, heeded, indifferent
+from spade.protocol import Observed
+
+
+def transcript(seed: int, *steps: tuple[str, float, bool], actions: tuple[str, ...] = ("a",)) -> Transcript:
+    return Transcript(seed, actions, tuple(Observed(text, reward, ended) for text, reward, ended in steps))
+
+
+def test_rewards_that_differ_under_one_seed_prove_an_effect():
+    plays = [transcript(1, ("s", 0, False), ("x", reward, True)) for reward in (0.0, 0.5)]
+    assert indifferent(plays, 1.0) == ""
+
+
+def test_rewards_that_differ_with_the_seed_alone_are_luck():
+    coin = [
+        transcript(seed, ("s", 0, False), (f"you said {side}", float(seed), True))
+        for seed in (0, 1)
+        for side in ("heads", "tails")
+    ]
+    assert indifferent(coin, 1.0) == "winning depends on the seed alone, not on the actions"
+
+
+def test_where_nobody_wins_the_words_must_differ():
+    hard = [transcript(1, ("s", 0, False), (word, 0, False)) for word in ("here", "there")]
+    deaf = [transcript(1, ("s", 0, False), ("here", 0, False), actions=(action,)) for action in ("a", "b")]
+    assert indifferent(hard, 1.0) == ""
+    assert indifferent(deaf, 1.0) == "whatever is done, the same happens"
+
+
+@pytest.mark.parametrize(("reward", "ended", "won"), [
+    (1.0, True, True), (7.0, True, True), (1.0, False, False), (0.9, True, False), (sum([0.1] * 10), True, True),
+])  # fmt: skip
+def test_a_win_is_a_full_return_of_an_episode_that_ended(reward, ended, won):
+    assert transcript(1, ("s", 0, False), ("x", reward, ended)).won(1.0) is won
+
+
+@pytest.mark.parametrize(
+    ("said", "answers", "is_heeded"),
+    [
+        (("5", "6"), ("No.", "No."), False),
+        (("5", "6"), ("You said '5'. No.", "You said '6'. No."), False),
+        (("a", "ab"), ("a? No.", "ab? No."), False),
+        (("5", "6"), ("Higher.", "Lower."), True),
+        (("5", "6"), ("You said 5. Higher.", "You said 6. Lower."), True),
+        (("", "6"), ("No.", "No."), False),
+    ],
+)
+def test_an_echo_of_what_was_said_is_no_effect(said, answers, is_heeded):
+    one, other = (
+        transcript(1, ("s", 0, False), (answer, 0, False), actions=(action,))
+        for action, answer in zip(said, answers, strict=True)
+    )
+    assert heeded(one, other) is is_heeded
+
+
+def test_another_reward_is_an_effect():
+    one, other = (transcript(1, ("s", 0, False), ("x", reward, False)) for reward in (0.0, 0.1))
+    assert heeded(one, other)
+
+
+def test_a_difference_is_named():
+    assert difference(Observed("a"), Observed("a")) == ""
+    assert "'a', then 'b'" in difference(Observed("a"), Observed("b"))
+    assert "1, True, False, then 0, False, False" in difference(Observed("a", 1.0, True), Observed("a"))

@@ -1,0 +1,79 @@
+"""Admission of programs that spell their actions in many ways: sound ones pass, those that every action wins do not."""
+
+import msgspec
+import pytest
+
+from actors.environments.admission import validate
+from actors.sandbox import open_sandbox
+from spade.config import Sandbox as Limits
+from spade.config import load
+from tests.actors.environments.spellings import DESCRIBED, DISPUTE_LISTED, DISPUTE_PROSE, SOLVED, SPELLINGS, program
+
+LIMITS = {
+    "default": Limits(load_s=60.0, step_s=60.0),
+    "games": msgspec.structs.replace(load("games-4b").sandbox, load_s=60.0, step_s=60.0),
+}
+DISPUTES = {
+    f"{listing}, {solution}": world.replace("SOLUTION", {"solved": SOLVED, "described": DESCRIBED}[solution])
+    for listing, world in (("listed", DISPUTE_LISTED), ("prose", DISPUTE_PROSE))
+    for solution in ("solved", "described")
+}
+
+
+@pytest.fixture
+async def sandbox():
+    async with open_sandbox(LIMITS["default"]) as opened:
+        yield opened
+
+
+async def last_stages(sandbox, programs, limits):
+    """By name of a program, the stage that its admission came to, whether it passed, and the reason."""
+    found = {}
+    for name, source in programs.items():
+        last = (await validate(sandbox, source, 3, limits)).stages[-1]
+        found[name] = (last.name, last.passed, last.reason)
+    return found
+
+
+async def test_a_sound_program_is_admitted_however_its_actions_are_spelled(sandbox):
+    programs = {name: program(name, solved=index % 3 > 0) for index, name in enumerate(SPELLINGS)}
+    stages = await last_stages(sandbox, programs, LIMITS["games"])
+    assert {name: stage for name, stage in stages.items() if not stage[1]} == {}
+    # The default refuses nothing that games admit, so that a few show it.
+    stages = await last_stages(sandbox, dict(list(programs.items())[::6]), LIMITS["default"])
+    assert {name: stage for name, stage in stages.items() if not stage[1]} == {}
+
+
+async def test_a_program_that_any_offered_action_wins_is_refused_however_they_are_spelled(sandbox):
+    programs = {name: program(name, easy=True) for name in SPELLINGS}
+    stages = await last_stages(sandbox, programs, LIMITS["default"])
+    assert {name: stage for name, stage in stages.items() if stage[:2] != ("random", False)} == {}
+
+
+@pytest.mark.parametrize("dispute", DISPUTES)
+async def test_a_world_told_in_prose_that_hears_certain_words_is_admitted_by_default(sandbox, dispute):
+    verdict = await validate(sandbox, DISPUTES[dispute], 3, LIMITS["default"])
+    assert verdict.passed, verdict.stages[-1]
+    reason = {stage.name: stage.reason for stage in verdict.stages}["random"]
+    guessed = "the observation lists no actions, drawn from its words"
+    assert (guessed in reason) is dispute.startswith("prose")
+    assert ("and the solution" in reason) is (dispute == "prose, solved")
+
+
+async def test_games_refuse_a_first_observation_without_readable_actions_and_say_what_to_write(sandbox):
+    verdict = await validate(sandbox, DISPUTES["prose, solved"], 3, LIMITS["games"])
+    assert (verdict.stages[-1].name, verdict.stages[-1].passed) == ("random", False)
+    assert verdict.stages[-1].reason.startswith("the first observation offers no actions that can be read")
+    assert "`Actions: look take open`" in verdict.stages[-1].reason
+    assert (await validate(sandbox, DISPUTES["listed, solved"], 3, LIMITS["games"])).passed
+
+
+async def test_a_world_that_hears_nothing_and_lists_no_actions_is_refused_with_what_was_tried(sandbox):
+    deaf = (
+        DISPUTES["prose, described"].replace("if fact in words", "if False").replace('if "decide" in words', "if False")
+    )
+    verdict = await validate(sandbox, deaf, 3, LIMITS["default"])
+    assert verdict.stages[-1].name == "effect"
+    assert verdict.stages[-1].reason == (
+        "whatever is done, the same happens; the observation lists no actions, drawn from its words"
+    )

@@ -1,0 +1,209 @@
+"""The sandbox against programs that attack it, and against the deaths of its own processes."""
+
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
+
+from actors.sandbox import open_sandbox
+from actors.sandbox.budget import excess
+from actors.sandbox.process import ChildProcess
+from actors.sandbox.wire import Step
+from spade.config import Sandbox as Limits
+from spade.errors import RunError
+from spade.protocol import Faulted, Observed
+from tests.actors.odd_programs import (
+    DOOR,
+    LIMITS,
+    childless,
+    children_of,
+    dead,
+    fault,
+    offspring,
+    play,
+    program,
+    until,
+    zygotes_of,
+    zygotes_started,
+)
+
+
+async def test_a_program_has_no_privileges_and_none_of_our_surroundings(sandbox, monkeypatch):
+    monkeypatch.setenv("SECRET", "hush")
+    there = (
+        "import select\ndef there(fd):\n    poll = select.poll()\n    poll.register(fd)\n"
+        "    return poll.poll(0) != [(fd, select.POLLNVAL)]"
+    )
+    shown = "text = str((os.geteuid() == 0, 'SECRET' in os.environ, [fd for fd in range(1024) if there(fd)]))"
+    observed = await sandbox.open("e", program(module=there, reset=shown), 1, 3)
+    # Standard streams and the channel; nothing else.
+    assert observed.observation == "(False, False, [0, 1, 2, 24])"
+
+
+async def test_every_child_is_reaped_and_no_descriptor_leaks(sandbox):
+    await zygotes_started(sandbox)
+    zygotes = zygotes_of(os.getpid())
+    await childless(zygotes)
+    before = len(os.listdir("/proc/self/fd"))
+    for index in range(20):
+        await play(sandbox, DOOR, "?", "?", name=str(index % 3))
+        await fault(sandbox, program(step="os._exit(1)"))
+    for index in range(3):
+        sandbox.close(str(index))
+    assert sandbox.live == 0
+    await childless(zygotes)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert zygotes_of(os.getpid()) == zygotes
+
+
+async def test_a_cancelled_opening_leaves_no_child(sandbox):
+    with trio.move_on_after(0.2) as scope:
+        await sandbox.open("e", program(reset="while True:\n    pass"), 1, 3)
+    assert scope.cancelled_caught
+    await childless(zygotes_of(os.getpid()))
+
+
+async def test_an_episode_closed_in_mid_step_is_no_fault_of_its_program(sandbox):
+    await sandbox.open("e", program(step="while True:\n    pass"), 1, 3)
+    answers = []
+
+    async def step() -> None:
+        answers.append(await sandbox.step("e", 1, "go"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(step)
+        await wait_all_tasks_blocked(0.05)
+        sandbox.close("e")
+    assert [(answer.kind, answer.environment_fault) for answer in answers] == [("infrastructure", False)]
+    assert sandbox.faults == {"infrastructure": 1}
+
+
+async def test_a_dead_zygote_is_an_infrastructure_fault_and_another_one_follows(sandbox):
+    await sandbox.open("e", DOOR, 1, 3)
+    (zygote,) = [each for each in zygotes_of(os.getpid()) if children_of(each)]
+    children = set(children_of(zygote))
+    os.kill(zygote, signal.SIGKILL)
+    await dead(zygote, *children)  # before that a child may still answer
+    ended = await sandbox.step("e", 1, "?")
+    assert (ended.kind, ended.environment_fault) == ("infrastructure", False)
+    assert isinstance(await sandbox.open("e", DOOR, 1, 3), Observed)
+
+
+async def test_leaving_in_haste_is_silent(capfd):
+    for _ in range(4):
+        async with open_sandbox(LIMITS) as sandbox:
+            await sandbox.open("e", DOOR, 1, 3)
+            sandbox.close("e")
+    assert capfd.readouterr() == ("", "")
+
+
+HOST = """
+import os, sys, trio, trio.testing
+from actors.sandbox import open_sandbox
+from spade.config import Sandbox
+
+async def main():
+    async with open_sandbox(Sandbox()) as sandbox, trio.open_nursery() as nursery:
+        await sandbox.open("idle", sys.argv[1], 1, 3)
+        await sandbox.open("busy", sys.argv[2], 1, 3)
+        nursery.start_soon(sandbox.step, "busy", 1, "go")
+        await trio.testing.wait_all_tasks_blocked()
+        print("up", flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+def test_a_killed_host_takes_everything_along():
+    busy = program(step="while True:\n    pass")
+    host = subprocess.Popen([sys.executable, "-c", HOST, DOOR, busy], stdout=subprocess.PIPE, cwd=os.getcwd())
+    with host, host.stdout:
+        try:
+            assert host.stdout.readline() == b"up\n"
+            family = offspring(host.pid)
+            assert len(family) >= 3
+        finally:
+            host.kill()
+    trio.run(dead, *family)
+
+
+def test_a_host_killed_while_it_starts_leaves_nothing_behind():
+    delays = [random.Random(seed).uniform(0.1, 0.5) for seed in range(8)]
+    hosts = [subprocess.Popen([sys.executable, "-c", HOST, DOOR, DOOR], stdout=subprocess.PIPE) for _ in delays]
+    for host, delay in zip(hosts, delays, strict=True):
+        with host:
+            time.sleep(delay)  # that the instant is any is the point
+            host.kill()
+
+    def zygotes() -> list[int]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                    if b"light" in words and any(str(host.pid).encode() in words for host in hosts):
+                        found.append(int(entry.name))
+        return found
+
+    trio.run(until, lambda: not zygotes())
+
+
+async def test_a_sandbox_that_cannot_raise_its_walls_refuses_to_work():
+    with pytest.raises(RunError, match="no sandbox holds here"):
+        async with open_sandbox(Limits(memory_bytes=2**63)):
+            pytest.fail("it opened")
+
+
+async def test_a_program_of_many_small_children_gets_no_larger_one_of_another_evicted():
+    grown = {}
+    for source, size in (*(("many", size) for size in (28, 29, 30, 31)), ("honest", 45)):
+        process = ChildProcess(socket.socket())
+        process.program = source
+        grown[process] = size
+    evicted = [(child.program, grown[child]) for child in excess(grown, 110)]
+    assert evicted == [("many", 31), ("many", 30)]
+    assert {*excess(grown, 0)} == {*grown}
+    for process in grown:
+        process.kill()
+
+
+@given(st.lists(st.binary(max_size=64), max_size=3), st.booleans())
+def test_no_bytes_on_the_channel_break_the_host(chunks, framed):
+    """A child that answers a request with these bytes, in frames or not, and closes the channel."""
+    ours, theirs = socket.socketpair()
+    process = ChildProcess(ours)
+
+    async def answer() -> None:
+        await trio.lowlevel.wait_readable(theirs)
+        theirs.sendall(b"".join(struct.pack("<I", len(chunk)) + chunk if framed else chunk for chunk in chunks))
+        theirs.close()
+        await wait_all_tasks_blocked()
+        process.ended(Faulted("died", "it ended"))
+
+    async def ask() -> object:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer)
+            return await process.request(Step("go"), 60.0)
+
+    ended = trio.run(ask)
+    assert isinstance(ended, Faulted)
+    assert ended.kind in ("protocol", "died")
+
+
+async def test_more_episodes_than_descriptors_are_refused_at_once():
+    with pytest.raises(RunError, match=r"sandbox\.episodes: needs"):
+        async with open_sandbox(Limits(episodes=10**9)):
+            pytest.fail("it opened")
