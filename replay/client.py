@@ -22,7 +22,6 @@ from spade.protocol import (
     PlayLease,
     Plays,
     Process,
-    Program,
     Publish,
     RejectCandidate,
     ReleaseDesign,
@@ -73,9 +72,9 @@ class ReplayClient:
         """Up to `count` plays; none where there is none within `wait_s`."""
         return (await self._call(LeasePlays(count, wait_s), wait_s)).plays
 
-    async def program(self, environment: str) -> Program:
-        """Source and hint of an environment."""
-        return await self._call(GetProgram(environment))
+    async def program(self, digest: str) -> str:
+        """The source of an active environment, by its digest. Raises RefusedError where none has it."""
+        return (await self._call(GetProgram(digest))).source
 
     async def submit_plays(self, plays: tuple[EndedPlay, ...]) -> None:
         """Hand in episodes that ended. Raises RefusedError where one makes no sense; the others are taken."""

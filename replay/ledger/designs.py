@@ -157,10 +157,10 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
         parents=job.varied(request.lease, request.shown),
+        repairs=request.repairs,
     )
     source = Source(request.source, request.hint, request.first_observation, request.reads)
-    state.environments[environment.id] = environment
-    state.sources[environment.id] = source
+    state.add_environment(environment, source)
     state.touch("environments", environment.id, environment)
     state.touch("sources", environment.id, source)
     state.touch("trajectories", job.id, request.trajectory)

@@ -106,8 +106,7 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
 
 
 def _load_environment(state: RunState, store: Store, environment: Environment) -> None:
-    state.environments[environment.id] = environment
-    state.sources[environment.id] = store.get_many("sources", [environment.id], Source)[0]
+    state.add_environment(environment, store.get_many("sources", [environment.id], Source)[0])
     for chunk in environment.chunks:
         state.flight.open(environment, chunk)
     plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment.id))

@@ -9,12 +9,15 @@ from spade.protocol.base import (
     DIGEST_BYTES,
     MOST_ACTORS,
     MOST_GAUGES,
+    MOST_HINT,
     MOST_ITEMS,
     MOST_NAME,
     Finish,
     Form,
     Outcome,
     ProcessState,
+    Repair,
+    Repairs,
     Reply,
     Request,
     Role,
@@ -30,8 +33,20 @@ from spade.protocol.designs import (
     SubmitEnvironment,
 )
 from spade.protocol.engines import Generate, Generated, GetWeights, Overdue, Serving, WeightsPart
-from spade.protocol.plays import EndedPlay, GetProgram, LeasePlays, PlayLease, Plays, Program, ReleasePlay, SubmitPlays
-from spade.protocol.programs import CloseEpisode, Faulted, Observed, OpenEpisode, Stage, StepEpisode, Validate, Verdict
+from spade.protocol.plays import EndedPlay, LeasePlays, PlayLease, Plays, ReleasePlay, SubmitPlays
+from spade.protocol.programs import (
+    CloseEpisode,
+    Faulted,
+    GetProgram,
+    KeepProgram,
+    Observed,
+    OpenEpisode,
+    Program,
+    Stage,
+    StepEpisode,
+    Validate,
+    Verdict,
+)
 from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
 from spade.protocol.status import Counts, GetStatus, Histories, Recent, Status, Traffic
 from spade.protocol.supervision import Orders, Process, ReportProcesses
@@ -54,9 +69,9 @@ PROTOCOL_VERSION = 6
 AnyRequest = (
     Hello | Heartbeat | Goodbye
     | Generate | Serving | GetWeights
-    | OpenEpisode | StepEpisode | CloseEpisode | Validate
+    | OpenEpisode | StepEpisode | CloseEpisode | Validate | KeepProgram | GetProgram
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
-    | LeasePlays | GetProgram | SubmitPlays | ReleasePlay
+    | LeasePlays | SubmitPlays | ReleasePlay
     | LeaseAudit | Audited
     | TakeBatch | Publish | Checkpointed
     | Evaluated
@@ -66,21 +81,21 @@ AnyRequest = (
 Response = (
     Ready | Refused | Rehello | Pulse | Done
     | Generated | Overdue | WeightsPart
-    | Observed | Faulted | Verdict
-    | Designs | Plays | Program | Audits
+    | Observed | Faulted | Verdict | Program
+    | Designs | Plays | Audits
     | Batch | NotYet | Published | Weights
     | Orders | Status
 )  # fmt: skip
 
 __all__ = [
-    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION", "AnyRequest",
-    "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Done",
-    "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated", "GetProgram",
-    "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories", "LeaseAudit", "LeaseDesigns",
-    "LeasePlays", "MemorySeed", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer",
-    "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published", "Pulse", "Ready", "Recent",
-    "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Reply",
-    "ReportProcesses", "Request", "Response", "Role", "Serving", "Stage", "Status", "StepEpisode", "StepMetrics",
-    "SubmitEnvironment", "SubmitPlays", "TakeBatch", "Traffic", "Trajectory", "Validate", "Verdict", "Wait", "Weights",
-    "WeightsPart", "reply_type",
+    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION",
+    "AnyRequest", "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob",
+    "Designs", "Done", "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated",
+    "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories", "KeepProgram",
+    "LeaseAudit", "LeaseDesigns", "LeasePlays", "MemorySeed", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome",
+    "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published", "Pulse",
+    "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",
+    "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "Role", "Serving", "Stage",
+    "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "Traffic", "Trajectory",
+    "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

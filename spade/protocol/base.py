@@ -11,16 +11,19 @@ Role = Literal[
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
 Form = Literal["inside", "box"]  # of an action as it is sent to a program: what the model boxed, or with its box
+Repair = Literal["f-string braces", "fences"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
 MOST_ACTORS = 256  # of one role that a supervisor may be ordered to keep up
+MOST_HINT = 65_536  # characters of a hint: a message of leases has those of all of them
 DIGEST_BYTES = 16
 _T = TypeVar("_T")
 Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
 Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
 Name = Annotated[str, Meta(max_length=MOST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
+Repairs = Annotated[tuple[Repair, ...], Meta(max_length=2)]  # of a program, before anything else is done with it
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):

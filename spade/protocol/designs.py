@@ -1,6 +1,6 @@
 """Designers and the replay service."""
 
-from spade.protocol.base import Form, Request, Wire
+from spade.protocol.base import Form, Repairs, Request, Wire
 from spade.protocol.session import Done
 from spade.protocol.trajectories import Trajectory
 
@@ -66,7 +66,8 @@ class RejectCandidate(Request[Done], frozen=True):
 class SubmitEnvironment(Request[Done], frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
-    Idempotent by job.
+    `repairs` are those without which it would not have been admitted, or not found in the completion. Idempotent by
+    job.
     """
 
     job: str
@@ -81,6 +82,7 @@ class SubmitEnvironment(Request[Done], frozen=True):
     trajectory: Trajectory
     shown: tuple[str, ...] = ()
     reads: Form = "inside"
+    repairs: Repairs = ()
 
 
 class ReleaseDesign(Request[Done], frozen=True):

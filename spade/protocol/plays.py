@@ -1,19 +1,32 @@
 """Agents and the replay service."""
 
-from spade.protocol.base import Form, Many, Outcome, Request, Wire
+from spade.protocol.base import Form, Many, Name, Outcome, Request, Wire
 from spade.protocol.session import Done
 from spade.protocol.trajectories import Recording, Trajectory
 
 
 class PlayLease(Wire, frozen=True):
-    """One episode to play. `seed` is the instance (the same in both arms), `sampler` seeds the sampling."""
+    """One episode to play, and what its agent needs of the environment.
+
+    program   names the program (`codec.program_digest`), which the agent never sees
+    hint      what the hinted arm is told; None in the unhinted one
+    seed      the instance, the same in both arms; `sampler` seeds the sampling
+    reads     as in Verdict
+    """
 
     id: str
     lease: int
     environment: str
-    hinted: bool
+    program: Name
+    hint: str | None
     seed: int
     sampler: int
+    reads: Form = "inside"
+
+    @property
+    def hinted(self) -> bool:
+        """True in the hinted arm."""
+        return self.hint is not None
 
 
 class Plays(Wire, frozen=True):
@@ -29,23 +42,8 @@ class LeasePlays(Request[Plays], frozen=True):
     wait_s: float
 
 
-class Program(Wire, frozen=True):
-    """What an agent actor needs of an environment; `reads` as in Verdict."""
-
-    environment: str
-    source: str
-    hint: str
-    reads: Form = "inside"
-
-
-class GetProgram(Request[Program], frozen=True):
-    """Ask for an environment's program. Refused: there is no such environment."""
-
-    environment: str
-
-
 class EndedPlay(Wire, frozen=True):
-    """How an episode ended.
+    """The end of an episode.
 
     `rewards` are those of every step; `episode_return` is the last one clipped to [-1, 1] if the episode terminated,
     else 0; `trajectory` is None where a fault of the environment voids the play, and `fault` says which.

@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from spade.protocol.base import Form, Request, Wire
+from spade.protocol.base import Form, Name, Repairs, Request, Wire
 from spade.protocol.session import Done
 
 
 class Observed(Wire, frozen=True):
-    """What the program answered, after all checks."""
+    """The program's answer, after all checks."""
 
     observation: str
     reward: float = 0.0
@@ -18,24 +18,27 @@ class Observed(Wire, frozen=True):
 class Faulted(Wire, frozen=True):
     """The episode is over by a fault.
 
-    kind: exception, timeout, died, protocol and reward are the program's; lost (no such episode here) and
-    infrastructure are ours.
+    kind: exception, timeout, died, protocol and reward are the program's; lost (no such episode here), unknown (no such
+    program, here or at the replay service) and infrastructure are ours.
     """
 
-    kind: Literal["exception", "timeout", "died", "protocol", "reward", "lost", "infrastructure"]
+    kind: Literal["exception", "timeout", "died", "protocol", "reward", "lost", "unknown", "infrastructure"]
     detail: str
 
     @property
     def environment_fault(self) -> bool:
         """True where the program is to blame, False where the play is to be leased again."""
-        return self.kind not in ("lost", "infrastructure")
+        return self.kind not in ("lost", "unknown", "infrastructure")
 
 
 class OpenEpisode(Request[Observed | Faulted], frozen=True):
-    """Start an episode: load, construct, reset. Observed is turn 0. Refused: the env-runner is overloaded."""
+    """Start an episode: load, construct, reset. Observed is turn 0. Refused: the env-runner is overloaded.
+
+    `program` is its digest (`codec.program_digest`): an env-runner that does not have it asks the replay service.
+    """
 
     episode: str
-    source: str
+    program: Name
     seed: int
     max_turns: int
 
@@ -54,6 +57,27 @@ class CloseEpisode(Request[Done], frozen=True):
     episode: str
 
 
+class KeepProgram(Request[Done], frozen=True):
+    """A program of the sender's own, which the replay service does not have, for episodes to come.
+
+    It may be dropped like any other that is not played: an opening that is `unknown` says so.
+    """
+
+    source: str
+
+
+class Program(Wire, frozen=True):
+    """A program; who asked makes sure that it has the digest."""
+
+    source: str
+
+
+class GetProgram(Request[Program], frozen=True):
+    """Ask the replay service for a program by its digest. Refused: no active environment has it."""
+
+    program: Name
+
+
 class Stage(Wire, frozen=True):
     """One stage of admission."""
 
@@ -66,7 +90,8 @@ class Stage(Wire, frozen=True):
 class Verdict(Wire, frozen=True):
     """The stages in the order they ran, the last one failed where `passed` is False.
 
-    `name` is the class's name, `reads` the form in which plays send actions to the program.
+    `name` is the class's name, `reads` the form in which plays send actions to the program, `repairs` those of its text
+    that its process told of; it was played so.
     """
 
     passed: bool
@@ -75,6 +100,7 @@ class Verdict(Wire, frozen=True):
     seed_sensitive: bool = False
     first_observation: str = ""
     reads: Form = "inside"
+    repairs: Repairs = ()
 
 
 class Validate(Request[Verdict], frozen=True):

@@ -20,7 +20,7 @@ class Process(Wire, frozen=True):
 
 
 class Orders(Request[Done], frozen=True):
-    """What a supervisor is to change: how many actors of a role to keep up, and which to drain by name.
+    """Changes for a supervisor: the number of actors of a role to keep up, and the names of those to drain.
 
     Sent to the replay service (Refused: no such supervisor keeps actors), which hands it to the supervisor with the
     answer to its next report. Kept in memory alone: who orders looks at the status for its effect,

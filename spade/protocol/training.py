@@ -53,7 +53,7 @@ class TakeBatch(Request[Batch | NotYet], frozen=True):
 
 
 class StepMetrics(Wire, frozen=True):
-    """What the learner measured in one step; names as in `docs/metrics.md`."""
+    """The learner's measurements of one step; names as in `docs/metrics.md`."""
 
     loss: float = 0.0
     loss_agent: float = 0.0
@@ -100,7 +100,7 @@ class Checkpointed(Request[Done], frozen=True):
 
 
 class Evaluation(Wire, frozen=True):
-    """How the policy played the fixed set of `config.Evaluation`, without a hint.
+    """Results of the policy on the fixed set of `config.Evaluation`, without a hint.
 
     step      learner step of the policy it began with; oldest, newest: the policy versions that sampled its tokens
     plays     that ended, those that a fault of their program voided (`voids`) not among them

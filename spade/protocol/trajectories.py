@@ -4,7 +4,7 @@ from spade.protocol.base import DIGEST_BYTES, Count, Many, Wire
 
 
 class Trajectory(Wire, frozen=True):
-    """What the model read and wrote in one episode (or one design), token by token, in order.
+    """The tokens that the model read and wrote in one episode (or one design), in order.
 
     The tokens are one sequence, unless `rewinds` make several of them (`spade.sequences`).
 

@@ -148,4 +148,4 @@ def _trajectories(found: StoreContents) -> Iterator[str]:
             yield f"trajectories {key}: {tokens.flaw}, and it is not in quarantine"
     if len(found.quarantine) != found.counters.quarantined:
         yield f"quarantine: {len(found.quarantine)} are here, {found.counters.quarantined} were counted"
-    yield from (f"quarantine {key}: its receipts are sound" for key, flaw in found.quarantine.items() if not flaw)
+    yield from (f"quarantine {key}: its provenance is sound" for key, flaw in found.quarantine.items() if not flaw)

@@ -135,7 +135,7 @@ def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
     assert problems(again) == [
         "trajectories j000000: version 9 was never published, and it is not in quarantine",
         "quarantine: 2 are here, 1 were counted",
-        "quarantine another: its receipts are sound",
+        "quarantine another: its provenance is sound",
     ]
 
 
