@@ -134,7 +134,7 @@ class Admission(Probing):
 
     async def random(self) -> str:
         """Random actions seldom win."""
-        if self.guessed and self.limits.readable_actions:
+        if self.limits.readable_actions and not self.readable:
             raise RejectedError(UNREADABLE)
         high = min(1.0, self.limits.random_win_share + REFUSED_GAP)
         first = self.transcripts[:1] if self.reads == "inside" else []
@@ -196,10 +196,17 @@ class Admission(Probing):
         return ""
 
     @property
+    def readable(self) -> bool:
+        """The first observation says which actions there are."""
+        return offered(self.transcripts[0].answers[0].observation).readable
+
+    @property
     def guessed(self) -> str:
-        """The addition to the reason of a stage of random actions; "" if the first observation offers some."""
-        if offered(self.transcripts[0].answers[0].observation).readable:
+        """The addition to the reason of a stage of random actions; "" where those that are offered are read."""
+        if self.readable and not self.unoffered:
             return ""
+        if self.readable:
+            return f"; no list that can be read has {self.unoffered[0][:40]!r} of the solution"
         source = "its words and the solution" if self.known else "its words"
         return f"; the observation lists no actions, drawn from {source}"
 

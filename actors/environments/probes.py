@@ -8,7 +8,7 @@ from spade.protocol import Observed
 from spade.returns import episode_return, won
 
 NOTHING = "none of these"
-NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000)
+NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000, f"\\boxed{{{NOTHING}}}")
 """Actions that an agent may send in bad moments; none is ever right."""
 
 NUMBERS = ("-1", "0.5", "9" * 40)

@@ -15,7 +15,7 @@ LONGEST = 80
 """Characters of an action."""
 
 # Python reads `\b` in an ordinary string as a control character, so that many a box begins with that.
-_BOX = r"(?:\\+b|\x08|\bb)oxed ?\{((?:[^{}]|\{[^{}]{0,40}\}){1,120})\}"
+_BOX = r"(?:(?<!\\)\\+b|\x08|\bb)oxed ?\{((?:[^{}]|\{[^{}]{0,40}\}){1,120})\}"
 _QUOTES = (
     r"\"([^\"]{1,80})\"|(?<!\w)'([^']{1,80})'(?!\w)|`([^`]{1,80})`|“([^”]{1,80})”|(?<!\w)\u2018([^\u2019]{1,80})\u2019(?!\w)"
     r"|«([^»]{1,80})»|\*\*([^*]{1,80})\*\*|__([^_]{1,80})__"
