@@ -81,9 +81,9 @@ class ReplayClient:
         """Up to `count` plays; none where there is none within `wait_s`."""
         return (await self._call(LeasePlays(count, wait_s), Plays, wait_s)).plays
 
-    async def program(self, environment: str) -> Program:
-        """Source and hint of an environment."""
-        return await self._call(GetProgram(environment), Program)
+    async def program(self, digest: str) -> str:
+        """The source of an active environment, by its digest. Raises RefusedError where none has it."""
+        return (await self._call(GetProgram(digest), Program)).source
 
     async def submit_plays(self, plays: tuple[EndedPlay, ...]) -> None:
         """Hand in episodes that ended. Raises RefusedError where one makes no sense; the others are taken."""

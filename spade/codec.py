@@ -1,6 +1,6 @@
 """Token arrays as raw little-endian bytes, and messages as msgpack: the one place that fixes both layouts."""
 
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any
 
 import msgspec
@@ -33,6 +33,11 @@ def decode_response(data: bytes) -> Response:
 def answer_digest(answer: Observed) -> bytes:
     """16 bytes that another answer does not have: BLAKE2b of its encoding."""
     return blake2b(encode(answer), digest_size=DIGEST_BYTES).digest()
+
+
+def program_digest(source: str) -> str:
+    """The name of a program on the bus: SHA-256 of its UTF-8 in hex, 64 digits."""
+    return sha256(source.encode()).hexdigest()
 
 
 def pack_ids(ids: list[int]) -> bytes:

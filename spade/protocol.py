@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 
 Role = Literal[
     "replay", "learner", "engine", "endpoint", "env-runner", "designer", "agent", "evaluator", "observer", "supervisor"
@@ -22,6 +22,7 @@ ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", 
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
 MOST_ACTORS = 256  # of one role that a supervisor may be ordered to keep up
+MOST_HINT = 65_536  # characters of a hint: a message of leases has those of all of them
 DIGEST_BYTES = 16
 _T = TypeVar("_T")
 Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
@@ -159,14 +160,27 @@ class DesignJob(Wire, frozen=True):
 
 
 class PlayLease(Wire, frozen=True):
-    """One episode to play. `seed` is the instance (the same in both arms), `sampler` seeds the sampling."""
+    """One episode to play, and what its agent needs of the environment.
+
+    program   names the program (`codec.program_digest`), which the agent never sees
+    hint      what the hinted arm is told; None in the unhinted one
+    seed      the instance, the same in both arms; `sampler` seeds the sampling
+    reads     as in Verdict
+    """
 
     id: str
     lease: int
     environment: str
-    hinted: bool
+    program: Name
+    hint: str | None
     seed: int
     sampler: int
+    reads: Form = "inside"
+
+    @property
+    def hinted(self) -> bool:
+        """True in the hinted arm."""
+        return self.hint is not None
 
 
 class RecordedPlay(Wire, frozen=True):
@@ -463,10 +477,13 @@ class Overdue(Wire, frozen=True):
 
 
 class OpenEpisode(Wire, frozen=True):
-    """Start an episode: load, construct, reset. Reply: Observed (turn 0), Faulted or Refused (overloaded)."""
+    """Start an episode: load, construct, reset. Reply: Observed (turn 0), Faulted or Refused (overloaded).
+
+    `program` is its digest (`codec.program_digest`): an env-runner that does not have it asks the replay service.
+    """
 
     episode: str
-    source: str
+    program: Name
     seed: int
     max_turns: int
 
@@ -497,17 +514,38 @@ class Observed(Wire, frozen=True):
 class Faulted(Wire, frozen=True):
     """The episode is over by a fault.
 
-    kind: exception, timeout, died, protocol and reward are the program's; lost (no such episode here) and
-    infrastructure are ours.
+    kind: exception, timeout, died, protocol and reward are the program's; lost (no such episode here), unknown (no such
+    program, here or at the replay service) and infrastructure are ours.
     """
 
-    kind: Literal["exception", "timeout", "died", "protocol", "reward", "lost", "infrastructure"]
+    kind: Literal["exception", "timeout", "died", "protocol", "reward", "lost", "unknown", "infrastructure"]
     detail: str
 
     @property
     def environment_fault(self) -> bool:
         """True where the program is to blame, False where the play is to be leased again."""
-        return self.kind not in ("lost", "infrastructure")
+        return self.kind not in ("lost", "unknown", "infrastructure")
+
+
+class KeepProgram(Wire, frozen=True):
+    """A program of the sender's own, which the replay service does not have, for episodes to come. Reply: Done.
+
+    It may be dropped like any other that is not played: an opening that is `unknown` says so.
+    """
+
+    source: str
+
+
+class GetProgram(Wire, frozen=True):
+    """Ask the replay service for a program by its digest. Reply: Program, or Refused (no active environment has it)."""
+
+    program: Name
+
+
+class Program(Wire, frozen=True):
+    """A program; who asked makes sure that it has the digest."""
+
+    source: str
 
 
 class Validate(Wire, frozen=True):
@@ -610,21 +648,6 @@ class Plays(Wire, frozen=True):
     """Plays, leased."""
 
     plays: tuple[PlayLease, ...] = ()
-
-
-class GetProgram(Wire, frozen=True):
-    """Reply: Program, or Refused (no such environment)."""
-
-    environment: str
-
-
-class Program(Wire, frozen=True):
-    """An environment as an agent actor needs it; `reads` as in Verdict."""
-
-    environment: str
-    source: str
-    hint: str
-    reads: Form = "inside"
 
 
 class EndedPlay(Wire, frozen=True):
@@ -850,9 +873,9 @@ class Status(Wire, frozen=True):
 Request = (
     Hello | Heartbeat | Goodbye
     | Generate | Serving | GetWeights
-    | OpenEpisode | StepEpisode | CloseEpisode | Validate
+    | OpenEpisode | StepEpisode | CloseEpisode | Validate | KeepProgram | GetProgram
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
-    | LeasePlays | GetProgram | SubmitPlays | ReleasePlay
+    | LeasePlays | SubmitPlays | ReleasePlay
     | LeaseAudit | Audited
     | TakeBatch | Publish | Checkpointed
     | Evaluated
@@ -862,8 +885,8 @@ Request = (
 Response = (
     Ready | Refused | Rehello | Pulse | Done
     | Generated | Overdue | WeightsPart
-    | Observed | Faulted | Verdict
-    | Designs | Plays | Program | Audits
+    | Observed | Faulted | Verdict | Program
+    | Designs | Plays | Audits
     | Batch | NotYet | Published | Weights
     | Orders | Status
 )  # fmt: skip

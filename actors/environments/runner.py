@@ -1,8 +1,8 @@
 """The env-runner process: serves the episodes of generated programs, and their admission, and audits windows.
 
-Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. What
-nobody wants any more is freed: the episodes of a peer that is gone, and those without a step for as long as a play is
-leased.
+Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. An
+opening names its program by digest; one that is not here is fetched, once for all that want it. What nobody wants any
+more is freed: the episodes of a peer that is gone, and those without a step for as long as a play is leased.
 """
 
 import logging
@@ -14,7 +14,7 @@ import trio
 
 from actors.environments.admission import validate
 from actors.environments.audit import audit
-from actors.sandbox import Sandbox, open_sandbox
+from actors.sandbox import Programs, Sandbox, open_sandbox
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import BusError, RefusedError, RunError
@@ -26,6 +26,7 @@ from spade.protocol import (
     Done,
     Faulted,
     Hello,
+    KeepProgram,
     Observed,
     OpenEpisode,
     Refused,
@@ -55,13 +56,18 @@ class Tenant:
 
 
 class Runner:
-    """The service. Gauges: the sandbox's, and since the start `validations`, `admitted`, `audits`, `request_faults`."""
+    """The service.
+
+    Gauges: the sandbox's, and since the start `program_fetches`, `validations`, `admitted`, `audits`, `request_faults`.
+    """
 
     def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
         self._server = server
         self._replay = replay
         self._ledger = ReplayClient(replay, config.play.lease_s)
         self._sandbox = sandbox
+        # The agent that waits for a fetch allows it a call's deadline: later, nobody would want the program.
+        self._programs = Programs(ReplayClient(replay, config.bus.call_deadline_s).program)
         self._config = config
         self._tenants: dict[str, Tenant] = {}
         self._validating = self._validations = self._admitted = self._audits = 0
@@ -111,6 +117,9 @@ class Runner:
                 return Done()
             case Validate() as request:
                 return await self._validate(request)
+            case KeepProgram(source=source):
+                self._programs.keep(source)
+                return Done()
             case other:
                 return Refused(f"an env-runner does not serve {type(other).__name__}")
 
@@ -124,9 +133,12 @@ class Runner:
             tenant = self._tenants[request.episode] = Tenant(owner)
         async with tenant.lock:
             if tenant.first is None:
-                tenant.first = await self._sandbox.open(
-                    request.episode, request.source, request.seed, request.max_turns
-                )
+                program = await self._programs.get(request.program)
+                if isinstance(program, Faulted):
+                    return program  # and not kept: the opening may be asked for again
+                if self._tenants.get(request.episode) is not tenant:
+                    return Faulted("lost", "the episode was closed while its program was fetched")
+                tenant.first = await self._sandbox.open(request.episode, program, request.seed, request.max_turns)
         return tenant.first
 
     async def _step(self, owner: Hello, request: StepEpisode) -> Response:
@@ -149,6 +161,8 @@ class Runner:
             self._validating -= 1
         self._validations += 1
         self._admitted += verdict.passed
+        if verdict.passed:
+            self._programs.keep(request.source)  # it is about to be played
         return verdict
 
     # ------------------------------------------------------------ audits
@@ -218,7 +232,7 @@ class Runner:
                 self._evict(episode)
             self._replay.gauges.update(self._sandbox.gauges())
             self._replay.gauges.update(validations=self._validations, admitted=self._admitted, audits=self._audits)
-            self._replay.gauges.update(request_faults=self._faults.total)
+            self._replay.gauges.update(request_faults=self._faults.total, program_fetches=self._programs.fetches)
             await trio.sleep(self._config.bus.heartbeat_s)
 
 

@@ -5,7 +5,6 @@ same seed.
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
@@ -17,33 +16,12 @@ from actors.roles.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.process import Launch, main
-from spade.protocol import EndedPlay, PlayLease, Program
+from spade.protocol import EndedPlay, PlayLease
 
 LEASE_BATCH = 8
 LEASE_WAIT_S = 5.0
-CACHED_PROGRAMS = 256
 
 log = logging.getLogger(__name__)
-
-
-class Programs:
-    """The programs played last, by environment; a bounded number of them."""
-
-    def __init__(self, replay: ReplayClient, size: int = CACHED_PROGRAMS) -> None:
-        self._replay = replay
-        self._size = size
-        self._kept: OrderedDict[str, Program] = OrderedDict()
-        self._fetching = trio.Lock()
-
-    async def get(self, environment: str) -> Program:
-        """Asked for once, however many plays of it begin together. Raises RefusedError where there is no such one."""
-        async with self._fetching:
-            if environment not in self._kept:
-                self._kept[environment] = await self._replay.program(environment)
-                if len(self._kept) > self._size:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(environment)
-            return self._kept[environment]
 
 
 class Ended:
@@ -71,7 +49,6 @@ class Agent:
         self._session = session
         self._config = session.config
         self._replay = session.replay
-        self._programs = Programs(session.replay)
         # A message holds a batch, so it holds as many plays: what is configured otherwise is refused.
         self._ended = Ended(session.replay, session.config.learner.batch_sequences)
         self._gauges = session.gauges
@@ -89,7 +66,7 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            ended = await attempt(self._session, lease, partial(self._programs.get, lease.environment))
+            ended = await attempt(self._session, lease)
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease))
             raise

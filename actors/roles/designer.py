@@ -22,6 +22,7 @@ from spade.config import Config
 from spade.errors import BusError, SuspectError
 from spade.process import Launch, main
 from spade.protocol import (
+    MOST_HINT,
     DesignJob,
     Generated,
     RejectCandidate,
@@ -194,7 +195,10 @@ class Designer:
         generated = await self._session.generate(pack_ids(prompt), design.hint_max_tokens, design.temperature, seed)
         if generated.finish == "length":
             return FailedStage("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
-        return self._session.profile.hint_text(self._text(generated)) or FailedStage("hint", "no hint was written")
+        hint = self._session.profile.hint_text(self._text(generated))
+        if hint is not None and len(hint) > MOST_HINT:
+            return FailedStage("hint", f"it is over {MOST_HINT} characters")
+        return hint or FailedStage("hint", "no hint was written")
 
     def _text(self, generated: Generated) -> str:
         return self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())

@@ -1,7 +1,6 @@
 """One episode from its first observation to its end: the conversation, its tokens and its rewards."""
 
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import trio
@@ -18,11 +17,12 @@ from spade.protocol import (
     EndedPlay,
     Faulted,
     Generated,
+    KeepProgram,
     Observed,
     OpenEpisode,
     PlayLease,
-    Program,
     Recording,
+    Response,
     StepEpisode,
 )
 from spade.seeds import derive
@@ -39,14 +39,16 @@ class Undone:
     suspect: bool = False
 
 
-async def attempt(session: Session, lease: PlayLease, find: Callable[[], Awaitable[Program]]) -> EndedPlay | Undone:
-    """Play the program that `find` brings: the play as it ended, or as it has to be played again."""
+async def attempt(session: Session, lease: PlayLease, source: str | None = None) -> EndedPlay | Undone:
+    """Play: the play as it ended, or why it has to be played again.
+
+    `source` is the lease's program where it is our own, so that no env-runner can ask the replay service for it.
+    """
     within_s = session.config.play.lease_s
     with trio.move_on_after(within_s):
         try:
-            program = await find()
             with session.runners.hold() as runner:
-                return await Episode(session, lease, runner, program).play()
+                return await Episode(session, lease, runner, source).play()
         except SuspectError as error:
             return Undone(str(error), suspect=True)
         except LostError as error:
@@ -59,11 +61,11 @@ async def attempt(session: Session, lease: PlayLease, find: Callable[[], Awaitab
 class Episode:
     """Sticks to one env-runner, and while that is free to the engine of the other plays of its environment."""
 
-    def __init__(self, session: Session, lease: PlayLease, runner: PooledService, program: Program) -> None:
+    def __init__(self, session: Session, lease: PlayLease, runner: PooledService, source: str | None) -> None:
         self._session = session
         self._lease = lease
         self._runner = runner
-        self._program = program
+        self._source = source
         self._opening = trio.current_time()
         self._dialogue = session.dialogue()
         self._turns = 0
@@ -75,14 +77,23 @@ class Episode:
 
     async def play(self) -> EndedPlay:
         """Play to the end. Raises BusError where our own services failed, so that the play proves nothing."""
-        sandbox = self._session.config.sandbox
-        opening = OpenEpisode(self._name, self._program.source, self._lease.seed, self._max_turns)
         try:
-            # Constructing and resetting may take a step's time after the load.
-            first = await self._ask(opening, sandbox.load_s + sandbox.step_s)
+            first = await self._open()
             return self._end(await converse(first, self._max_turns, self._step, self._act))
         finally:
             await self._close()
+
+    async def _open(self) -> Observed | Faulted:
+        """The first answer; an env-runner that lacks a program of our own is given it."""
+        sandbox, call_s = self._session.config.sandbox, self._session.config.bus.call_deadline_s
+        opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns)
+        # Constructing and resetting may take a step's time after the load, and before it the env-runner may fetch.
+        within_s = call_s + sandbox.load_s + sandbox.step_s + call_s
+        reply = await self._runner.call(opening, within_s)
+        if self._source is not None and isinstance(reply, Faulted) and reply.kind == "unknown":
+            await self._runner.call(KeepProgram(self._source), call_s)
+            reply = await self._runner.call(opening, within_s)
+        return self._answer(opening, reply)
 
     async def _act(self, seen: Observed) -> str | None:
         """The model's action; None where the context has no room for a turn."""
@@ -94,11 +105,11 @@ class Episode:
         self._turns += 1
         said = unpack_ids((await self._sample()).ids).tolist()
         self._dialogue.said(said)
-        return sent(action_said(self._session.tokenizer.decode(said)), self._program.reads)
+        return sent(action_said(self._session.tokenizer.decode(said)), self._lease.reads)
 
     async def _read(self, observation: str) -> Reading:
         """The next turn's prompt; a long observation is encoded in a thread, so that the event loop goes on."""
-        profile, hint = self._session.profile, self._program.hint if self._lease.hinted else None
+        profile, hint = self._session.profile, self._lease.hint
         messages = [profile.turn(observation)] if self._turns else profile.play(observation, hint)
         if len(observation) <= LONG_TEXT:
             return self._dialogue.read(messages, self._builder.ids, self._most)
@@ -120,13 +131,15 @@ class Episode:
         return generated
 
     async def _step(self, turn: int, action: str) -> Observed | Faulted:
-        seen = await self._ask(StepEpisode(self._name, turn, action), self._session.config.sandbox.step_s)
+        config, request = self._session.config, StepEpisode(self._name, turn, action)
+        # The env-runner enforces the program's deadline, we wait for the env-runner.
+        within_s = config.sandbox.step_s + config.bus.call_deadline_s
+        seen = self._answer(request, await self._runner.call(request, within_s))
         self._session.gauges["turns"] += 1
         return seen
 
-    async def _ask(self, request: OpenEpisode | StepEpisode, program_s: float) -> Observed | Faulted:
-        """The environment's answer; the env-runner enforces `program_s`, this waits for the env-runner."""
-        reply = await self._runner.call(request, program_s + self._session.config.bus.call_deadline_s)
+    def _answer(self, request: OpenEpisode | StepEpisode, reply: Response) -> Observed | Faulted:
+        """The environment's answer. Raises BusError where its fault is ours."""
         match reply:
             case Faulted() if not reply.environment_fault:
                 raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")

@@ -15,15 +15,16 @@ import trio
 
 from actors.corpus import load
 from actors.nano.world import unseen
-from actors.roles.episode import attempt
+from actors.roles.episode import Undone, attempt
 from actors.roles.pool import MOST_ENDS
 from actors.roles.session import Session, attend
+from spade.codec import program_digest
 from spade.config import Config
 from spade.disk import read
-from spade.errors import BusError, ConfigError, reason
+from spade.errors import BusError, ConfigError, SuspectError, reason
 from spade.estimates import mean_and_error
 from spade.process import Launch, main
-from spade.protocol import EndedPlay, Evaluation, PlayLease, Program, Validate, Verdict, Weights
+from spade.protocol import EndedPlay, Evaluation, Form, PlayLease, Validate, Verdict, Weights
 from spade.returns import won
 from spade.seeds import INSTANCE_MASK, derive
 
@@ -51,15 +52,17 @@ def read_programs(config: Config) -> list[str]:
         raise ConfigError(f"evaluation.programs: {folder} cannot be read ({reason(error)})") from None
 
 
-def draw_plays(config: Config, count: int) -> list[PlayLease]:
-    """The plays of each evaluation, over `count` programs in turn; a play's `environment` is its program's number."""
+def draw_plays(config: Config, sources: Sequence[str]) -> list[PlayLease]:
+    """The plays of each evaluation, over the programs in turn; a play's `environment` is its program's number."""
     seed, name = config.run.seed or 0, f"evaluation-{os.getpid()}"
+    digests = [program_digest(source) for source in sources]
     return [
         PlayLease(
             id=f"{name}-{index}",
             lease=0,
-            environment=str(index % count),
-            hinted=False,
+            environment=str(index % len(sources)),
+            program=digests[index % len(sources)],
+            hint=None,
             seed=derive(b"", "evaluation: instance", seed, index) & INSTANCE_MASK,
             sampler=derive(b"", "evaluation: play", seed, index),
         )
@@ -93,10 +96,11 @@ class Evaluator:
         self._session = session
         self._config = session.config
         self._replay = session.replay
-        self._programs = [Program(str(number), source, "") for number, source in enumerate(sources)]
+        self._sources = sources
         # Those that the package ships read the inside of the box.
-        self._known = set(range(len(sources)) if session.config.evaluation.programs == "builtin" else ())
-        self._plays = draw_plays(session.config, len(sources))
+        builtin = session.config.evaluation.programs == "builtin"
+        self._forms: dict[int, Form] = dict.fromkeys(range(len(sources)), "inside") if builtin else {}
+        self._plays = draw_plays(session.config, sources)
         self._episodes = 0
         self._gauges = session.gauges
         self._gauges.update(episodes=0, turns=0, plays_again=0, evaluations=0)
@@ -114,20 +118,27 @@ class Evaluator:
                 self._gauges["evaluations"] += 1
             due = weights.step + self._config.evaluation.every_steps
 
-    async def _program(self, number: int) -> Program:
-        """A program, with the form of an action that it reads: admission finds it, before its first play.
+    async def _form(self, number: int) -> Form:
+        """The form of an action that a program reads: admission finds it, before its first play.
 
         Raises BusError where no env-runner tells.
         """
-        program = self._programs[number]
-        if number not in self._known:
+        if number not in self._forms:
             seed = derive(b"", "evaluation: form", self._config.run.seed or 0, number)
-            verdict = await self._session.runners.call(Validate(program.source, seed), self._config.play.lease_s)
+            asked = Validate(self._sources[number], seed)
+            verdict = await self._session.runners.call(asked, self._config.play.lease_s)
             if not isinstance(verdict, Verdict):
                 raise BusError(f"an env-runner answered Validate with {type(verdict).__name__}")
-            program = self._programs[number] = msgspec.structs.replace(program, reads=verdict.reads)
-            self._known.add(number)
-        return program
+            self._forms[number] = verdict.reads
+        return self._forms[number]
+
+    async def _attempt(self, lease: PlayLease) -> EndedPlay | Undone:
+        number = int(lease.environment)
+        try:
+            reads = await self._form(number)
+        except BusError as error:
+            return Undone(str(error), suspect=isinstance(error, SuspectError))
+        return await attempt(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
 
     async def _published(self, due: int) -> Weights:
         """The newest policy, once it is of learner step `due`."""
@@ -154,8 +165,6 @@ class Evaluator:
 
         A play over which two services ended is void.
         """
-
-        find = partial(self._program, int(lease.environment))
         suspected = 0
         self._gauges["episodes"] += 1
         try:
@@ -163,7 +172,7 @@ class Evaluator:
                 await self._session.services()
                 # An env-runner knows an episode by its name; no two are the same one.
                 self._episodes += 1
-                ended = await attempt(self._session, msgspec.structs.replace(lease, lease=self._episodes), find)
+                ended = await self._attempt(msgspec.structs.replace(lease, lease=self._episodes))
                 if isinstance(ended, EndedPlay):
                     return ended
                 suspected += ended.suspect

@@ -4,6 +4,7 @@
     tiers       which walls stand together, and the attacks that prove them
     host        the sandbox: episodes by name, turn counts, bounds
     budget      the memory of all together
+    programs    programs by digest, fetched once
     quarantine  programs that fault again and again
     process     one child and its channel: deadlines and typed faults
     zygote      the fork server as the host sees it
@@ -15,5 +16,6 @@ A program that uses tools will have a base class of its own in `inside/`; there 
 
 from actors.sandbox.host import Sandbox
 from actors.sandbox.opening import open_sandbox
+from actors.sandbox.programs import Programs
 
-__all__ = ["Sandbox", "open_sandbox"]
+__all__ = ["Programs", "Sandbox", "open_sandbox"]

@@ -160,8 +160,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
         repairs=request.repairs,
     )
     source = Source(request.source, request.hint, request.first_observation, request.reads)
-    state.environments[environment.id] = environment
-    state.sources[environment.id] = source
+    state.add_environment(environment, source)
     state.touch("environments", environment.id, environment)
     state.touch("sources", environment.id, source)
     state.touch("trajectories", job.id, request.trajectory)

@@ -11,7 +11,7 @@ import numpy as np
 from replay.ledger.records import Job
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.config import Play
-from spade.protocol import Audited, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
+from spade.protocol import MOST_HINT, Audited, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
 
 MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; sums stay far below what a record holds
 
@@ -37,6 +37,8 @@ def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, atte
         return f"attempt {design.attempt} is not one of {attempts}"
     if design.trajectory.rewinds:
         return "a design is one sequence, without rewinds"
+    if isinstance(design, SubmitEnvironment) and len(design.hint) > MOST_HINT:
+        return f"a hint has at most {MOST_HINT} characters"
     return _in_trajectory(design.trajectory)
 
 

@@ -26,6 +26,7 @@ from replay.ledger.records import (
     Table,
 )
 from replay.ledger.statistics import History, Statistics
+from spade.codec import program_digest
 from spade.config import Config
 from spade.protocol import Recording
 from spade.seeds import INSTANCE_MASK, derive
@@ -45,6 +46,7 @@ class State:
         self.job_leases: Leases[Job] = Leases()
         self.environments: dict[str, Environment] = {}
         self.sources: dict[str, Source] = {}
+        self.programs: dict[str, str] = {}  # digests, by active environment
         self.plays: dict[str, Play] = {}
         self.design_groups: dict[str, DesignGroup] = {}
         self.queue: dict[int, Group] = {}
@@ -96,6 +98,12 @@ class State:
         self.plays[play.id] = play
         self.flight.enter(play)
 
+    def add_environment(self, environment: Environment, source: Source) -> None:
+        """Take an active environment in, with its program."""
+        self.environments[environment.id] = environment
+        self.sources[environment.id] = source
+        self.programs[environment.id] = program_digest(source.source)
+
     def forget_environment(self, environment: Environment) -> None:
         """Remove a closed environment and its plays from memory; the store keeps them, but not the recordings."""
         for play in self.flight.forget(environment):
@@ -104,6 +112,12 @@ class State:
             self.delete("recordings", play_id)
         del self.environments[environment.id]
         del self.sources[environment.id]
+        del self.programs[environment.id]
+
+    def program(self, digest: str) -> str | None:
+        """The program of that digest, which more than one active environment may have; None where none has it."""
+        having = (self.sources[id].source for id, own in self.programs.items() if own == digest)
+        return next(having, None)
 
     # ------------------------------------------------------------ versions and seeds
 

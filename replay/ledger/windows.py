@@ -86,13 +86,16 @@ def _lease(state: State, play: Play, holder: str, request: int, now: float) -> P
 
 
 def _as_leased(state: State, play: Play) -> PlayLease:
+    source = state.sources[play.environment]
     return PlayLease(
         id=play.id,
         lease=play.lease,
         environment=play.environment,
-        hinted=play.hinted,
+        program=state.programs[play.environment],
+        hint=source.hint if play.hinted else None,
         seed=state.instance(play.environment, play.index),
         sampler=state.seed("play", play.id, play.lease),
+        reads=source.reads,
     )
 
 

@@ -14,7 +14,7 @@ import trio
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import holder_id
 from replay.ledger.ledger import Ledger
-from replay.ledger.records import BatchRecord, Change, Clock, Source
+from replay.ledger.records import BatchRecord, Change, Clock
 from replay.service.journal import Journal
 from replay.service.peers import Peers
 from replay.service.status import build_status
@@ -173,8 +173,8 @@ class Service:
         match request:
             case GetStatus():
                 return self.status()
-            case GetProgram(environment=environment):
-                return self._program(environment)
+            case GetProgram(program=digest):
+                return self._program(digest)
             case Serving():
                 return self._serving(incoming.hello, request, now)
             case ReportProcesses() if request.supervisor != incoming.hello.name:
@@ -230,11 +230,9 @@ class Service:
         self._peers.serving(hello.name, request, now)
         return Done()
 
-    def _program(self, environment: str) -> Program | Refused:
-        source = self.ledger.state.sources.get(environment) or self._store.get("sources", environment, Source)
-        if source is None:
-            return Refused(f"there is no environment {environment!r}")
-        return Program(environment, source.source, source.hint, source.reads)
+    def _program(self, digest: str) -> Program | Refused:
+        source = self.ledger.state.program(digest)
+        return Refused(f"no active environment has the program {digest!r}") if source is None else Program(source)
 
     def status(self) -> Status:
         """The status of the run."""

@@ -106,8 +106,7 @@ def load(store: Store, config: Config, secret: bytes) -> State:
 
 
 def _load_environment(state: State, store: Store, environment: Environment) -> None:
-    state.environments[environment.id] = environment
-    state.sources[environment.id] = store.get_many("sources", [environment.id], Source)[0]
+    state.add_environment(environment, store.get_many("sources", [environment.id], Source)[0])
     for chunk in environment.chunks:
         state.flight.open(environment, chunk)
     plays = store.scan("plays", Play, prefix=environment_prefix(environment.id))

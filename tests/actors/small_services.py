@@ -12,7 +12,7 @@ import trio
 
 from actors.environments import runner as env_runner
 from spade import config, protocol
-from spade.codec import pack_floats, pack_ids, unpack_ids
+from spade.codec import pack_floats, pack_ids, program_digest, unpack_ids
 from spade.process import Launch
 from spade.tokens import Tokenizer
 from spade.transport import Incoming, Server, connect, serve
@@ -59,7 +59,7 @@ class SmallReplay:
         self,
         plays: Sequence[protocol.PlayLease] = (),
         jobs: Sequence[protocol.DesignJob] = (),
-        programs: Sequence[protocol.Program] = (),
+        programs: Sequence[str] = (),
     ) -> None:
         self.work: list[protocol.PlayLease | protocol.DesignJob] = [*plays, *jobs]
         self.audits: list[protocol.AuditJob] = []
@@ -73,7 +73,7 @@ class SmallReplay:
         self.server: Server | None = None
         self._leased: dict[str, protocol.PlayLease | protocol.DesignJob] = {}  # by id, under the newest lease
         self._over: set[object] = set()  # ids, and attempts
-        self._programs = {program.environment: program for program in programs}
+        self._programs = {program_digest(source): protocol.Program(source) for source in programs}
         self._changed = trio.Event()
 
     def change(self) -> None:
@@ -127,9 +127,10 @@ class SmallReplay:
                     await self.until(lambda: bool(self.audits))
                 leased, self.audits = self.audits[:1], self.audits[1:]
                 return protocol.Audits(tuple(leased))
-            case protocol.GetProgram(environment=environment):
-                self.fetched.append(environment)
-                return self._programs.get(environment) or protocol.Refused(f"there is no environment {environment!r}")
+            case protocol.GetProgram(program=digest):
+                self.fetched.append(digest)
+                refused = protocol.Refused(f"no active environment has the program {digest!r}")
+                return self._programs.get(digest, refused)
             case protocol.Serving():
                 return protocol.Done()
             case protocol.ReleasePlay(id=id, lease=lease) | protocol.ReleaseDesign(job=id, lease=lease):

@@ -7,27 +7,32 @@ import trio
 from msgspec.structs import replace
 
 from spade import protocol
+from spade.codec import program_digest
 from spade.errors import RefusedError
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.replay.everyone import everyone
 from tests.replay.replay_world import ended, environment, played, rejected
-from tests.replay.service.test_service import SETTINGS, looping
+from tests.replay.service.test_service import SETTINGS, address, looping
 
 IDS = [f"e000000-0{arm}{index:03d}" for arm in "hu" for index in range(4)]
-PLAYS = [protocol.PlayLease(id, 1, "e000000", "h" in id[7:], int(id[-3:]), index) for index, id in enumerate(IDS)]
+SOURCE, HINT = "class LampEnv: ...", "pull the second lever"
+DIGEST = program_digest(SOURCE)
+PLAYS = [
+    protocol.PlayLease(id, 1, "e000000", DIGEST, HINT if "h" in id[7:] else None, int(id[-3:]), index)
+    for index, id in enumerate(IDS)
+]
 JOB = protocol.DesignJob("j000001", 1, 0, "logical deduction", 1, 1)
-PROGRAM = protocol.Program("e000000", "class LampEnv: ...", "pull the second lever")
 
 
 @pytest.fixture(params=["fake", "real"])
 async def replay(request, tmp_path):
     """A client of a service with eight plays of one environment and one design job."""
     if request.param == "real":
-        async with looping(tmp_path) as client:
+        async with looping(tmp_path), everyone(address(tmp_path), SETTINGS, "env-runner") as client:
             yield client
     else:
-        small = SmallReplay(PLAYS, [JOB], [PROGRAM])
-        async with small_replay(small, SETTINGS) as server, everyone(server.address, SETTINGS) as client:
+        small = SmallReplay(PLAYS, [JOB], [SOURCE])
+        async with small_replay(small, SETTINGS) as server, everyone(server.address, SETTINGS, "env-runner") as client:
             yield client
 
 
@@ -39,8 +44,11 @@ def requests(play, job):
         (protocol.LeasePlays(0, 0.0), "count must be at least 1, is 0"),
         (protocol.LeaseDesigns(-1, 0.0), "count must be at least 1, is -1"),
         (protocol.LeasePlays(1, math.nan), "wait_s must be 0 to 3600 s, is nan"),
-        *((protocol.GetProgram(name), "there is no environment '") for name in ("e9", "", "x" * 600)),  # LMDB's bounds
-        (protocol.GetProgram("e000000"), PROGRAM),
+        *(
+            (protocol.GetProgram(digest), f"no active environment has the program '{digest}'")
+            for digest in (program_digest("class OtherEnv: ..."), "e000000", "", "x" * 256)
+        ),
+        (protocol.GetProgram(DIGEST), protocol.Program(SOURCE)),
         (protocol.SubmitPlays((replace(whole, id="nobody"),)), protocol.Done()),
         (protocol.SubmitPlays((replace(whole, lease=9),)), f"play {play.id}: its lease 9 was never given"),
         (protocol.SubmitPlays((replace(whole, id=other),)), f"play {other}: its lease 1 was never given"),

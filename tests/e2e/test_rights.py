@@ -22,7 +22,7 @@ from tests.replay.everyone import everyone
 from tests.replay.replay_world import ended
 
 AGENTS = (
-    "Generate", "OpenEpisode", "StepEpisode", "CloseEpisode", "LeasePlays", "GetProgram", "SubmitPlays", "ReleasePlay",
+    "Generate", "OpenEpisode", "StepEpisode", "CloseEpisode", "LeasePlays", "SubmitPlays", "ReleasePlay",
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from random import Random
 from typing import get_args
 
 from spade import protocol
-from spade.codec import encode, pack_floats, pack_ids
+from spade.codec import encode, pack_floats, pack_ids, program_digest
 from spade.transport.rights import forbidden
 
 _TRAJECTORY = protocol.Trajectory(
@@ -19,10 +19,11 @@ HELLO = protocol.Hello(protocol.PROTOCOL_VERSION, "d" * 32, "agent", "fuzz", 1)
 
 # Of work that nobody was given: none of these may change anything.
 REQUESTS: tuple[protocol.Request, ...] = (
-    HELLO, protocol.Heartbeat({"busy": 1.0}), protocol.Goodbye(), protocol.GetStatus(), protocol.GetProgram("nothing"),
+    HELLO, protocol.Heartbeat({"busy": 1.0}), protocol.Goodbye(), protocol.GetStatus(),
+    protocol.GetProgram(program_digest("nothing")),
     protocol.Generate(pack_ids([1, 2]), 4, 1.0, 7),
-    protocol.OpenEpisode("episode", _PROGRAM, 3, 4), protocol.StepEpisode("episode", 1, "left"),
-    protocol.CloseEpisode("episode"), protocol.Validate(_PROGRAM, 3),
+    protocol.OpenEpisode("episode", program_digest(_PROGRAM), 3, 4), protocol.StepEpisode("episode", 1, "left"),
+    protocol.CloseEpisode("episode"), protocol.Validate(_PROGRAM, 3), protocol.KeepProgram(_PROGRAM),
     protocol.LeaseDesigns(1, 0.0), protocol.LeasePlays(3, 0.0),
     protocol.RejectCandidate("no job", 1, 1, "tides", "class", "parse", "no class", _TRAJECTORY, last=True),
     protocol.SubmitEnvironment("no job", 1, 1, "tides", "Env", _PROGRAM, "left", True, "go", _TRAJECTORY),

@@ -57,7 +57,9 @@ AT_REPLAY = senseless(
     )
 )
 AT_ENGINE = senseless(protocol.Generate, protocol.OpenEpisode, protocol.GetStatus)
-AT_RUNNER = senseless(protocol.OpenEpisode, protocol.StepEpisode, protocol.Validate, protocol.GetStatus)
+AT_RUNNER = senseless(
+    protocol.OpenEpisode, protocol.StepEpisode, protocol.Validate, protocol.KeepProgram, protocol.GetStatus
+)
 # Shrinking would ask a service that has died, for ever.
 FEW = settings(max_examples=6, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 

@@ -21,17 +21,17 @@ from spade.protocol import (
     PROTOCOL_VERSION,
     CloseEpisode,
     Done,
-    GetProgram,
     Heartbeat,
     Hello,
     NotYet,
     Observed,
+    OpenEpisode,
     Peer,
-    Program,
     Pulse,
     Ready,
     Refused,
     Rehello,
+    ReleasePlay,
     StepEpisode,
     Weights,
 )
@@ -137,17 +137,17 @@ async def test_a_refusal_is_an_error_with_the_reason(address: str) -> None:
     async with pair(address) as (server, client), trio.open_nursery() as nursery:
 
         async def refuse() -> None:
-            await server.reply(await server.receive(), Refused("no such environment"))
+            await server.reply(await server.receive(), Refused("no such play"))
 
         nursery.start_soon(refuse)
-        with pytest.raises(RefusedError, match="GetProgram refused: no such environment"):
-            await client.call(GetProgram("x"))
+        with pytest.raises(RefusedError, match="ReleasePlay refused: no such play"):
+            await client.call(ReleasePlay("x", 1))
 
 
 async def test_no_answer_is_an_error_at_the_deadline(address: str) -> None:
     async with pair(address) as (_, client):
-        with pytest.raises(BusError, match=r"GetProgram within 0\.1 s"):
-            await client.call(GetProgram("x"), deadline_s=0.1)
+        with pytest.raises(BusError, match=r"CloseEpisode within 0\.1 s"):
+            await client.call(CloseEpisode("x"), deadline_s=0.1)
 
 
 async def test_the_window_holds_calls_back(address: str) -> None:
@@ -186,11 +186,11 @@ async def test_messages_over_the_limit_are_refused_at_either_end(address: str) -
             await client.call(StepEpisode("e", 1, "x" * 5_000))
 
         async def blow_up() -> None:
-            await server.reply(await server.receive(), Program("e", "x" * 5_000, ""))
+            await server.reply(await server.receive(), Observed("x" * 5_000))
 
         nursery.start_soon(blow_up)
-        with pytest.raises(RefusedError, match="the Program has 5015 bytes"):
-            await client.call(GetProgram("e"))
+        with pytest.raises(RefusedError, match=r"the Observed has \d+ bytes"):
+            await client.call(StepEpisode("e", 1, ""))
 
 
 async def test_an_error_of_the_block_is_not_wrapped(address: str) -> None:
@@ -473,8 +473,8 @@ async def test_a_reply_that_makes_no_sense_fails_its_call_alone(address: str) ->
                     router.send_multipart([peer, number, encode(Ready())])
                 elif b"StepEpisode" in payload:
                     router.send_multipart([peer, number, b"\xc1"])
-                elif b"GetProgram" in payload:
-                    router.send_multipart([peer, number, encode(Program("e", "s", "h"))])
+                elif b"OpenEpisode" in payload:
+                    router.send_multipart([peer, number, encode(Observed("s"))])
                 elif b"Goodbye" in payload:
                     return
 
@@ -483,7 +483,7 @@ async def test_a_reply_that_makes_no_sense_fails_its_call_alone(address: str) ->
             async with connect(address, hello(), bus=BUS) as client:
                 with pytest.raises(RefusedError, match="the reply makes no sense"):
                     await client.call(StepEpisode("e", 1, ""))
-                assert await client.call(GetProgram("e")) == Program("e", "s", "h")
+                assert await client.call(OpenEpisode("e", "", 1, 1)) == Observed("s")
                 assert client.dropped == 2
 
 

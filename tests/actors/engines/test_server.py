@@ -12,7 +12,7 @@ from spade import config as configuration
 from spade.codec import pack_ids
 from spade.errors import BusError, RefusedError
 from spade.process import Launch
-from spade.protocol import Generate, Generated, GetProgram, Overdue, Weights
+from spade.protocol import CloseEpisode, Generate, Generated, Overdue, Weights
 from tests.actors.engines.gate import gated
 from tests.actors.small_services import SmallReplay, process, small_replay
 from tests.conftest import write_checkpoint
@@ -128,8 +128,8 @@ async def test_refuses_what_cannot_be_served(tiny_checkpoint):
     async with running(config, published(tiny_checkpoint, 1)) as (caller, _):
         with pytest.raises(RefusedError, match=r"exceed engine.context_tokens = 128"):
             await caller.call(request(1, tokens=200))
-        with pytest.raises(RefusedError, match="does not serve GetProgram"):
-            await caller.call(GetProgram("e000000"))
+        with pytest.raises(RefusedError, match="does not serve CloseEpisode"):
+            await caller.call(CloseEpisode("e"))
         assert isinstance(await caller.call(request(1)), Generated)
 
 

@@ -9,9 +9,9 @@ import trio
 
 from actors.roles.pool import open_pool
 from spade.errors import SuspectError
-from spade.protocol import CloseEpisode, Observed, OpenEpisode, StepEpisode, Validate, Verdict
+from spade.protocol import CloseEpisode, Observed, StepEpisode, Validate, Verdict
 from tests import peers
-from tests.actors.environments.test_runner import small
+from tests.actors.environments.test_runner import opening, small
 from tests.actors.odd_programs import DOOR
 from tests.actors.small_services import SmallReplay, small_replay
 
@@ -23,7 +23,7 @@ SLOW = "import time\ntime.sleep(30)\n" + DOOR
 async def supervised(folder, role):
     """The env-runners as an actor sees them, their supervisor, and what hears of their gauges."""
     async with (
-        small_replay(SmallReplay(), CONFIG) as replay,
+        small_replay(SmallReplay(programs=[DOOR]), CONFIG) as replay,
         peers.supervised(folder, CONFIG, "env-runner", replay=replay.address) as supervisor,
         peers.connected(replay.address, CONFIG, role) as client,
         open_pool("env-runner", client, client.hello, bus=CONFIG.bus) as pool,
@@ -58,11 +58,11 @@ async def test_a_validation_over_which_two_env_runners_died_is_asked_of_no_third
 async def test_a_kill_between_two_steps_of_a_play_is_not_held_against_it(tmp_path):
     async with supervised(tmp_path, "agent") as (pool, supervisor, replay):
         with pool.hold() as runner:
-            assert isinstance(await runner.call(OpenEpisode("e", DOOR, 1, 3), 60), Observed)
+            assert isinstance(await runner.call(opening("e", DOOR, 1, 3), 60), Observed)
             await kill(supervisor, replay, 1)
             while runner.answers:  # noqa: ASYNC110 - until we see that it is gone
                 await trio.sleep(0.01)
             lost = await runner.call(StepEpisode("e", 1, "red"), 60)
             assert (lost.kind, lost.environment_fault) == ("lost", False)
-            assert isinstance(await runner.call(OpenEpisode("e", DOOR, 1, 3), 60), Observed)
+            assert isinstance(await runner.call(opening("e", DOOR, 1, 3), 60), Observed)
             await runner.call(CloseEpisode("e"), 60)

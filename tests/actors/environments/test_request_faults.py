@@ -18,8 +18,8 @@ from spade.errors import BusError, RefusedError, SuspectError
 from spade.faults import RequestFaults
 from spade.logs import Lines
 from spade.process import Launch, serving
-from spade.protocol import Generate, Generated, Observed, OpenEpisode, StepEpisode, Validate, Verdict
-from tests.actors.environments.test_runner import COUNTER, gauge, running, service, small
+from spade.protocol import Generate, Generated, Observed, StepEpisode, Validate, Verdict
+from tests.actors.environments.test_runner import COUNTER, gauge, opening, running, service, small
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.hostile import frames
 from tests.peers import connected
@@ -56,7 +56,7 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_env_runner(monkeypa
                 await client.call(Validate("a bug", 1))
         with pytest.raises(RefusedError, match="Too many open files"):
             await client.call(Validate("no descriptor", 1))
-        assert isinstance(await player.call(OpenEpisode("e", COUNTER, 2, 8)), Observed)
+        assert isinstance(await player.call(opening("e", COUNTER, 2)), Observed)
         with pytest.raises(SuspectError, match="StepEpisode ended in KeyError"):
             await player.call(StepEpisode("e", 1, "a bug"))
         # Its only place is free again, and the service is what it was.

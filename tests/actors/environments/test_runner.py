@@ -2,15 +2,33 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
 
 from actors.environments import runner as env_runner
-from spade.config import Config, load
+from actors.sandbox import Programs
+from spade.codec import program_digest
+from spade.config import Config, digest, load
 from spade.errors import RefusedError
-from spade.protocol import CloseEpisode, Done, Faulted, LeasePlays, Observed, OpenEpisode, Role, StepEpisode, Validate
-from spade.transport import Client, Server
+from spade.process import Launch
+from spade.protocol import (
+    CloseEpisode,
+    Done,
+    Faulted,
+    GetProgram,
+    KeepProgram,
+    LeasePlays,
+    Observed,
+    OpenEpisode,
+    Program,
+    Role,
+    StepEpisode,
+    Validate,
+)
+from spade.transport import Client, Incoming, Server, serve
 from tests.actors.small_services import SmallReplay, process, small_replay
 from tests.peers import changed, connected
 
@@ -45,10 +63,15 @@ def small(**sandbox: float) -> Config:
     return changed(load("nano"), sandbox=limits, bus={"heartbeat_s": 0.05, "silence_s": 5.0})
 
 
+def opening(episode: str, source: str, seed: int = 1, max_turns: int = 8) -> OpenEpisode:
+    return OpenEpisode(episode, program_digest(source), seed, max_turns)
+
+
 @asynccontextmanager
-async def running(config: Config) -> AsyncIterator[tuple[str, Server]]:
-    """An env-runner in its own task, and the server it reports to."""
-    async with small_replay(SmallReplay(), config) as replay, process(env_runner.run, "env-runner", replay, config):
+async def running(config: Config, small: SmallReplay | None = None) -> AsyncIterator[tuple[str, Server]]:
+    """An env-runner in its own task, and the server it reports to and has programs of."""
+    small = small or SmallReplay(programs=[COUNTER, ENDLESS])
+    async with small_replay(small, config) as replay, process(env_runner.run, "env-runner", replay, config):
         (greeting,) = replay.peers.values()
         assert greeting.role == "env-runner"
         yield greeting.address, replay
@@ -68,12 +91,12 @@ async def gauge(replay: Server, name: str, holds: Callable[[float], bool]) -> No
 
 async def test_an_episode_over_the_bus_and_every_request_twice():
     async with service(small()) as (client, replay):
-        opening = OpenEpisode("p#1", COUNTER, 2, 8)  # the goal is 5
+        first = opening("p#1", COUNTER, 2)  # the goal is 5
         for _ in range(2):
-            assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1..6")
+            assert await client.call(first) == Observed("Reach the goal exactly. Actions: 1..6")
         for _ in range(2):
             assert await client.call(StepEpisode("p#1", 1, "3")) == Observed("At 3 of 5. Actions: 1..6", 0.1)
-        assert await client.call(opening) == Observed("Reach the goal exactly. Actions: 1..6")
+        assert await client.call(first) == Observed("Reach the goal exactly. Actions: 1..6")
         for _ in range(2):
             assert await client.call(StepEpisode("p#1", 2, "2")) == Observed("Reached.", 1.0, terminated=True)
         for _ in range(2):
@@ -101,11 +124,11 @@ async def test_a_hanging_program_holds_up_nobody():
         async def hang() -> None:
             ended.append(await client.call(StepEpisode("bad", 1, "1"), 120))
 
-        await client.call(OpenEpisode("bad", ENDLESS, 1, 8))
+        await client.call(opening("bad", ENDLESS))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hang)
             for index in range(5):
-                assert isinstance(await client.call(OpenEpisode(f"good-{index}", COUNTER, 4, 8)), Observed)
+                assert isinstance(await client.call(opening(f"good-{index}", COUNTER, 4)), Observed)
                 assert isinstance(await client.call(StepEpisode(f"good-{index}", 1, "1")), Observed)
             assert ended == []
             await client.call(CloseEpisode("bad"))
@@ -114,7 +137,7 @@ async def test_a_hanging_program_holds_up_nobody():
 
 async def test_a_hanging_program_times_out():
     async with service(small(step_s=1.0)) as (client, _):
-        await client.call(OpenEpisode("bad", ENDLESS, 1, 8))
+        await client.call(opening("bad", ENDLESS))
         assert await client.call(StepEpisode("bad", 1, "1")) == Faulted("timeout", "no answer within 1 s")
 
 
@@ -126,20 +149,20 @@ async def test_a_full_runner_refuses_and_a_closed_episode_makes_room():
         connected(address, config, "designer") as designer,
     ):
         for name in ("a", "b"):
-            assert isinstance(await client.call(OpenEpisode(name, COUNTER, 1, 8)), Observed)
-        for peer, request in ((client, OpenEpisode("c", COUNTER, 1, 8)), (designer, Validate(COUNTER, 1))):
+            assert isinstance(await client.call(opening(name, COUNTER)), Observed)
+        for peer, request in ((client, opening("c", COUNTER)), (designer, Validate(COUNTER, 1))):
             with pytest.raises(RefusedError, match=r"overloaded: sandbox\.episodes = 2"):
                 await peer.call(request)
         await client.call(CloseEpisode("a"))
-        assert isinstance(await client.call(OpenEpisode("c", COUNTER, 1, 8)), Observed)
+        assert isinstance(await client.call(opening("c", COUNTER)), Observed)
 
 
 async def test_episodes_of_a_peer_that_left_are_freed_and_no_others():
     config = small()
     async with running(config) as (address, replay), connected(address, config, "agent", "agent-1") as staying:
-        await staying.call(OpenEpisode("kept", COUNTER, 1, 8))
+        await staying.call(opening("kept", COUNTER))
         async with connected(address, config, "agent", "agent-2") as leaving:
-            await leaving.call(OpenEpisode("orphan", COUNTER, 1, 8))
+            await leaving.call(opening("orphan", COUNTER))
             await gauge(replay, "live_episodes", lambda live: live == 2)
         await gauge(replay, "live_episodes", lambda live: live == 1)
         assert isinstance(await staying.call(StepEpisode("kept", 1, "1")), Observed)
@@ -152,7 +175,7 @@ async def test_nobody_steps_or_closes_the_episode_of_another():
         connected(address, config, "agent", "agent-1") as owner,
         connected(address, config, "agent", "agent-2") as other,
     ):
-        await owner.call(OpenEpisode("p#1", COUNTER, 2, 8))  # the goal is 5
+        await owner.call(opening("p#1", COUNTER, 2))  # the goal is 5
         lost = await other.call(StepEpisode("p#1", 1, "3"))
         assert lost.kind == "lost"
         assert await other.call(CloseEpisode("p#1")) == Done()
@@ -161,7 +184,7 @@ async def test_nobody_steps_or_closes_the_episode_of_another():
 
 async def test_a_forgotten_episode_is_freed_when_its_lease_is_over():
     async with service(changed(small(), play={"lease_s": 0.5})) as (client, replay):
-        await client.call(OpenEpisode("forgotten", COUNTER, 1, 8))
+        await client.call(opening("forgotten", COUNTER))
         await gauge(replay, "spawns", lambda spawns: spawns == 1)  # told since it began
         await gauge(replay, "live_episodes", lambda live: live == 0)
         assert (await client.call(StepEpisode("forgotten", 1, "1"))).kind == "lost"
@@ -171,3 +194,130 @@ async def test_other_requests_are_refused():
     async with service(small()) as (client, _):
         with pytest.raises(RefusedError, match="an env-runner does not serve LeasePlays"):
             await client.call(LeasePlays(1, 0.0))
+
+
+async def test_a_program_is_fetched_once_for_all_that_play_it():
+    config, replays = small(), SmallReplay(programs=[COUNTER])
+    async with (
+        running(config, replays) as (address, replay),
+        connected(address, config, "agent", "agent-1") as one,
+        connected(address, config, "agent", "agent-2") as other,
+    ):
+        async with trio.open_nursery() as nursery:
+            for client in (one, other):
+                for name in ("a", "b"):
+                    nursery.start_soon(client.call, opening(name, COUNTER))
+        assert isinstance(await one.call(opening("c", COUNTER)), Observed)
+        await gauge(replay, "program_fetches", lambda count: count == 1)
+    assert replays.fetched == [program_digest(COUNTER)]
+
+
+async def test_an_episode_goes_on_though_its_program_was_dropped(monkeypatch):
+    monkeypatch.setattr(env_runner, "Programs", partial(Programs, most=1))
+    config, replays = small(), SmallReplay(programs=[COUNTER, ENDLESS])
+    async with running(config, replays) as (address, _), connected(address, config, "agent") as client:
+        for turn, (name, source) in enumerate((("a", COUNTER), ("b", ENDLESS), ("c", COUNTER)), 1):
+            assert isinstance(await client.call(opening(name, source, seed=2)), Observed)  # the goal is 5
+            assert (await client.call(StepEpisode("a", turn, "1"))).reward == 0.1
+    assert replays.fetched == [program_digest(source) for source in (COUNTER, ENDLESS, COUNTER)]
+
+
+async def test_an_env_runner_that_restarted_fetches_anew():
+    config, replays = small(), SmallReplay(programs=[COUNTER])
+    for _ in range(2):
+        async with running(config, replays) as (address, _), connected(address, config, "agent") as client:
+            assert isinstance(await client.call(opening("a", COUNTER)), Observed)
+    assert replays.fetched == 2 * [program_digest(COUNTER)]
+
+
+async def test_a_program_that_was_admitted_here_is_not_fetched():
+    config, replays = small(), SmallReplay()
+    async with (
+        running(config, replays) as (address, _),
+        connected(address, config, "designer") as designer,
+        connected(address, config, "agent") as client,
+    ):
+        assert (await designer.call(Validate(COUNTER, 2))).passed
+        assert isinstance(await client.call(opening("a", COUNTER)), Observed)
+    assert replays.fetched == []
+
+
+async def test_a_program_that_nobody_has_is_unknown_until_its_owner_hands_it_in():
+    async with service(small(), "evaluator") as (client, replay):
+        mine = COUNTER.replace("Reach", "Get to")
+        unknown = await client.call(opening("a", mine))
+        assert (unknown.kind, unknown.environment_fault) == ("unknown", False)
+        assert unknown.detail.endswith(f"no active environment has the program {program_digest(mine)!r}")
+        assert await client.call(KeepProgram(mine)) == Done()
+        assert await client.call(opening("a", mine)) == Observed("Get to the goal exactly. Actions: 1..6")
+        await gauge(replay, "faults", lambda count: count == 0)
+
+
+class ByHand:
+    """An env-runner whose replay service is the test itself, and one opening of an agent's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = small()
+        self.launch = Launch("runner-0", "env-runner", "", "", f"ipc://{folder}/replay", f"ipc://{folder}/runner")
+        self.replay = partial(serve, self.launch.replay, digest=digest(self.config), bus=self.config.bus)
+        self.client: Client | None = None
+        self.answer: object = None
+        self.over = trio.Event()
+
+    async def run_env_runner(self, task_status: trio.TaskStatus[None]) -> None:
+        await env_runner.run(self.launch, self.config, task_status.started)
+
+    async def open(self) -> None:
+        async with connected(self.launch.bind, self.config, "agent") as self.client:
+            self.answer = await self.client.call(opening("a", COUNTER))
+            self.over.set()
+
+    @staticmethod
+    async def asked(replay: Server) -> Incoming:
+        while not isinstance((incoming := await replay.receive()).message, GetProgram):
+            pass
+        return incoming
+
+
+async def test_another_program_than_the_one_that_was_named_is_not_played(tmp_path):
+    hand = ByHand(tmp_path)
+    async with trio.open_nursery() as nursery, hand.replay() as replay:
+        await nursery.start(hand.run_env_runner)
+        nursery.start_soon(hand.open)
+        await replay.reply(await hand.asked(replay), Program(ENDLESS))
+        await hand.over.wait()
+        await gauge(replay, "program_fetches", lambda count: count == 1)
+        await gauge(replay, "spawns", lambda count: count == 0)
+        nursery.cancel_scope.cancel()
+    named = program_digest(COUNTER)
+    assert hand.answer == Faulted("infrastructure", f"another program was fetched than that of digest {named!r}")
+    assert not hand.answer.environment_fault
+
+
+async def test_a_replay_service_that_restarts_while_a_program_is_fetched_costs_no_play(tmp_path):
+    hand = ByHand(tmp_path)
+    async with trio.open_nursery() as nursery:
+        async with hand.replay() as replay:
+            await nursery.start(hand.run_env_runner)
+            nursery.start_soon(hand.open)
+            await hand.asked(replay)
+        async with hand.replay() as replay:
+            await replay.reply(await hand.asked(replay), Program(COUNTER))
+            await hand.over.wait()
+            nursery.cancel_scope.cancel()
+    assert isinstance(hand.answer, Observed)
+
+
+async def test_an_episode_that_is_closed_while_its_program_is_fetched_never_begins(tmp_path):
+    hand = ByHand(tmp_path)
+    async with trio.open_nursery() as nursery, hand.replay() as replay:
+        await nursery.start(hand.run_env_runner)
+        nursery.start_soon(hand.open)
+        incoming = await hand.asked(replay)
+        await hand.client.call(CloseEpisode("a"))
+        await replay.reply(incoming, Program(COUNTER))
+        await hand.over.wait()
+        await gauge(replay, "program_fetches", lambda count: count == 1)
+        await gauge(replay, "spawns", lambda count: count == 0)
+        nursery.cancel_scope.cancel()
+    assert hand.answer == Faulted("lost", "the episode was closed while its program was fetched")

@@ -183,6 +183,14 @@ async def test_the_last_failure_closes_the_job(settings, tokenizer):
     assert small.work == []
 
 
+async def test_a_hint_that_is_too_long_for_the_leases_of_plays_is_none(settings, tokenizer, monkeypatch):
+    monkeypatch.setattr(designer, "MOST_HINT", 9)
+    small = SmallReplay(jobs=[job()])
+    async with designing(small, settings, tokenizer, script(GOOD, GOOD, GOOD, hint="Use it all")):
+        await small.until_done(3)
+    assert [(done.stage, done.reason) for done in small.done] == 3 * [("hint", "it is over 9 characters")]
+
+
 async def test_a_hint_that_was_cut_is_none(settings, tokenizer):
     small = SmallReplay(jobs=[job()])
     cut = "Look at the digits that are in place, and keep"  # over hint_max_tokens

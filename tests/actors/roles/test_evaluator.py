@@ -7,7 +7,7 @@ import trio
 from actors.environments import runner as env_runner
 from actors.roles import evaluator
 from actors.roles.evaluator import draw_plays, read_programs, summary
-from spade.codec import pack_floats, pack_ids
+from spade.codec import pack_floats, pack_ids, program_digest
 from spade.errors import ConfigError
 from spade.protocol import EndedPlay, Evaluation, Trajectory, Weights
 from tests.actors.small_services import (
@@ -63,7 +63,7 @@ def one(text):
 
 def won_by_one(settings):
     """The number of plays of a.py, which are every other one, that have 1 as the answer."""
-    return sum(play.seed % 2 == 0 for play in draw_plays(settings, 2) if play.environment == "0")
+    return sum(play.seed % 2 == 0 for play in draw_plays(settings, [PARITY, FAULTY]) if play.environment == "0")
 
 
 async def test_an_evaluation_counts_plays_wins_and_voids(settings, tokenizer):
@@ -79,6 +79,16 @@ async def test_an_evaluation_counts_plays_wins_and_voids(settings, tokenizer):
     assert (told.step, told.oldest, told.newest) == (0, VERSION, VERSION)
     assert told.seconds > 0
     assert len(asked) == 6
+
+
+async def test_an_env_runner_is_handed_the_programs_that_the_replay_service_does_not_have(settings, tokenizer):
+    builtin = changed(settings, evaluation={"programs": "builtin"})
+    small = SmallReplay()
+    small.weights = published(0)
+    async with evaluating(small, builtin, tokenizer, one):
+        await small.until_done(1)
+    assert (small.done[0].plays, small.done[0].voids) == (12, 0)
+    assert set(small.fetched) == {program_digest(source) for source in read_programs(builtin)}
 
 
 async def test_a_program_of_ones_own_that_reads_the_box_is_sent_it(settings, tokenizer, tmp_path):

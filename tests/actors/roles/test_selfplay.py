@@ -8,9 +8,9 @@ from actors import corpus
 from actors.engines import server as engine_server
 from actors.environments import runner as env_runner
 from actors.roles import agent, designer
-from spade.codec import unpack_floats, unpack_ids, unpack_mask
+from spade.codec import program_digest, unpack_floats, unpack_ids, unpack_mask
 from spade.policy.model import parameters_digest
-from spade.protocol import DesignJob, EndedPlay, PlayLease, Program, RejectCandidate, Weights
+from spade.protocol import DesignJob, EndedPlay, PlayLease, RejectCandidate, Weights
 from spade.tokens import Tokenizer
 from tests.actors.small_services import SmallReplay, actor_settings, process, small_replay
 
@@ -30,9 +30,12 @@ async def test_trajectories_hold_what_the_engine_sampled(tiny_checkpoint):
         "engine.rows=8", "engine.context_tokens=512", "bus.silence_s=30.0",
     )  # fmt: skip
     small = SmallReplay(
-        [PlayLease(f"p{i}", 1, "e1", i % 2 == 1, seed=i // 2, sampler=i) for i in range(12)],
+        [
+            PlayLease(f"p{i}", 1, "e1", program_digest(ECHO), "Say yes." if i % 2 else None, seed=i // 2, sampler=i)
+            for i in range(12)
+        ],
         [DesignJob(f"j{i}", 1, 0, "optimization", draw=i, sampler=i) for i in range(2)],
-        [Program("e1", ECHO, "Say yes.")],
+        [ECHO],
     )
     small.weights = Weights(5, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
     async with (

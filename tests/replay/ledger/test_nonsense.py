@@ -74,6 +74,14 @@ def test_many_empty_actions_count_with_the_bytes_of_their_answers():
     assert job.replays == ()
 
 
+def test_a_hint_that_is_too_long_for_the_leases_of_plays_is_refused():
+    ledger, job = designing()
+    long = msgspec.structs.replace(environment(job, 1), hint="x" * (protocol.MOST_HINT + 1))
+    with pytest.raises(RefusalError, match=f"job j000000: a hint has at most {protocol.MOST_HINT} characters"):
+        ledger.apply(long, "designer/1", 0.0)
+    assert not ledger.state.environments
+
+
 @pytest.mark.parametrize("lease", [-1, 0, 2, LARGEST])
 def test_a_design_under_a_lease_that_nobody_was_given_is_refused(lease):
     ledger, job = designing()

@@ -5,9 +5,11 @@ import math
 import msgspec
 import pytest
 
+from replay.ledger import windows
 from replay.ledger.batches import RefusalError
 from replay.ledger.records import Member
 from replay.ledger.state import State
+from spade.codec import program_digest
 from spade.protocol import EndedPlay, LeaseDesigns, LeasePlays, ReleasePlay, SubmitPlays, TakeBatch
 from spade.seeds import derive
 from tests.replay.replay_world import (
@@ -72,6 +74,25 @@ def test_chunk_zero_opens_in_both_arms_on_the_same_instances(ledger):
     assert unhinted == hinted == [derive(SECRET, "instance", "e000000", i) & 0x7FFFFFFF for i in range(4)]
     assert len(set(unhinted)) == 4
     assert len({play.sampler for play in plays}) == 8
+
+
+def test_a_lease_has_the_hint_in_one_arm_alone_and_names_the_program_in_both(ledger):
+    plays = lease(ledger)
+    assert {play.hint for play in arm(plays, True)} == {"pull the second lever"}
+    assert {play.hint for play in arm(plays, False)} == {None}
+    assert {play.program for play in plays} == {program_digest("class LampEnv: ...")}
+
+
+def test_a_program_is_had_by_its_digest_until_the_last_environment_that_has_it_is_over():
+    ledger = begin("design.active_environments=2")
+    digest = program_digest("class LampEnv: ...")
+    assert ledger.state.program(digest) == "class LampEnv: ..."
+    ledger.apply(environment(leased_job(ledger), 1), "designer/1", 0.0)
+    first, second = ledger.state.environments.values()
+    windows.close(ledger.state, first, 1.0)
+    assert ledger.state.program(digest) == "class LampEnv: ..."
+    windows.close(ledger.state, second, 1.0)
+    assert ledger.state.program(digest) is None
 
 
 def test_the_end_of_a_play_that_was_never_leased_is_refused_and_changes_nothing(ledger):

@@ -89,8 +89,6 @@ async def test_one_step_of_the_loop(tmp_path):
     async with serving(tmp_path), joined(tmp_path) as replay:
         assert (await publish(replay)) == protocol.Weights(1, 0, "digest-0", "/weights/0")
         await design(replay)
-        program = await replay.program("e000000")
-        assert (program.source, program.hint) == ("class LampEnv: ...", "pull the second lever")
         ids = await play(replay, 8)
         batch = await replay.take_batch(1, 5.0)
         assert isinstance(batch, protocol.Batch)
@@ -170,9 +168,14 @@ async def test_a_request_that_cannot_be_served_is_refused_and_hurts_nobody(tmp_p
         ):
             with pytest.raises(RefusedError):
                 await replay.send(request)
-        with pytest.raises(RefusedError, match="no environment 'e9'"):
-            await replay.program("e9")
         assert (await replay.status()).plays == 0
+
+
+async def test_a_program_is_had_by_its_digest_also_after_a_restart(tmp_path):
+    async with looping(tmp_path) as replay:
+        (lease,) = await replay.lease_plays(1, 5.0)
+    async with serving(tmp_path), joined(tmp_path, "env-runner") as runner:
+        assert await runner.program(lease.program) == "class LampEnv: ..."
 
 
 async def test_a_restart_goes_on_where_it_was(tmp_path):
@@ -378,7 +381,9 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
         await replay.reject_candidate(rejected(first, 1))
         told = msgspec.structs.replace(environment(second, 1), reads="box", repairs=("fences",))
         await replay.submit_environment(told)
-        assert (await replay.program("e000001")).reads == "box"
+        (lease,) = await replay.lease_plays(1, 5.0)
+        assert lease.reads == "box"
+        await replay.release_play(lease)
         beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"
         await play(replay, 8)

@@ -1,0 +1,84 @@
+"""Programs by digest: fetched once, checked, kept as far as there is room."""
+
+import logging
+import sys
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from spade.codec import program_digest
+from spade.errors import BusError, RefusedError
+from spade.protocol import Faulted
+
+PROGRAMS = 1_024
+BYTES = 64 << 20
+
+log = logging.getLogger(__name__)
+
+
+class _Fetch:
+    """A program on its way; who asks for it meanwhile waits for the same outcome."""
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.outcome: str | Faulted = Faulted("infrastructure", "the env-runner ended")
+
+
+class Programs:
+    """Those used last, at most `most` of them in `most_bytes` of memory, and always the newest.
+
+    An episode has its program in hand, whatever is dropped here. `fetches` counts what was asked of `fetch`, which
+    brings the program of a digest, or raises RefusedError where there is none, BusError where it is not to be had now.
+    """
+
+    def __init__(self, fetch: Callable[[str], Awaitable[str]], most: int = PROGRAMS, most_bytes: int = BYTES) -> None:
+        self.fetches = 0
+        self._fetch = fetch
+        self._most = most
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._coming: dict[str, _Fetch] = {}
+
+    def keep(self, source: str) -> None:
+        """A program that plays may name from now on."""
+        digest = program_digest(source)
+        if digest not in self._kept:
+            self._kept[digest] = source
+            self._bytes += sys.getsizeof(source)
+        self._kept.move_to_end(digest)
+        while len(self._kept) > 1 and (len(self._kept) > self._most or self._bytes > self._most_bytes):
+            _, dropped = self._kept.popitem(last=False)
+            self._bytes -= sys.getsizeof(dropped)
+
+    async def get(self, digest: str) -> str | Faulted:
+        """The program, or the fault of ours that there is none; asked for once, however many want it at once."""
+        if digest in self._kept:
+            self._kept.move_to_end(digest)
+            return self._kept[digest]
+        coming = self._coming.get(digest)
+        if coming is not None:
+            await coming.over.wait()
+            return coming.outcome
+        coming = self._coming[digest] = _Fetch()
+        try:
+            coming.outcome = await self._fetched(digest)
+        finally:
+            del self._coming[digest]
+            coming.over.set()
+        return coming.outcome
+
+    async def _fetched(self, digest: str) -> str | Faulted:
+        self.fetches += 1
+        try:
+            source = await self._fetch(digest)
+        except RefusedError as error:
+            return Faulted("unknown", str(error))
+        except BusError as error:
+            return Faulted("infrastructure", str(error))
+        if program_digest(source) != digest:
+            log.error("another program was fetched than that of digest %r", digest)
+            return Faulted("infrastructure", f"another program was fetched than that of digest {digest!r}")
+        self.keep(source)
+        return source
