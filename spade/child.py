@@ -22,7 +22,7 @@ _SAID_BYTES = 16_384
 
 
 class End(NamedTuple):
-    """How a life ended: exit code (negative: the signal), the reason in words, the last lines it wrote."""
+    """The end of a life: exit code (negative: the signal), the reason in words, the last lines it wrote."""
 
     code: int
     why: str
@@ -122,7 +122,7 @@ async def _ended(process: trio.Process) -> None:
 
 
 def _rest(pipe: socket.socket) -> bytes:
-    """What a process that has ended left in the pipe."""
+    """The output that an ended process left in the pipe."""
     pipe.setblocking(False)
     with suppress(BlockingIOError):
         return pipe.recv(_SAID_BYTES)

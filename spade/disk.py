@@ -15,7 +15,7 @@ from typing import BinaryIO
 from spade.errors import RunError, reason
 
 DRAFT = ".draft-"
-"""How the name of a folder begins that is being written, is being deleted, or was left by a crash in either."""
+"""Prefix of a folder that is being written, is being deleted, or was left by a crash in either."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 log = logging.getLogger(__name__)

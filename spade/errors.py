@@ -17,7 +17,7 @@ class SpadeError(Exception):
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in words: without the number of the system's error, or the bytes of what is no text."""
+    """The error in words: without the number of the system's error, or bytes that are no text."""
     match error:
         case OSError(strerror=str(words)):
             return words

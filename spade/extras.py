@@ -30,7 +30,7 @@ def installed(extra: str) -> str | None:
 
 
 def fits(extra: str) -> bool:
-    """Whether the installed version is a supported one."""
+    """True if the installed version is a supported one."""
     found = installed(extra)
     _, exact, version = wanted(extra).partition("==")
     # A build may carry a local tag: 0.32.0+cu130.

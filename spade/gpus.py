@@ -1,4 +1,4 @@
-"""Which GPUs a process gets: the lists of the config, told to it by CUDA_VISIBLE_DEVICES before it starts.
+"""The GPUs of a process: from the lists of the config, passed by CUDA_VISIBLE_DEVICES before it starts.
 
 Indices count within what the process that starts it sees, so that a scheduler's own CUDA_VISIBLE_DEVICES is shared out
 and not left.
@@ -36,7 +36,7 @@ def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[
 
 
 def placement(config: Config) -> str:
-    """Who gets which GPUs, in a line; "" where no list says so."""
+    """The GPUs of each process, in a line; "" if no list names any."""
     shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines)]
     shares.append(("learner", share(config, "learner")))
     return "; ".join(f"{name} {', '.join(map(str, gpus))}" for name, gpus in shares if gpus)

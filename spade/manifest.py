@@ -1,4 +1,4 @@
-"""What published parameters are made of: the digest of every tensor, and of all of them together. No torch here.
+"""Manifests of published parameters: the digest of every tensor, and of all of them together. No torch here.
 
 FOLDER/model.safetensors   the parameters
 FOLDER/manifest.json       name, dtype, shape and blake2b-128 of each tensor
@@ -49,7 +49,7 @@ _entries: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
 
 
 def hasher(data: bytes | memoryview = b"") -> hashlib.blake2b:
-    """What digests are made with, given `data` already."""
+    """The hash function of digests, fed with `data` already."""
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES)
 
 
@@ -65,7 +65,7 @@ def spans(file: Path) -> Spans:
 
 
 def header_bytes(data: bytes) -> int:
-    """How many bytes of a safetensors file come before its tensors, by its first LENGTH_BYTES."""
+    """Number of bytes of a safetensors file before its tensors, by its first LENGTH_BYTES."""
     return LENGTH_BYTES + int.from_bytes(data, "little")
 
 
@@ -128,7 +128,7 @@ def verify(folder: Path, digest: str) -> None:
 
 
 def changed(folder: Path, digest: str) -> WeightsError:
-    """What there is to say of parameters whose digest is another one."""
+    """The error line of parameters whose digest is another one."""
     return WeightsError(f"{folder / PARAMETERS}: its digest is not {digest}; it was changed or cut short")
 
 

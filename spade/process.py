@@ -147,7 +147,7 @@ def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
 
 
 def _disk_full(error: BaseException) -> bool:
-    """Whether a write failed for want of space; safetensors says so in words alone."""
+    """True if a write failed for want of space; safetensors says so in words alone."""
     return getattr(error, "errno", None) in _NO_SPACE or any(os.strerror(one) in str(error) for one in _NO_SPACE)
 
 

@@ -17,6 +17,7 @@ Role = Literal[
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
 Form = Literal["inside", "box"]  # of an action as it is sent to a program: what the model boxed, or with its box
+Repair = Literal["f-string braces", "fences"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
@@ -28,6 +29,7 @@ Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
 Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
 Name = Annotated[str, Meta(max_length=MOST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
+Repairs = Annotated[tuple[Repair, ...], Meta(max_length=2)]  # of a program, before anything else is done with it
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -38,7 +40,7 @@ class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Trajectory(Wire, frozen=True):
-    """What the model read and wrote in one episode (or one design), token by token, in order.
+    """The tokens that the model read and wrote in one episode (or one design), in order.
 
     The tokens are one sequence, unless `rewinds` make several of them (`spade.sequences`).
 
@@ -286,7 +288,7 @@ class Wait(Wire, frozen=True):
 
 
 class StepMetrics(Wire, frozen=True):
-    """What the learner measured in one step; names as in `docs/metrics.md`."""
+    """The learner's measurements of one step; names as in `docs/metrics.md`."""
 
     loss: float = 0.0
     loss_agent: float = 0.0
@@ -312,7 +314,7 @@ class StepMetrics(Wire, frozen=True):
 
 
 class Evaluation(Wire, frozen=True):
-    """How the policy played the fixed set of `config.Evaluation`, without a hint.
+    """Results of the policy on the fixed set of `config.Evaluation`, without a hint.
 
     step      learner step of the policy it began with; oldest, newest: the policy versions that sampled its tokens
     plays     that ended, those that a fault of their program voided (`voids`) not among them
@@ -501,7 +503,7 @@ class CloseEpisode(Wire, frozen=True):
 
 
 class Observed(Wire, frozen=True):
-    """What the program answered, after all checks."""
+    """The program's answer, after all checks."""
 
     observation: str
     reward: float = 0.0
@@ -556,7 +558,8 @@ class Validate(Wire, frozen=True):
 class Verdict(Wire, frozen=True):
     """The stages in the order they ran, the last one failed where `passed` is False.
 
-    `name` is the class's name, `reads` the form in which plays send actions to the program.
+    `name` is the class's name, `reads` the form in which plays send actions to the program, `repairs` those of its text
+    that its process told of; it was played so.
     """
 
     passed: bool
@@ -565,6 +568,7 @@ class Verdict(Wire, frozen=True):
     seed_sensitive: bool = False
     first_observation: str = ""
     reads: Form = "inside"
+    repairs: Repairs = ()
 
 
 # ---------------------------------------------------------------- replay: designers
@@ -604,7 +608,8 @@ class RejectCandidate(Wire, frozen=True):
 class SubmitEnvironment(Wire, frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
-    Idempotent by job. Reply: Done.
+    `repairs` are those without which it would not have been admitted, or not found in the completion. Idempotent by
+    job. Reply: Done.
     """
 
     job: str
@@ -619,6 +624,7 @@ class SubmitEnvironment(Wire, frozen=True):
     trajectory: Trajectory
     shown: tuple[str, ...] = ()
     reads: Form = "inside"
+    repairs: Repairs = ()
 
 
 class ReleaseDesign(Wire, frozen=True):
@@ -645,7 +651,7 @@ class Plays(Wire, frozen=True):
 
 
 class EndedPlay(Wire, frozen=True):
-    """How an episode ended.
+    """The end of an episode.
 
     `rewards` are those of every step; `episode_return` is the last one clipped to [-1, 1] if the episode terminated,
     else 0; `trajectory` is None where a fault of the environment voids the play, and `fault` says which.
@@ -787,7 +793,7 @@ class ReportProcesses(Wire, frozen=True):
 
 
 class Orders(Wire, frozen=True):
-    """What a supervisor is to change: how many actors of a role to keep up, and which to drain by name.
+    """Changes for a supervisor: the number of actors of a role to keep up, and the names of those to drain.
 
     Sent to the replay service (reply: Done, or Refused where no such supervisor keeps actors), which hands it to the
     supervisor with the answer to its next report. Kept in memory alone: who orders looks at the status for its effect,

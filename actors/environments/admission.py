@@ -1,6 +1,6 @@
 """Admission: named stages that a candidate passes one after the other, each of which can fail.
 
-    parse        it compiles
+    parse        it compiles, its literal braces doubled where need be (`actors/sandbox/inside/repair.py`)
     class        it runs, and has one environment class
     interface    solution and close are methods, where there are such
     construct    the class builds
@@ -40,7 +40,7 @@ UNREADABLE = (
     "`Actions: look take open` or `Actions: 1..20`"
 )
 REFUSED_GAP = 0.15
-"""What random play wins with random_win_share and so much more is refused, but for one time in a hundred."""
+"""A program that random play wins with random_win_share and so much more is admitted at most one time in a hundred."""
 PLAYS_A_STEP = 5
 """Plays of a test of luck that may together take the time of a step."""
 
@@ -83,7 +83,8 @@ class Admission(Probing):
     def verdict(self) -> Verdict:
         passed = all(stage.passed for stage in self.stages)
         first = self.transcripts[0].answers[0].observation if self.transcripts else ""
-        return Verdict(passed, tuple(self.stages), self.trials.name, self.seed_sensitive, first, self.reads)
+        name, repairs = self.trials.name, self.trials.repairs
+        return Verdict(passed, tuple(self.stages), name, self.seed_sensitive, first, self.reads, repairs)
 
     async def run(self) -> None:
         """All stages; raises RejectedError from the one that fails."""
@@ -133,7 +134,7 @@ class Admission(Probing):
 
     async def random(self) -> str:
         """Random actions seldom win."""
-        if self.guessed and self.limits.readable_actions:
+        if self.limits.readable_actions and not self.readable:
             raise RejectedError(UNREADABLE)
         high = min(1.0, self.limits.random_win_share + REFUSED_GAP)
         first = self.transcripts[:1] if self.reads == "inside" else []
@@ -188,17 +189,24 @@ class Admission(Probing):
         return ""
 
     async def effect(self) -> str:
-        """What happens depends on the actions."""
+        """Check that the outcome depends on the actions."""
         reason = indifferent(self.transcripts, self.win_return)
         if reason:
             raise RejectedError(f"{reason}{self.guessed}")
         return ""
 
     @property
+    def readable(self) -> bool:
+        """The first observation says which actions there are."""
+        return offered(self.transcripts[0].answers[0].observation).readable
+
+    @property
     def guessed(self) -> str:
-        """What to add to the reason of a stage of random actions; "" where the first observation offers some."""
-        if offered(self.transcripts[0].answers[0].observation).readable:
+        """The addition to the reason of a stage of random actions; "" where those that are offered are read."""
+        if self.readable and not self.unoffered:
             return ""
+        if self.readable:
+            return f"; no list that can be read has {self.unoffered[0][:40]!r} of the solution"
         source = "its words and the solution" if self.known else "its words"
         return f"; the observation lists no actions, drawn from {source}"
 

@@ -5,12 +5,13 @@ and can never be won. So each is tried in both forms, by plays.
 """
 
 import random
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import trio
 
-from actors.environments.offers import choose
+from actors.environments.offers import STRAY, choose, offered
 from actors.environments.probes import NOTHING, Transcript, heeded
 from actors.environments.trials import Policy, RejectedError, Trials
 from actors.sandbox import Sandbox
@@ -24,6 +25,8 @@ from spade.seeds import INSTANCE_MASK, derive
 
 FORMS: tuple[Form, ...] = ("inside", "box")
 SOLVED_PLAYS = 2
+MOST_HEARD = 64 << 20
+"""Bytes of memory that the observations of all plays may take; a test of luck has hundreds of plays, all kept."""
 
 
 async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
@@ -44,7 +47,8 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
 class Probing:
     """Plays of one program under secret seeds, and what they showed: `transcripts`, in the form that it `reads`.
 
-    `known` are the actions that its solution lists, out of their boxes.
+    `known` are the actions that its solution lists, out of their boxes; `unoffered` those of them that its observations
+    do not offer as they are read.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
@@ -54,18 +58,29 @@ class Probing:
         self.rng = random.Random(derive(self.key, "probe"))
         self.transcripts: list[Transcript] = []
         self.known: Sequence[str] = ()
+        self.unoffered: Sequence[str] = ()
         self.reads: Form = "inside"
+        self.heard = 0
 
     def seed(self, index: int) -> int:
         """A secret instance seed."""
         return derive(self.key, "instance", index) & INSTANCE_MASK
 
     def anything(self, observation: str) -> str:
+        """An action at random. Where the solution takes what is not offered, lists are misread: one of those, too."""
+        if self.unoffered and self.rng.random() < STRAY:
+            return self.rng.choice(self.unoffered)
         return choose(observation, self.rng, self.known)
 
     async def probe(self, seed: int, policy: Policy) -> Transcript:
-        """A play in the form that the program reads, kept for the later stages with what was really sent."""
+        """A play in the form that the program reads, kept for the later stages with what was really sent.
+
+        Raises RejectedError where all that was kept is too much.
+        """
         transcript = await self.trials.play(seed, lambda seen: sent(policy(seen), self.reads), PLAYS)
+        self.heard += sum(sys.getsizeof(answer.observation) for answer in transcript.answers)
+        if self.heard > MOST_HEARD:
+            raise RejectedError(f"the observations of all plays take more than {MOST_HEARD >> 20} MiB")
         self.transcripts.append(transcript)
         return transcript
 
@@ -80,11 +95,12 @@ class Probing:
             if actions is None:
                 await self.first_of(self.heeds, forms)
                 return False
-            self.known = self.known or actions
             found = await self.first_of(partial(self.wins, seed, actions), forms)
             if found is None:
                 listed = ", ".join(actions)[:200]
                 raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
+            if not self.known:
+                self.known, self.unoffered = actions, await unoffered(self.transcripts[-1])
             forms = (found,)
         return True
 
@@ -116,12 +132,23 @@ class Probing:
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 
     async def heeds(self) -> bool:
-        """What is said in this form makes a difference in a play of one seed."""
+        """True if actions in this form make a difference in a play of one seed."""
         for policy in (self.anything, self.anything, lambda _: NOTHING):
             play = await self.probe(self.seed(0), policy)
             if any(heeded(play, other) for other in self.transcripts[:-1]):
                 return True
         return False
+
+
+async def unoffered(play: Transcript) -> tuple[str, ...]:
+    """The actions of a play, out of their boxes, that the observations before them do not offer."""
+    found = []
+    for action, answer in zip(play.actions, play.answers, strict=False):
+        await trio.lowlevel.checkpoint()  # others may go on between two texts, which take their time to read
+        said = boxed(action) or action
+        if said.strip() not in offered(answer.observation).actions:
+            found.append(said)
+    return tuple(found)
 
 
 def consuming(actions: list[str]) -> Policy:

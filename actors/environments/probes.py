@@ -8,8 +8,8 @@ from spade.protocol import Observed
 from spade.returns import episode_return, won
 
 NOTHING = "none of these"
-NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000)
-"""What an agent may send in bad moments; nothing of it is ever right."""
+NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000, f"\\boxed{{{NOTHING}}}")
+"""Actions that an agent may send in bad moments; none is ever right."""
 
 NUMBERS = ("-1", "0.5", "9" * 40)
 """Numbers that are seldom meant; by accident one may be right."""
@@ -24,7 +24,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> tuple[tuple[float, bool], ...]:
-        """What was paid at each turn, and whether it was the end; the words left out."""
+        """The reward of each turn, and whether it was the end, without the words."""
         return tuple((answer.reward, answer.terminated) for answer in self.answers)
 
     def won(self, win_return: float) -> bool:
@@ -69,7 +69,7 @@ def _without(observation: str, said: set[str]) -> str:
 
 
 def difference(first: Observed, second: Observed) -> str:
-    """How two answers to the same action under the same seed differ, "" if they do not."""
+    """The difference of two answers to the same action under the same seed, "" if there is none."""
     if first == second:
         return ""
     if first.observation != second.observation:

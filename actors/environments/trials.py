@@ -12,7 +12,7 @@ from actors.sandbox.wire import Loaded, LoadProgram, Request, Reset, Step
 from actors.text.conversation import converse
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
-from spade.protocol import Faulted, Observed
+from spade.protocol import Faulted, Observed, Repairs
 
 Policy = Callable[[str], str]
 
@@ -24,7 +24,8 @@ class RejectedError(Exception):
 class Trials:
     """Plays of one program, each in a process of its own, and what was measured over all of them.
 
-    `name` of the class, `life` (the stage that the last process came to), the slowest call, the most memory.
+    `name` of the class, `repairs` of the text, `life` (the stage that the last process came to), the slowest call, the
+    most memory.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, limits: Limits, max_turns: int) -> None:
@@ -33,6 +34,7 @@ class Trials:
         self.limits = limits
         self.max_turns = max_turns
         self.name = ""
+        self.repairs: Repairs = ()
         self.life = "class"
         self.slowest_s = 0.0
         self.peak_bytes = 0
@@ -45,7 +47,7 @@ class Trials:
             raise RunError(f"the sandbox failed: {process.detail}")
         try:
             loaded = await self.ask(process, LoadProgram(self.source, self.max_turns, self.limits.observation_bytes))
-            self.name = loaded.name if isinstance(loaded, Loaded) else ""
+            self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage

@@ -1,4 +1,4 @@
-"""What the warm start imitates: designs, hints, and plays by skilled players and guessers mixed.
+"""Demonstrations for the warm start: designs, hints, and plays by skilled players and guessers mixed.
 
 Skill is a minority habit that hints call up: reinforcement learning is left to make it the rule.
 """

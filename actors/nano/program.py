@@ -44,7 +44,7 @@ LISTED = "{' '.join(self.actions)}"
 
 @dataclass(frozen=True)
 class Body:
-    """What a family puts into the frame; every field is Python text."""
+    """A family's part of the frame; every field is Python text."""
 
     reset: str
     opening: str

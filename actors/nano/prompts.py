@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from actors.nano.themes import camel
+from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
 from spade.protocol import MemorySeed
 
@@ -20,8 +21,8 @@ class NanoProfile:
             lines.append(f"Vary:\n{seeds[0].source}")
         return [ChatMessage("user", "\n".join(lines))]
 
-    def program(self, completion: str) -> str | None:
-        return completion if class_name(completion) else None
+    def program(self, completion: str) -> Written | None:
+        return Written(completion) if class_name(completion) else None
 
     def hint(self, source: str) -> list[ChatMessage]:
         return [ChatMessage("user", f"Hint for:\n{source}")]

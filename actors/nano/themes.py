@@ -1,4 +1,4 @@
-"""What a document lends an environment: the name of its class and the words an agent acts with."""
+"""Themes that documents lend to environments: the name of the class and the words an agent acts with."""
 
 import re
 

@@ -13,7 +13,7 @@ from spade.seeds import derive
 
 HELD_OUT_ONE_IN = 4
 CANDIDATES = 8
-"""How many draws a variation is chosen from."""
+"""Number of draws that a variation is chosen from."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DrawnEnvironment:
 
 
 def held_out(family: Family, knobs: Knobs) -> bool:
-    """Whether these parameters are kept away from every demonstration: a stable property of theirs."""
+    """True for parameters kept away from every demonstration: a stable property of theirs."""
     return derive(b"", "nano held-out", family.name, repr(knobs)) % HELD_OUT_ONE_IN == 0
 
 

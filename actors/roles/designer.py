@@ -60,7 +60,10 @@ class FailedStage:
 
 
 class Designer:
-    """Gauges: `designs` going on, `drafts` written, `rejects` and `admitted` handed in, `designs_released`."""
+    """Gauges: `designs` going on, `drafts` written, `rejects` and `admitted` handed in, `designs_released`.
+
+    `repaired` are those of the admitted that needed a repair.
+    """
 
     def __init__(self, session: Session, documents: Sequence[Document]) -> None:
         self._session = session
@@ -68,7 +71,7 @@ class Designer:
         self._replay = session.replay
         self._documents = documents
         self._gauges = session.gauges
-        self._gauges.update(designs=0, drafts=0, rejects=0, admitted=0, designs_released=0)
+        self._gauges.update(designs=0, drafts=0, rejects=0, admitted=0, repaired=0, designs_released=0)
 
     async def work(self) -> None:
         """Design until cancelled, when jobs in hand are given back, or retired, when they are finished."""
@@ -98,7 +101,7 @@ class Designer:
             await self._hand_in(ended)
 
     async def _try(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate | str:
-        """What closes the job, or why it has to be done again."""
+        """The request that closes the job, or the reason why it must be done again."""
         within_s = self._config.design.lease_s
         with trio.move_on_after(within_s):
             try:
@@ -125,6 +128,7 @@ class Designer:
         if isinstance(result, SubmitEnvironment):
             await self._session.hand_in(partial(self._replay.submit_environment, result))
             self._gauges["admitted"] += 1
+            self._gauges["repaired"] += bool(result.repairs)
         else:
             await self._session.hand_in(partial(self._replay.reject_candidate, result))
             self._gauges["rejects"] += 1
@@ -146,9 +150,10 @@ class Designer:
     async def _examine(self, job: DesignJob, attempt: Attempt) -> SubmitEnvironment | FailedStage:
         if attempt.cut:
             return FailedStage("length", f"not finished within design.max_tokens = {self._config.design.max_tokens}")
-        source = self._session.profile.program(attempt.completion)
-        if source is None:
+        written = self._session.profile.program(attempt.completion)
+        if written is None:
             return FailedStage("extract", "there is no program in the completion")
+        source = written.source
         try:
             verdict = await self._validate(source, derive(b"", "validate", job.sampler, attempt.number))
         except SuspectError as error:
@@ -171,6 +176,7 @@ class Designer:
             trajectory=attempt.trajectory,
             shown=attempt.shown,
             reads=verdict.reads,
+            repairs=written.repairs + verdict.repairs,
         )
 
     async def _validate(self, source: str, seed: int) -> Verdict:

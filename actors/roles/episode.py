@@ -139,7 +139,7 @@ class Episode:
         return seen
 
     def _answer(self, request: OpenEpisode | StepEpisode, reply: Response) -> Observed | Faulted:
-        """What the environment answers. Raises BusError where its fault is ours."""
+        """The environment's answer. Raises BusError where its fault is ours."""
         match reply:
             case Faulted() if not reply.environment_fault:
                 raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")

@@ -1,4 +1,4 @@
-"""What a designer and an agent share: the run's words and tokens, and connections that outlive their work.
+"""The common session of a designer and an agent: profile, tokenizer, and connections that outlive their work.
 
 An order to leave cancels the work alone, an order to retire lets it run out. What it has to say to the replay service
 goes through an outbox, which is emptied over connections that close last.
@@ -55,7 +55,7 @@ class Session:
 
     @property
     def parting_s(self) -> float:
-        """How long one farewell may take, so that all of them fit into supervise.drain_s."""
+        """Time for one farewell, s, so that all of them fit into supervise.drain_s."""
         return self.config.supervise.drain_s / 4
 
     async def generate(

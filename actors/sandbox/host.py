@@ -21,7 +21,7 @@ from spade.protocol import Faulted, Observed
 
 REWARD_BOUND = 10.0
 RECENT = 0.05
-"""What the newest one counts in a moving average."""
+"""The weight of the newest value in a moving average."""
 PLAYS, REPEATS = TWINS = range(2)
 """Zygotes of a kind, each with a drawn hash seed: of one comes all that is played, of the other what repeats it.
 
@@ -95,7 +95,7 @@ class Sandbox:
         return sum(not episode.over for episode in self._episodes.values())
 
     def gauges(self) -> dict[str, float]:
-        """How it goes, by the names of docs/metrics.md."""
+        """The gauges of the host, by the names of docs/metrics.md."""
         return {
             "sandbox_tier": self.tier,
             "live_episodes": self.live,

@@ -182,7 +182,7 @@ class ChildProcess:
                 return bytes(data[LENGTH.size :])
 
     async def _obituary(self) -> Faulted:
-        """How the child died, once the zygote says so. One that only closed its channel is killed first."""
+        """The death of the child, once the zygote reports it. One that only closed its channel is killed first."""
         self.kill()
         with trio.move_on_after(END_S):
             await self._ended.wait()

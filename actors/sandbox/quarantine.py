@@ -25,7 +25,7 @@ class Quarantine:
         return Faulted(last.kind, f"quarantined after {self._limit} faults in a row, the last of them: {last.detail}")
 
     def note(self, source: str, answer: Observed | Faulted) -> None:
-        """How an episode ended: a fault of the program counts, an end of its play starts the count again."""
+        """Take the end of an episode: a fault of the program counts, an end of its play starts the count again."""
         key = digest(source)
         if isinstance(answer, Faulted):
             if answer.environment_fault:

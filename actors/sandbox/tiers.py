@@ -23,10 +23,10 @@ TIERS: dict[Tier, Layers] = {
 """`none` is for one's own programs alone."""
 
 LADDER: tuple[Tier, ...] = ("namespaces", "landlock", "seccomp")
-"""What "auto" tries, strongest first."""
+"""The tiers that "auto" tries, strongest first."""
 
 LIMITED = "take memory without end"
-"""What is refused even without walls."""
+"""The attack that is refused even without walls."""
 
 ATTACKS = {
     "read a file": "open('/etc/passwd').read()",
@@ -86,7 +86,7 @@ def bubblewrap() -> Sequence[str]:
 
 
 def _shown() -> Iterator[Path]:
-    """What the interpreter needs: itself, its libraries, the system's, and our code behind the wall."""
+    """The paths that the interpreter needs: itself, its libraries, the system's, and our code behind the wall."""
     inside, binaries = str(Path(__file__).parent / "inside"), str(Path(sys.executable).parent)
     interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, binaries, *sysconfig.get_paths().values()]
     kept: list[Path] = []

@@ -43,13 +43,17 @@ class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fi
 
 
 class Loaded(ChildAnswer, frozen=True, tag="loaded"):
-    """`name` of the environment's class: what `inside.program` lets through, and a forged answer may not."""
+    """`name` of the environment's class: what `inside.program` lets through, and a forged answer may not.
+
+    `repairs` of the program's text, which a child makes itself.
+    """
 
     name: Annotated[str, msgspec.Meta(pattern=rf"\A[A-Za-z_][A-Za-z0-9_]{{0,{NAME_CHARACTERS - 1}}}\Z")]
+    repairs: Annotated[tuple[Literal["f-string braces"], ...], msgspec.Meta(max_length=1)] = ()
 
 
 class Answered(ChildAnswer, frozen=True, tag="observed"):
-    """What `reset` or `step` returned; the reward is not bounded yet."""
+    """The result of `reset` or `step`; the reward is not bounded yet."""
 
     text: str
     reward: float

@@ -1,1 +1,1 @@
-"""What is said to the model and what it answers: prompts, conversations, actions, and their tokens."""
+"""The language of both roles: prompts, conversations, actions, and their tokens."""

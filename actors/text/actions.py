@@ -1,4 +1,4 @@
-r"""What the model says, read: its answer behind its thinking, and the last complete `\boxed{…}` in it. Pure.
+r"""Readers of the model's text: its answer behind its thinking, and the last complete `\boxed{…}` in it. Pure.
 
 And what of it a program is sent.
 """
@@ -22,7 +22,7 @@ def action_typed(text: str) -> str:
 
 
 def answer(completion: str) -> str:
-    """What stands behind the model's thinking; "" where it was cut while it thought."""
+    """The text behind the model's thinking; "" if it was cut while it thought."""
     said = completion.rpartition(THOUGHT)[2]
     return "" if THINK in said else said
 

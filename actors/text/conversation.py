@@ -48,7 +48,7 @@ class Conversation:
 
     @property
     def outcome(self) -> Outcome:
-        """How the play ended; one that its player left is truncated."""
+        """The end of the play; one that its player left is truncated."""
         last = self.answers[-1]
         if isinstance(last, Faulted):
             return "fault"

@@ -1,10 +1,11 @@
-"""What is said to the model in either role. A profile turns jobs into messages and completions into programs."""
+"""Prompts for the model in either role. A profile turns jobs into messages and completions into programs."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
+from actors.text.fences import Written
 from spade.protocol import MemorySeed
 
 
@@ -36,7 +37,7 @@ class Profile(Protocol):
         """
         ...
 
-    def program(self, completion: str) -> str | None:
+    def program(self, completion: str) -> Written | None:
         """The program inside a completion, None if there is none."""
         ...
 

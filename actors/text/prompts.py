@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from actors.text import rules, worlds
 from actors.text.actions import answer
+from actors.text.fences import Written, program_in
 from actors.text.profile import ChatMessage, Document
 from spade.config import Design, Play
 from spade.protocol import MemorySeed
 from spade.seeds import SEED_BITS, derive
 
-_BLOCK = re.compile(r"^```(?:python|py)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE | re.IGNORECASE)
-_ENVIRONMENT = re.compile(r"^class\s+\w+", re.MULTILINE)
 _LABEL = re.compile(r"^\W*hint\W*:\W*", re.IGNORECASE)
 
 
@@ -45,9 +44,8 @@ class FullProfile:
         parts.append(rules.LAST)
         return [ChatMessage("system", rules.DESIGNER), ChatMessage("user", "\n\n".join(part.strip() for part in parts))]
 
-    def program(self, completion: str) -> str | None:
-        blocks = [block for block in _BLOCK.findall(answer(completion)) if _ENVIRONMENT.search(block)]
-        return blocks[-1] if blocks else None
+    def program(self, completion: str) -> Written | None:
+        return program_in(answer(completion))
 
     def hint(self, source: str) -> list[ChatMessage]:
         return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{_code(source)}\n\n{rules.HINT.strip()}")]

@@ -6,7 +6,7 @@ import msgspec
 
 from replay.ledger.records import Audit, Counters, Environment, Reject, Source
 from replay.store import open_reader
-from spade.protocol import Form, Weights
+from spade.protocol import Form, Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
@@ -30,12 +30,17 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
-    """An environment with its program; `reads` is the form in which plays send actions to it."""
+    """An environment with its program.
+
+    `reads` is the form in which plays send actions to it, `repairs` those without which it would not run or not have
+    been found.
+    """
 
     source: str
     hint: str
     first_observation: str
     reads: Form
+    repairs: Repairs
 
 
 def read_environments(path: Path) -> list[EnvironmentSummary]:
@@ -58,6 +63,7 @@ def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
         hint=source.hint,
         first_observation=source.first_observation,
         reads=source.reads,
+        repairs=environment.repairs,
     )
 
 

@@ -132,7 +132,7 @@ def finish(state: State, audited: Audited) -> Environment | None:
 
 
 def expire(state: State, now: float, live: frozenset[str] | None) -> list[Environment]:
-    """Open lost leases again; returns the environments with a given-up audit. `live`: connected holders (None: unknown)."""
+    """Open lost leases again; returns the environments whose audit is given up. `live`: as in `windows.expire`."""
     given_up = []
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]

@@ -157,6 +157,7 @@ def admit(state: State, request: SubmitEnvironment, now: float) -> Environment |
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
         parents=job.varied(request.lease, request.shown),
+        repairs=request.repairs,
     )
     source = Source(request.source, request.hint, request.first_observation, request.reads)
     state.add_environment(environment, source)

@@ -26,7 +26,7 @@ def in_play(play: EndedPlay, settings: Play) -> str:
         return "a trajectory comes with every outcome but a fault"
     if play.trajectory is None:
         return ""
-    return _in_trajectory(play.trajectory) or _in_rewinds(play.trajectory, settings)
+    return _in_trajectory(play.trajectory) or _in_sequences(play.trajectory, settings)
 
 
 def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, attempts: int) -> str:
@@ -62,13 +62,13 @@ def _in_trajectory(trajectory: Trajectory) -> str:
     return ""
 
 
-def _in_rewinds(trajectory: Trajectory, settings: Play) -> str:
-    if not trajectory.rewinds:
-        return ""
-    # Without this bound a few bytes could expand to any number of tokens to train on.
-    most, tokens = settings.max_turns * settings.context_tokens, sum(trajectory.contexts)
-    if tokens > most:
-        return f"its sequences have {tokens} tokens, over play.max_turns * play.context_tokens = {most}"
-    if unpack_mask(trajectory)[[at for at, _ in trajectory.rewinds]].any():
+def _in_sequences(trajectory: Trajectory, settings: Play) -> str:
+    # Without these bounds a few bytes could expand to any number of tokens to train on.
+    contexts = trajectory.contexts
+    if len(contexts) > settings.max_turns:
+        return f"it has {len(contexts)} sequences, over play.max_turns = {settings.max_turns}"
+    if max(contexts) > settings.context_tokens:
+        return f"a sequence has {max(contexts)} tokens, over play.context_tokens = {settings.context_tokens}"
+    if trajectory.rewinds and unpack_mask(trajectory)[[at for at, _ in trajectory.rewinds]].any():
         return "a rewind comes before what the model read"
     return ""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import Form, StepMetrics, Trajectory, Weights
+from spade.protocol import Form, Repairs, StepMetrics, Trajectory, Weights
 
 Table = Literal[
     "meta",
@@ -147,7 +147,8 @@ class Audit(Record):
 class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
-    `parents` are the environments of the memory its designer was shown to vary.
+    `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
+    designer told.
     """
 
     id: str
@@ -168,6 +169,7 @@ class Environment(Record):
     score: Score | None = None
     parents: tuple[str, ...] = ()
     audit: Audit | None = None
+    repairs: Repairs = ()
 
 
 class Play(Record):

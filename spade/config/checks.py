@@ -196,7 +196,7 @@ def _is_http(url: str) -> bool:
 
 
 def is_local(address: str) -> bool:
-    """Whether a bus address can be reached from this machine alone."""
+    """True for a bus address that can be reached from this machine alone."""
     host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
     try:
         return address.startswith("ipc://") or host == "localhost" or ipaddress.ip_address(host).is_loopback

@@ -90,13 +90,22 @@ def _override(tree: dict[str, Any], override: str) -> None:
     if not (equals and dot and section and field):
         raise ConfigError(f"--set {override!r}: write section.key=value, for example learner.lr=1e-5")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except _NO_TOML:
-        value = text.strip()
+        override.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"--set {override!r}: is no UTF-8 text") from None
     table = tree.setdefault(section, {})
     if not isinstance(table, dict):
         raise ConfigError(f"--set {override!r}: {section} is no section")
-    table[field] = value
+    table[field] = _value(text)
+
+
+def _value(text: str) -> object:
+    """One value as TOML; what is none, or has more behind it, is a text."""
+    try:
+        tree = tomllib.loads(f"value = {text}")
+    except _NO_TOML:
+        tree = {}
+    return tree["value"] if len(tree) == 1 else text.strip()
 
 
 def dump(config: Config) -> str:

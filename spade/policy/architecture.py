@@ -1,4 +1,4 @@
-"""What a model's config says of its layers, where no short probe can tell. `text` is that of its language model."""
+"""Properties of layers that no short probe can tell, from a model's config. `text` is that of its language model."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ _SHIFTING = {"dynamic", "longrope"}
 
 
 def slides(text: Any) -> bool:
-    """Whether some layer has a sliding window; where their kinds are not listed, any may."""
+    """True if some layer has a sliding window; if their kinds are not listed, any may."""
     kinds = getattr(text, "layer_types", None) or ["sliding_attention"]
     return "sliding_attention" in kinds and bool(getattr(text, "sliding_window", None))
 
@@ -18,5 +18,5 @@ def rotations(text: Any) -> set[str]:
 
 
 def shifts(text: Any) -> bool:
-    """Whether its rotations change as the longest sequence grows."""
+    """True if its rotations change as the longest sequence grows."""
     return not _SHIFTING.isdisjoint(rotations(text))

@@ -146,6 +146,6 @@ def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any 
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether every file of `one` is in `other`, byte for byte."""
+    """True if every file of `one` is in `other`, byte for byte."""
     _, different, missing = filecmp.cmpfiles(one, other, os.listdir(one), shallow=False)
     return not (different or missing)

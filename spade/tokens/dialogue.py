@@ -12,7 +12,7 @@ from spade.tokens.tokenizer import Contents, Message, Tokenizer
 
 
 class Reading(NamedTuple):
-    """What comes before a turn: the context is cut back to its first `kept` tokens, and `ids` are read behind them."""
+    """The tokens before a turn: the context is cut back to its first `kept` tokens, and `ids` are read behind them."""
 
     kept: int
     ids: list[int]
@@ -111,7 +111,7 @@ class Stripping:
 
 
 def _common(context: NDArray[np.int32], prompt: NDArray[np.int32]) -> int:
-    """How many tokens both begin with."""
+    """Number of tokens that both begin with."""
     width = min(len(context), len(prompt))
     differs = context[:width] != prompt[:width]
     return int(differs.argmax()) if differs.any() else width

@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Contents:
-    """What the messages of a conversation say.
+    """The contents of a conversation's messages.
 
     texts    one a message; "" where tokens say it
     answers  these tokens, by the number of the message

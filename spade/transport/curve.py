@@ -38,7 +38,7 @@ class Failure(NamedTuple):
 
 
 def has_keys(address: str, bus: Bus) -> bool:
-    """Whether `address` is spoken to under CURVE.
+    """True for an address that is spoken to under CURVE.
 
     Raises ConfigError where it must be and there are no keys, BusError for what is no address.
     """
@@ -151,7 +151,7 @@ class Watch:
 
 
 def _failure(event: int, value: int) -> Failure:
-    """What an event of libzmq means to the end that hears it."""
+    """The meaning of an event of libzmq to the end that hears it."""
     match event:
         case zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return Failure(

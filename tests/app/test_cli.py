@@ -150,6 +150,7 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     search = SEARCH.replace("(1, 31)", "(1, 1001)").replace("1..30", "1..1000")
     (tmp_path / "good.py").write_text(search)
     (tmp_path / "bad.py").write_text(search.replace("[str(self.goal)]", "['0']"))
+    (tmp_path / "mended.py").write_text(search.replace('"Find the number', 'f"Find the number, {guess}'))
     files = ("nothing.py", "good.py", "bad.py")
     # A call that took half of its time would count against the program.
     patient = ("--set", "sandbox.load_s=60", "--set", "sandbox.step_s=60")
@@ -160,10 +161,14 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
     assert (good["passed"], good["name"], good["stages"][-1]["name"]) == (True, "SearchEnv", "effect")
     assert (bad["passed"], bad["stages"][-1]["name"]) == (False, "solution")
     assert "does not win" in bad["stages"][-1]["reason"]
-    told = spade("env", "check", "good.py", *patient, cwd=tmp_path)
+    assert good["repairs"] == []
+    told = spade("env", "check", "good.py", "mended.py", *patient, cwd=tmp_path)
     assert told.returncode == 0
-    assert "admitted" in told.stdout
-    assert "repeatable" in told.stdout
+    sound, mended = told.stdout.split("mended.py")
+    assert "admitted" in sound
+    assert "repeatable" in sound
+    assert "repaired" not in sound
+    assert mended.split()[-3:] == ["repaired", "f-string", "braces"]
 
 
 @pytest.mark.parametrize(("said", "shown"), [

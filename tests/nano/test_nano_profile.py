@@ -2,6 +2,7 @@
 
 from actors.nano.prompts import NanoProfile, class_name
 from actors.roles.session import load_profile
+from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
 from spade.config import load
 from spade.protocol import MemorySeed
@@ -21,7 +22,7 @@ def test_a_design_request_names_skill_and_document_and_shows_what_to_vary_and_to
 
 
 def test_a_completion_without_a_class_holds_no_program() -> None:
-    assert PROFILE.program(SOURCE) == SOURCE
+    assert PROFILE.program(SOURCE) == Written(SOURCE)
     assert PROFILE.program("Tides are caused by the moon.") is None
 
 

@@ -162,3 +162,15 @@ def test_dump_is_exact_for_any_value(tmp_path_factory, lr, sequences, path):
     file = tmp_path_factory.mktemp("config") / "resolved.toml"
     file.write_text(config.dump(other), encoding="utf-8")
     assert config.load(str(file)) == other
+
+
+@pytest.mark.parametrize("override", ["play.max_turns=\udcff", "pl\udcffay.max_turns=1", 'run.skills=["\udcff"]'])
+def test_an_override_that_is_no_text_is_refused_in_one_line(override):
+    with pytest.raises(ConfigError, match=r"--set '.*udcff.*': is no UTF-8 text"):
+        config.load("nano", (override,))
+
+
+def test_a_setting_behind_the_value_of_an_override_is_not_dropped_unseen():
+    with pytest.raises(ConfigError, match=r"play.max_turns: must be a whole number"):
+        config.load("nano", ("play.max_turns=3\ndesign.attempts=2",))
+    assert config.load("nano", ("play.max_turns=3 # a few",)).play.max_turns == 3

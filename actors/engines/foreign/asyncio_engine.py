@@ -61,7 +61,7 @@ class AsyncioEngine(ABC):
             served.cancel()
 
     def step(self) -> Results:
-        """What ended, waiting for a moment where nothing has."""
+        """The requests that ended, after a short wait if none has."""
         results: list[tuple[int, Result]] = []
         wait = True
         while True:

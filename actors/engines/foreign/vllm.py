@@ -187,7 +187,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
 
 
 def _most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
-    """What the keys and values of all rows take where each fills its context: vLLM allocates at the start."""
+    """The bytes of the keys and values of all rows at full contexts: vLLM allocates at the start."""
     text = AutoConfig.from_pretrained(folder).get_text_config()
     heads = getattr(text, "num_key_value_heads", text.num_attention_heads)
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads

@@ -1,4 +1,4 @@
-"""What a worker of vLLM does for us: mixed into its class by `worker_extension_cls`, in every process of a model."""
+"""Our extension of vLLM's worker: mixed into its class by `worker_extension_cls`, in every process of a model."""
 
 from typing import Any
 

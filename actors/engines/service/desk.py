@@ -37,7 +37,7 @@ class Asked:
     began: float | None = None
 
     def overdue(self, now: float) -> Overdue | None:
-        """What is answered where its deadline is over."""
+        """The answer to a request past its deadline."""
         if not 0 < self.request.deadline_s < now - self.since:
             return None
         began = now if self.began is None else self.began

@@ -1,4 +1,4 @@
-"""Who is sampled next: each role has its share of an engine's rows, however much the others ask. Pure, no clock."""
+"""The order of sampling: each role has its share of an engine's rows, however much the others ask. Pure, no clock."""
 
 from collections import Counter, deque
 from itertools import count
@@ -53,10 +53,10 @@ class RoleShares:
 
     @property
     def begun(self) -> int:
-        """How many have begun and are not over."""
+        """Number of requests that have begun and are not over."""
         return len(self._begun)
 
     @property
     def waiting(self) -> dict[Role, int]:
-        """How many wait, of each role that has ever asked."""
+        """Number of waiting requests, for each role that has ever asked."""
         return {role: len(waiting) for role, waiting in self._waiting.items()}

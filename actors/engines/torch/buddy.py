@@ -19,7 +19,7 @@ def size_for(tokens: int) -> int:
 
 
 class Extents:
-    """What is free of `total` tokens, a multiple of `largest`, the size of the largest extent ever taken."""
+    """The free extents of `total` tokens, a multiple of `largest`, the size of the largest extent ever taken."""
 
     def __init__(self, total: int, largest: int) -> None:
         assert total % largest == 0

@@ -73,7 +73,7 @@ class Dense:
 
 
 def is_dense(model: Any) -> bool:
-    """Whether the model is of the kind and shape that `Dense` computes."""
+    """True for a model of the kind and shape that `Dense` computes."""
     config = model.config
     if config.model_type not in _KINDS or config.hidden_act != "silu":
         return False

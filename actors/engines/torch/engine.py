@@ -146,7 +146,7 @@ class TorchEngine:
         self._waiting.extendleft(reversed(held))
 
     def _next_chunks(self) -> list[TokenChunk]:
-        """What this step computes: the newest token of every sequence, and of prompts what the pace allows."""
+        """The work of this step: the newest token of every sequence, and as much of the prompts as the pace allows."""
         left = self._pace.prompt_tokens
         chunks = []
         for row in self._active.values():

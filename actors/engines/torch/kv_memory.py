@@ -80,7 +80,7 @@ class KvMemory:
 
 
 def _room(kv_bytes: int, token_bytes: int, context_tokens: int, slots: int) -> int:
-    """How many tokens `kv_bytes` hold, in whole contexts, of which there are as many as slots at most."""
+    """Number of tokens that `kv_bytes` hold, in whole contexts, of which there are as many as slots at most."""
     context = size_for(context_tokens)
     contexts = min(kv_bytes // (token_bytes * context), slots)
     if not contexts:

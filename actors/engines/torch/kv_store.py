@@ -57,7 +57,7 @@ class SlotCache(Cache):
 
     @property
     def token_bytes(self) -> int:
-        """What one token takes, once a forward has shown the shapes."""
+        """Bytes of one token, once a forward has shown the shapes."""
         stores = [store for pair in self.stores.values() for store in pair]
         return sum(store.heads * store.dim * store.flat.element_size() for store in stores)
 
@@ -82,7 +82,7 @@ class SlotCache(Cache):
         return key_states, value_states
 
     def holds(self, layer: int, keys: Tensor, values: Tensor) -> bool:
-        """Whether a layer's stores are of such heads, each [1, heads, tokens, dim]."""
+        """True if a layer's stores have such heads, each [1, heads, tokens, dim]."""
         stores = self.stores.get(layer, ())
         return [(store.heads, store.dim) for store in stores] == [(x.shape[1], x.shape[3]) for x in (keys, values)]
 
@@ -110,7 +110,7 @@ def attend(query: Tensor, layer: int, cache: SlotCache, scale: float | None, win
 
 
 def cannot_run(model: Any, why: str) -> ConfigError:
-    """What is said of a model, or a part of one, that cannot be computed over the slots."""
+    """The error of a model, or a part of one, that cannot be computed over the slots."""
     return ConfigError(f"model.path: the torch engine cannot run {model.config.model_type}: {why}")
 
 

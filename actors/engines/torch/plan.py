@@ -1,4 +1,4 @@
-"""What one forward of the torch engine computes: tokens of any sequences, and the groups in which they attend.
+"""The plan of one forward of the torch engine: tokens of any sequences, and the groups in which they attend.
 
 The new tokens of all sequences are *packed*, one after the other as a batch of one, so that linear layers never see
 padding. Attention runs in *groups* of sequences of like size, which alone are padded.

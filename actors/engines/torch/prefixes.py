@@ -1,4 +1,4 @@
-"""Which tokens each slot holds keys for: a request that begins with the same ones need not compute them. Host side."""
+"""Tokens that each slot holds keys for: a request that begins with the same ones need not compute them. On the host."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

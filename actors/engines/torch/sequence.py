@@ -33,7 +33,7 @@ class SequenceInFlight:
             self._versions.append((version, 1))
 
     def finish(self, end_ids: frozenset[int], decode: Callable[[list[int]], str]) -> Finish | None:
-        """Whether the newest token ended it."""
+        """The reason why the newest token ended it, if it did."""
         if self.tokens[-1] in end_ids:
             return "stop"
         if self._tail:
@@ -43,6 +43,6 @@ class SequenceInFlight:
         return "length" if len(self.logprobs) == self.request.max_tokens else None
 
     def result(self, finish: Finish) -> Generated:
-        """What is answered."""
+        """The answer to the request."""
         ids, logprobs = pack_ids(self.tokens[self.prompt :]), pack_floats(self.logprobs)
         return Generated(ids, logprobs, tuple(self._versions), finish)

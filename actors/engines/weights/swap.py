@@ -1,4 +1,4 @@
-"""Whether an engine samples from the weights it was told to: asked of the model itself, before its first token."""
+"""The check that an engine samples from the announced weights: made on the model itself, before its first token."""
 
 import logging
 import time
@@ -27,7 +27,7 @@ class Swapped(NamedTuple):
 
 
 def tolerance(config: Config) -> float:
-    """How far the canary may be off, nats."""
+    """The largest difference allowed on the canary, nats."""
     chosen = config.engine.canary_tolerance
     return TOLERANCE[config.model.dtype] if chosen is None else chosen
 
@@ -54,7 +54,7 @@ def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
 
 
 def compare(engine: Engine, weights: Weights, expected: Canary | None, most: float) -> float | None:
-    """How far the engine is off the learner on the canary, nats. Raises WeightsError where that is over `most`."""
+    """The engine's difference from the learner on the canary, nats. Raises WeightsError if it is over `most`."""
     if expected is None:
         log.warning("policy version %d was published without a canary: nothing to compare with", weights.version)
         return None

@@ -14,15 +14,15 @@ from actors.environments.offers.items import LONGEST, actions
 from actors.environments.offers.labels import labelled, told
 from actors.environments.offers.words import Words, unique
 
-__all__ = ["LONGEST", "MOST", "Offer", "choose", "offered"]
+__all__ = ["LONGEST", "MOST", "STRAY", "Offer", "choose", "offered"]
 
 MOST = 1_000
 """Actions of an offer."""
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _ALWAYS = ("0", "1", "2", "yes", "no")
-_STRAY = 0.25
-"""The share of guesses among the actions of prose, which may be misread."""
+STRAY = 0.25
+"""The share of other actions among those of a text that may be misread: of guesses, in prose."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def offered(observation: str) -> Offer:
 def choose(observation: str, rng: random.Random, known: Sequence[str] = ()) -> str:
     """Any action that the observation offers; where it has to be guessed, one of the `known` as well."""
     offer = offered(observation)
-    if offer.kind == "guessed" or (offer.kind == "told" and rng.random() < _STRAY):
+    if offer.kind == "guessed" or (offer.kind == "told" and rng.random() < STRAY):
         return rng.choice((*offer.guesses, *known))
     return rng.choice(offer.actions)
 

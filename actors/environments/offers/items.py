@@ -15,7 +15,7 @@ LONGEST = 80
 """Characters of an action."""
 
 # Python reads `\b` in an ordinary string as a control character, so that many a box begins with that.
-_BOX = r"(?:\\+b|\x08|\bb)oxed ?\{((?:[^{}]|\{[^{}]{0,40}\}){1,120})\}"
+_BOX = r"(?:(?<!\\)\\+b|\x08|\bb)oxed ?\{((?:[^{}]|\{[^{}]{0,40}\}){1,120})\}"
 _QUOTES = (
     r"\"([^\"]{1,80})\"|(?<!\w)'([^']{1,80})'(?!\w)|`([^`]{1,80})`|“([^”]{1,80})”|(?<!\w)\u2018([^\u2019]{1,80})\u2019(?!\w)"
     r"|«([^»]{1,80})»|\*\*([^*]{1,80})\*\*|__([^_]{1,80})__"
@@ -77,7 +77,7 @@ def items(text: str, spaces: bool = True) -> list[str]:
 
 
 def _parted(text: str, last: bool) -> list[str]:
-    """What "or" and slashes divide; in the last of a list "and" does, too. `go north/south` goes both ways."""
+    """The parts between "or" and slashes; in the last of a list "and" divides, too. `go north/south` goes both ways."""
     masked = _WHOLE.sub(lambda whole: "\0" * len(whole[0]), text)
     for separator in (_OR, _AND) if last else (_OR,):
         found = _cut(text, masked, separator)
@@ -101,7 +101,7 @@ def _cut(text: str, masked: str, separator: re.Pattern[str]) -> list[str]:
 
 
 def marked(text: str) -> list[str]:
-    """What stands in boxes, quotes, backticks or bold, but for words that stand for an action, such as "action"."""
+    """The text in boxes, quotes, backticks or bold, but for words that stand for an action, such as "action"."""
     found = (next(filter(None, match.groups()), "").strip() for match in _MARKED.finditer(text))
     return [each for each in found if each.strip(" .…<>[]_").lower().removeprefix("your ") not in _META]
 

@@ -11,6 +11,8 @@ from actors.environments.offers.words import Words, unique, vocabulary
 FILLINGS = 64
 """Actions that are made of one with placeholders."""
 _MOST_PLACES = 6
+_LONGEST_ABOUT = 200
+"""Characters of an explanation: many actions of one item have the same, and each reads it."""
 
 _PLACE = re.compile(
     r"<([^<>]{1,40})>|\{([^{}]{1,40})\}|\[([^\[\]]{1,40})\]"
@@ -38,7 +40,8 @@ def filled(action: str, words: Words, about: str = "") -> Sequence[str]:
     places = [place for place in _PLACE.finditer(action) if _is_place(place, action)][:_MOST_PLACES]
     if not places:
         return [action]
-    pools = [_values(place[place.lastindex or 0], words, about) for place in places]
+    meant = _numbers(RANGE.search(about[:_LONGEST_ABOUT]))
+    pools = [_values(place[place.lastindex or 0], words, meant) for place in places]
     made = [_with(action, places, values) for values in _combinations(pools)]
     return [action, *made] if all(place[4] for place in places) else made
 
@@ -54,18 +57,22 @@ def _is_place(place: re.Match[str], action: str) -> bool:
     return name is None or _WORD.search(before) is not None or (name.islower() and before.rstrip(" :,") != "")
 
 
-def _values(name: str, words: Words, about: str) -> Sequence[str]:
-    """What a placeholder of this name may hold."""
-    chain = RANGE.search(name)
-    if chain:
-        return numbers(chain) or words.numbers
+def _numbers(ranged: re.Match[str] | None) -> Sequence[str] | None:
+    """As many of a range as there are fillings; none where it runs downwards, None where there is no range."""
+    return None if ranged is None else numbers(ranged, FILLINGS)
+
+
+def _values(name: str, words: Words, meant: Sequence[str] | None) -> Sequence[str]:
+    """The values that a placeholder of this name may hold; `meant` are the numbers of the range beside the action."""
+    chain = _numbers(RANGE.search(name))
+    if chain is not None:
+        return chain or words.numbers
     either = [value.strip(" '\"`") for value in _OR.split(name)]
     if len(either) > 1 and all(either):
         return either
     kinds = re.split(r"[\W_]+", re.sub(r"\d+$", "", name.lower()))
-    meant = RANGE.search(about)
-    if meant or any(kind in _NUMERIC for kind in kinds):
-        return (meant and numbers(meant)) or words.numbers
+    if meant is not None or any(kind in _NUMERIC for kind in kinds):
+        return meant or words.numbers
     directions = _DIRECTIONS if any(kind.startswith("dir") for kind in kinds) else ()
     return unique((*directions, *words.quotes, *words.words), 2 * FILLINGS) or words.numbers
 

@@ -15,10 +15,10 @@ _CHAIN = _BOUNDS % r" ?(?:<=?|≤) ?[a-z]{1,10} ?(?:<=?|≤) ?"
 RANGE = re.compile("|".join((_BETWEEN, _INTERVAL, _CHAIN, _PLAIN)), re.IGNORECASE)
 
 
-def numbers(match: re.Match[str]) -> Sequence[str]:
-    """The numbers of a match of RANGE in their order, at most MOST, spread over all; none where it runs downwards."""
+def numbers(match: re.Match[str], most: int = MOST) -> Sequence[str]:
+    """The numbers of a match of RANGE in their order, at most `most`, spread over all; none where it runs downwards."""
     low, high = (int(bound) for bound in match.groups() if bound is not None)
-    if high - low < MOST:
+    if high - low < most:
         return [str(number) for number in range(low, high + 1)]
-    drawn = random.Random(0).sample(range(low, high + 1), MOST)
+    drawn = random.Random(0).sample(range(low, high + 1), most)
     return [str(number) for number in sorted(drawn)]

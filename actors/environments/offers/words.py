@@ -40,7 +40,7 @@ class Words:
 
     @cached_property
     def quotes(self) -> tuple[str, ...]:
-        """What stands in quotes or backticks."""
+        """The text in quotes or backticks."""
         found = (next(filter(None, match.groups())) for match in _QUOTED.finditer(self._text))
         return unique(found, MOST_WORDS)
 

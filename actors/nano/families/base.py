@@ -1,4 +1,4 @@
-"""What a family of environments is: knobs, a program, a hint, and a skilled player."""
+"""A family of environments: knobs, a program, a hint, and a skilled player."""
 
 import random
 import re

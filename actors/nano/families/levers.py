@@ -1,4 +1,4 @@
-"""Which lever governs the lamp? Trials show some levers pulled together and the lamp; strike out what they rule out."""
+"""The lever that governs the lamp: trials show some levers pulled together and the lamp; strike out those ruled out."""
 
 import random
 import re

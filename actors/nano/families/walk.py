@@ -68,5 +68,5 @@ class Walker:
         return say(action, f"controls {self.rules[0]}")
 
     def effect(self, rule: str) -> int:
-        """What the rule makes of a move along the axis in hand."""
+        """The effect of the rule on a move along the axis in hand."""
         return EFFECTS[rule][0 if self.eastwards else 1]

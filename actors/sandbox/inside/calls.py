@@ -4,7 +4,7 @@ A call that is in no table returns EPERM, so that an honest mistake reads as a P
 """
 
 NUMBERS = {"x86_64": 0, "aarch64": 1}
-"""Which column of the tables holds the numbers of a machine."""
+"""The column of the tables with the numbers of a machine."""
 
 Table = dict[str, tuple[int | None, int | None]]
 

@@ -19,7 +19,7 @@ def serve(channel: int) -> NoReturn:
         try:
             if request["do"] == "load":
                 environment = LoadedProgram(request["source"], request["max_turns"], request["observation_bytes"])
-                frame = packed({"is": "loaded", "name": environment.name}, request["nonce"])
+                frame = packed(environment.loaded(), request["nonce"])
             else:
                 frame = packed(perform(environment, request), request["nonce"])
         except ProgramError as error:

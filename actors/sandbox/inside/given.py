@@ -1,4 +1,4 @@
-"""What every program finds: names that need no import, since designers forget the line, and modules loaded in advance.
+"""Names given to every program without an import, since designers forget the line, and modules loaded in advance.
 
 Loading them once in the zygote saves each child the time. And what is machine code must be loaded before a child meets
 its program: afterwards no memory becomes executable.
@@ -70,7 +70,7 @@ _ANSWERS = (r"$1$", r"$0.5$", r"$1/2$", r"$\frac{1}{2}$", r"$\sqrt{2}x^2+1$", r"
 
 
 def load_heavy() -> None:
-    """What the heavy zygote has beside: numpy, and a math_verify that ran once: children share what it built."""
+    """Load the heavy zygote's extras: numpy, and a math_verify that ran once, so that children share what it built."""
     for module in _HEAVY:
         importlib.import_module(module)
     GIVEN["np"] = sys.modules["numpy"]

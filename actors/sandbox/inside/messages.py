@@ -8,7 +8,7 @@ MESSAGE = struct.Struct("<Bqi")
 FORK, READY, BORN, FAILED, ENDED = range(5)
 
 LENGTH = struct.Struct("<I")
-"""What a frame begins with: the bytes of its body."""
+"""The beginning of a frame: the size of its body, bytes."""
 
 FRAME_BYTES = 1 << 20
 """The longest body."""

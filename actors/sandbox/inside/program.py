@@ -1,6 +1,8 @@
 """A program as an environment: find its class, build it, and hold what it answers to the interface."""
 
+import builtins
 import inspect
+import keyword
 import math
 import random
 import sys
@@ -11,6 +13,7 @@ from typing import Any, Literal
 
 from .given import GIVEN
 from .messages import NAME_CHARACTERS
+from .repair import REPAIR, compiled
 
 MODULE = "environment"
 FILE = f"{MODULE}.py"
@@ -24,7 +27,7 @@ Answer = dict[str, object]
 
 
 class ProgramError(Exception):
-    """What the program did wrong, and in which stage of its life."""
+    """A fault of the program, with the stage of its life."""
 
     def __init__(self, kind: Kind, stage: Stage, reason: str) -> None:
         self.kind = kind
@@ -41,13 +44,17 @@ class LoadedProgram:
 
     def __init__(self, source: str, max_turns: int, observation_bytes: int) -> None:
         self.observation_bytes = observation_bytes
-        module = execute(source)
+        module, self.repairs = execute(source)
         with guarded("class"):
             self.kind = environment_class(module)
             self.name = checked_name(self.kind)
         with guarded("construct"):
             self.arguments = turn_budget(self.kind, max_turns)
         self.instance: Any = None
+
+    def loaded(self) -> Answer:
+        """What the host is told first."""
+        return {"is": "loaded", "name": self.name, "repairs": self.repairs}
 
     def reset(self, seed: int) -> Answer:
         with guarded("construct"):
@@ -95,17 +102,17 @@ class LoadedProgram:
         return {"is": "observed", "text": said, "reward": reward, "terminated": terminated, "truncated": truncated}
 
 
-def execute(source: str) -> types.ModuleType:
-    """Compile and run the module."""
-    with guarded("parse"):
-        code = compile(source, FILE, "exec", dont_inherit=True)
+def execute(source: str) -> tuple[types.ModuleType, tuple[str, ...]]:
+    """Compile and run the module; which repairs its text needed."""
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
+    with guarded("parse"):
+        code, text = compiled(source, FILE, (vars(module), vars(builtins), keyword.kwlist))
     sys.modules[MODULE] = module  # dataclasses look their module up
     reseed(0)
     with guarded("class"):
         exec(code, vars(module))
-    return module
+    return module, () if text == source else (REPAIR,)
 
 
 def environment_class(module: types.ModuleType) -> type:
@@ -197,7 +204,7 @@ def scalar(value: object) -> object:
 
 
 def shape(value: object) -> str:
-    """What a value is, for a person."""
+    """A value's type, for a person."""
     exact = type(value) is tuple or type(value) is list
     return f"a {name_of(type(value))} of {len(value)}" if exact else name_of(type(value))  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""What a child gives up before it meets a program: descriptors, privileges, resources, files, system calls.
+"""The rights a child gives up before it meets a program: descriptors, privileges, resources, files, system calls.
 
 The order matters. The channel moves to a high descriptor first: were it 1 or 2, a program's `print` would forge frames.
 PDEATHSIG comes after the change of user, which clears it; Landlock and the filter need no-new-privileges; the filter
@@ -33,7 +33,7 @@ _libc.pthread_self.restype = ctypes.c_void_p
 
 
 class Walls:
-    """What a zygote prepares once, for every child to raise around itself.
+    """Walls that a zygote prepares once, for every child to raise around itself.
 
     `layers` may name limits, landlock and seccomp. Raises OSError where this machine lacks one of them.
     """

@@ -71,6 +71,8 @@ def show(
         console.tell((f"{name:<18}", "dim"), f" {'not scored yet' if value is None else f'{value:.3f}'}")
     if env.audit:
         console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
+    if env.repairs:
+        console.tell((f"{'repaired':<18}", "dim"), f" {', '.join(env.repairs)}")
 
 
 def check(
@@ -108,6 +110,8 @@ def _tell_verdicts(verdicts: "list[tuple[Path, Verdict]]") -> None:
         for stage in verdict.stages:
             mark = ("ok", "green") if stage.passed else ("no", "red")
             console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
+        if verdict.repairs:
+            console.tell(f"     {'repaired':<14} {', '.join(verdict.repairs)}")
 
 
 def _source(file: Path) -> "str | Verdict":

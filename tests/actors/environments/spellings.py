@@ -113,9 +113,24 @@ SPELLINGS = {
 """Name of the world: how it opens, what it takes, and the body of its `view`."""
 
 
+MISREAD = {
+    "SquareBrackets": ("A ship.", ["[left]", "[right]", "[up]"], r'return f"{said} Actions: [left], [right], [up]"'),
+    "TwoLists": ("A lift.", ["up", "down"], r'return f"{said} Actions: up down\nLegend. Actions: left right"'),
+    "Decimals": ("A heater.", ["0.5", "1.5", "2.5"], r'return f"{said} Actions: 0.5..2.5 in steps of 1"'),
+    "Pairs": ("A board.", ["0,0", "0,1", "1,1"], r'return f"{said} Actions: 0,0 0,1 1,1"'),
+    "Objects": (
+        "A robot.", ['{"go": "left"}', '{"go": "right"}'], r"""return said + ' Actions: {"go": "left|right"}' """,
+    ),
+    "ColonAndSpace": ("A door.", ["door: open", "door: shut"], r'return f"{said} Actions: door: open, door: shut"'),
+    "Or": ("A choice.", ["do or die", "now or never"], r'return f"{said} Actions: do or die; now or never"'),
+    "Capitals": ("A drill.", ["LEFT", "RIGHT"], r'return f"{said} Actions: left right"'),
+}  # fmt: skip
+"""Spellings of which something else is read than the program takes."""
+
+
 def program(name: str, easy: bool = False, solved: bool = True) -> str:
     """The world of a spelling; an `easy` one is won by any of its actions."""
-    opening, moves, view = SPELLINGS[name]
+    opening, moves, view = (SPELLINGS | MISREAD)[name]
     return PUZZLE.format(
         name=name,
         opening=opening,

@@ -66,3 +66,12 @@ async def test_nonsense_in_its_box_is_garbage(sandbox):
 
 async def test_the_form_of_a_program_that_fails_before_it_shows_is_the_inside(sandbox):
     assert await form_of(sandbox, "class Broken", 4, LIMITS, Play()) == "inside"
+
+
+async def test_a_program_that_any_box_wins_is_refused_though_it_reads_the_inside(sandbox):
+    lax = SEARCH.replace(
+        "self.turn += 1", 'self.turn += 1\n        if "boxed{" in action:\n            action = str(self.goal)'
+    )
+    verdict = await validate(sandbox, lax, 3, LIMITS)
+    assert (verdict.stages[-1].name, verdict.reads) == ("garbage", "inside")
+    assert "nonsense wins" in verdict.stages[-1].reason

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.environments.offers import LONGEST, MOST, choose, offered
+from actors.environments.offers import LONGEST, MOST, choose, offered, placeholders
+from actors.environments.offers.ranges import RANGE, numbers
 from actors.nano.families import offered as nano_offered
 from actors.nano.players import instantiate
 from actors.nano.world import unseen
@@ -191,6 +192,27 @@ def test_any_mixture_of_spellings_offers_something_short_of_one_line(observation
 def test_a_text_of_repetitions_up_to_the_limit_is_read_in_bounds(scrap):
     """A search that goes back over what it read would not come to an end here."""
     check(scrap * (262_144 // len(scrap)))
+
+
+def test_what_explains_many_actions_is_not_searched_to_its_end_for_each(monkeypatch):
+    observation, searched = "Actions:\n" + "a) x `" * 600, []
+
+    class Counted:
+        @staticmethod
+        def search(text):
+            searched.append(len(text))
+            return RANGE.search(text)
+
+    monkeypatch.setattr(placeholders, "RANGE", Counted)
+    assert offered(observation).readable
+    assert sum(searched) < 50 * len(observation)
+
+
+def test_the_explanation_of_actions_names_a_range_once(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(placeholders, "numbers", lambda match, most: drawn.append(most) or numbers(match, most))
+    assert len(offered("Actions: <n> <n> <n> <n> (1..10000000000), wait").actions) == placeholders.FILLINGS + 1
+    assert drawn == [placeholders.FILLINGS]
 
 
 @given(st.lists(st.from_regex(r"\A[a-z]{3,8}(_[a-z]{2,5})?\Z"), min_size=2, max_size=6, unique=True), st.sampled_from(

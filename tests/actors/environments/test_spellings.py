@@ -1,5 +1,7 @@
 """Admission of programs that spell their actions in many ways: sound ones pass, those that every action wins do not."""
 
+import re
+
 import msgspec
 import pytest
 
@@ -7,7 +9,15 @@ from actors.environments.admission import validate
 from actors.sandbox import open_sandbox
 from spade.config import Sandbox as Limits
 from spade.config import load
-from tests.actors.environments.spellings import DESCRIBED, DISPUTE_LISTED, DISPUTE_PROSE, SOLVED, SPELLINGS, program
+from tests.actors.environments.spellings import (
+    DESCRIBED,
+    DISPUTE_LISTED,
+    DISPUTE_PROSE,
+    MISREAD,
+    SOLVED,
+    SPELLINGS,
+    program,
+)
 
 LIMITS = {
     "default": Limits(load_s=60.0, step_s=60.0),
@@ -48,6 +58,19 @@ async def test_a_program_that_any_offered_action_wins_is_refused_however_they_ar
     programs = {name: program(name, easy=True) for name in SPELLINGS}
     stages = await last_stages(sandbox, programs, LIMITS["default"])
     assert {name: stage for name, stage in stages.items() if stage[:2] != ("random", False)} == {}
+
+
+async def test_where_a_list_is_misread_luck_is_tested_with_what_the_solution_takes_as_well(sandbox):
+    easy = await last_stages(sandbox, {name: program(name, easy=True) for name in MISREAD}, LIMITS["games"])
+    assert {name: stage for name, stage in easy.items() if stage[:2] != ("random", False)} == {}
+    sound = await last_stages(sandbox, {name: program(name) for name in MISREAD}, LIMITS["games"])
+    assert {name: stage for name, stage in sound.items() if not stage[1]} == {}
+
+
+async def test_a_list_that_is_misread_is_told(sandbox):
+    stages = (await validate(sandbox, program("Pairs"), 3, LIMITS["default"])).stages
+    reason = {stage.name: stage.reason for stage in stages}["random"]
+    assert re.search(r"no list that can be read has '[01],[01]' of the solution", reason)
 
 
 @pytest.mark.parametrize("dispute", DISPUTES)

@@ -1,4 +1,5 @@
 import functools
+import textwrap
 
 import msgspec
 import pytest
@@ -95,8 +96,24 @@ async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(
     assert unpack_mask(trajectory).tolist() == [0] * len(prompt) + [1] * len(said)
     assert trajectory.versions == ((VERSION, len(said)),)
     assert trajectory.temperature == settings.design.temperature
-    assert submitted.shown == ()
+    assert (submitted.shown, submitted.repairs) == ((), ())
     assert [request.max_tokens for request in asked] == [settings.design.max_tokens, settings.design.hint_max_tokens]
+
+
+async def test_an_environment_is_handed_in_as_it_was_written_with_the_repairs_it_needs(settings, tokenizer):
+    forgot = GOOD.replace('return "Open the vault.', 'return f"Open the vault, {digits}.')
+    draft = f"Here it is.\n  ```python\n{textwrap.indent(forgot, '  ')}"
+    instruct = changed(settings, model={"profile": "full"}, engine={"context_tokens": 40_000})
+    written = iter([draft])
+    small = SmallReplay(jobs=[job()])
+    async with designing(small, instruct, tokenizer, lambda _: next(written, "Use what is in place.")):
+        await small.until_done(1)
+    (submitted,) = small.done
+    assert isinstance(submitted, protocol.SubmitEnvironment), submitted.reason
+    assert submitted.source == forgot
+    assert submitted.repairs == ("fences", "f-string braces")
+    assert submitted.first_observation == "Open the vault, {digits}. Actions: 10..99"
+    assert tokenizer.decode(unpack_ids(submitted.trajectory.ids).tolist()).endswith(draft)
 
 
 async def test_programs_that_write_broken_frames_are_rejected_and_the_env_runner_lives_on(settings, tokenizer):

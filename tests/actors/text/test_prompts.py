@@ -166,13 +166,14 @@ def test_the_worked_course_is_truncated_without_turns_and_lost_by_mistakes():
     (f"A draft:\n```python\nclass DraftEnv: pass\n```\nBetter:\n```python\n{PROGRAM}```", PROGRAM),
     (f"```python\n{PROGRAM}```\nIt is run like this:\n```python\nTideEnv().reset(1)\n```", PROGRAM),
     (f"<think>```python\nclass ThoughtEnv: pass\n```</think>```python\n{PROGRAM}```", PROGRAM),
-    (f"```python\n{PROGRAM}", None),
+    (f"```python\n{PROGRAM}", PROGRAM),
     (f"<think>```python\n{PROGRAM}```", None),
     ("```python\nprint(1)\n```", None),
     ("no program", None),
 ])  # fmt: skip
-def test_the_last_whole_block_with_a_class_is_the_program(completion, program):
-    assert profile.program(completion) == program
+def test_the_last_block_with_a_class_behind_the_thinking_is_the_program(completion, program):
+    written = profile.program(completion)
+    assert (written and written.source) == program
 
 
 @pytest.mark.parametrize(("completion", "hint"), [

@@ -116,28 +116,30 @@ def test_a_trajectory_of_tokens_that_no_model_has_is_refused():
     assert ledger.state.plays[whole.id].state == "leased"
 
 
-def test_rewinds_that_no_play_has_are_refused():
-    """Of a few bytes they would make more tokens than the learner has memory for."""
+def test_sequences_that_no_play_has_are_refused():
+    """Of a few bytes they would make more sequences, or longer ones, than the learner has memory for."""
     ledger, plays = playing("play.max_turns=3", "play.context_tokens=40", "play.max_turn_tokens=8")
-    tokens, sampled = 60, 4
-    long = protocol.Trajectory(
-        struct.pack(f"<{tokens}i", *range(tokens)), (tokens - sampled, sampled), struct.pack("<4f", *[-1.0] * 4),
-        ((1, sampled),), 1.0,
-    )  # fmt: skip
     whole = ended(plays[0], 1.0, 1)
 
-    def hand_in(*rewinds):
-        trajectory = msgspec.structs.replace(long, rewinds=rewinds)
+    def hand_in(tokens, *rewinds):
+        trajectory = protocol.Trajectory(
+            struct.pack(f"<{tokens}i", *range(tokens)), (tokens - 4, 4), struct.pack("<4f", *[-1.0] * 4),
+            ((1, 4),), 1.0, rewinds=rewinds,
+        )  # fmt: skip
         ledger.apply(protocol.SubmitPlays((msgspec.structs.replace(whole, trajectory=trajectory),)), "agent/1", 0.0)
 
-    with pytest.raises(RefusalError, match=r"its sequences have 121 tokens, over .* = 120"):
-        hand_in((50, 35), (52, 26))
+    with pytest.raises(RefusalError, match=r"41 tokens, over play.context_tokens = 40"):
+        hand_in(41)
+    with pytest.raises(RefusalError, match=r"41 tokens, over play.context_tokens = 40"):
+        hand_in(60, (40, 31), (50, 30))
+    with pytest.raises(RefusalError, match=r"4 sequences, over play.max_turns = 3"):
+        hand_in(40, (10, 0), (20, 0), (30, 0))
     with pytest.raises(RefusalError, match="a rewind comes before what the model read"):
-        hand_in((57, 30))
+        hand_in(40, (37, 30))
     assert ledger.state.plays[whole.id].state == "leased"
-    hand_in((50, 35), (52, 25))
+    hand_in(60, (40, 30), (50, 30))
     assert ledger.state.plays[whole.id].state == "finished"
-    assert ledger.state.plays[whole.id].sampled == sampled
+    assert ledger.state.plays[whole.id].sampled == 4
 
 
 def test_a_design_with_rewinds_is_refused():

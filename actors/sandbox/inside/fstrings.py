@@ -1,0 +1,119 @@
+"""F-strings in the text of a program, and the braces of their literal parts: text alone, in one pass, without a parser.
+
+An f-string ends here at the first quote like its own, as Python 3.11 reads it. Offsets are characters of the program.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+LONGEST = 1_000
+"""Characters of a field; a longer one is not looked at."""
+
+
+class Literal(NamedTuple):
+    """An f-string: what opens it (prefix and quotes) and where its text starts and ends."""
+
+    opening: str
+    start: int
+    end: int
+
+    @property
+    def quotes(self) -> str:
+        """What closes it."""
+        return self.opening.lstrip("fFrR")
+
+
+class UncertainError(Exception):
+    """The text is not what this module can read."""
+
+
+_TOKEN = re.compile(
+    r"""
+      \#[^\n]*+
+    | \"{3} (?: [^"\\]++ | \\. | "(?!"") )*+ \"{3}  |  '{3} (?: [^'\\]++ | \\. | '(?!'') )*+ '{3}
+    | "(?!"") (?: [^"\\\n]++ | \\. )*+ "  |  '(?!'') (?: [^'\\\n]++ | \\. )*+ '
+    | ["']
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_PREFIX = re.compile(r"(?<!\w)(?:f|fr|rf)\Z", re.IGNORECASE)
+_PLAIN = re.compile(r"\\N\{[^{}]*+\}|\\[^{}]|\{\{|\}\}|[{}]", re.DOTALL)
+_RAW = re.compile(r"\{\{|\}\}|[{}]")
+_CODE = re.compile(r"""[\[({})\]:'"]|!(?!=)""")
+_SPEC = re.compile(r"[{}]")
+
+
+def literals(source: str) -> Iterator[Literal]:
+    """The f-strings, in their order. Raises UncertainError at a string that does not end."""
+    for token in _TOKEN.finditer(source):
+        first, start = token[0], token.start()
+        if len(first) == 1 and first != "#":
+            raise UncertainError
+        if first[0] != "#" and start and source[start - 1] in "fFrR":
+            prefix = _PREFIX.search(source, max(start - 3, 0), start)
+            if prefix:
+                wide = 3 if first.startswith(('"""', "'''")) else 1
+                yield Literal(prefix[0] + first[:wide], start + wide, token.end() - wide)
+
+
+def brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
+    """The next brace, or pair of like ones, of the literal part at `at`, that is no escape's; None after the last."""
+    marks = _RAW if "r" in literal.opening.lower() else _PLAIN
+    while mark := marks.search(source, at, literal.end):
+        if mark[0][0] in "{}":
+            return mark
+        at = mark.end()
+    return None
+
+
+def field_end(source: str, literal: Literal, start: int) -> int:
+    """The offset behind the field that opens at `start`, -1 where it has no end within LONGEST characters."""
+    end, at, depth = min(literal.end, start + LONGEST), start + 1, 0
+    while mark := _CODE.search(source, at, end):
+        at, sign = mark.end(), mark[0]
+        if sign in "'\"":
+            quote = sign * 3 if source.startswith(sign * 3, mark.start()) else sign
+            closing = source.find(quote, mark.start() + len(quote), end)
+            if closing < 0:
+                return -1
+            at = closing + len(quote)
+        elif sign in "([{":
+            depth += 1
+        elif depth == 0:
+            return at if sign == "}" else _spec_end(source, at, end) if sign in ":!" else -1
+        elif sign in ")]}":
+            depth -= 1
+    return -1
+
+
+def _spec_end(source: str, at: int, end: int) -> int:
+    """The offset behind a field whose conversion or format begins at `at`."""
+    depth = 0
+    for mark in _SPEC.finditer(source, at, end):
+        depth += 1 if mark[0] == "{" else -1
+        if depth < 0:
+            return mark.end()
+    return -1
+
+
+def fields(source: str) -> list[tuple[int, int]]:
+    """Start and end of all outermost fields of a program that compiles. Raises UncertainError."""
+    found = []
+    for literal in literals(source):
+        at = literal.start
+        while mark := brace(source, literal, at):
+            at = mark.end()
+            if mark[0] == "{":
+                at = field_end(source, literal, mark.start())
+                if at < 0:
+                    raise UncertainError
+                found.append((mark.start(), at))
+    return found
+
+
+def doubled(source: str, offsets: list[int]) -> str:
+    """The text with the characters at these ascending offsets written twice."""
+    ends = (0, *offsets, len(source))
+    return "".join(source[start : end + 1] for start, end in pairwise(ends))

@@ -1,0 +1,210 @@
+r"""Literal braces of f-strings that a program forgot to double: `f"Answer with \boxed{action}"`.
+
+Only what is certain is doubled: what does not compile, or what raises whenever its line runs, and is no code that
+went wrong. Line numbers stay. It parses the program, and so works in a child alone.
+"""
+
+import ast
+import dis
+import re
+from collections.abc import Container, Sequence
+from contextlib import suppress
+from types import CodeType
+
+from .fstrings import LONGEST, Literal, UncertainError, brace, doubled, field_end, fields, literals
+from .scopes import Names, unseen
+
+REPAIR = "f-string braces"
+FIELDS = 1_000
+"""Fields of a program that does not compile; with more it is left as it is."""
+ROUNDS = 3
+"""A field may stand in a field's format, and there in one more."""
+
+_UNREADABLE = (SyntaxError, ValueError, MemoryError, RecursionError)
+_WORDS = r"[^\S\n]*+(?:[A-Za-z0-9_]++[^\S\n]*+)(?:[,|/-][^\S\n]*+[A-Za-z0-9_]++[^\S\n]*+)*+"
+_TEXT = r"""\s*+(?:"[^"\\{}\n]*+"|'[^'\\{}\n]*+')\s*+"""
+_NAMED = re.compile(r"(?<!\{)\{(" + _WORDS + r")(?:\}|: )")
+_MAPPING = re.compile(r"(?<!\{)\{" + _TEXT + ": ")
+_INSIDE = re.compile(r"[^{}\n]*+(?=\})")
+_NESTED = re.compile(r"\{[^{}]*+\}")
+_WORD = re.compile(r"\w+")
+_COMMAND = re.compile(r"\\[A-Za-z]{3,}\Z")
+
+
+def compiled(source: str, file: str, known: Sequence[Container[str]]) -> tuple[CodeType, str]:
+    """The program's code, and its text with the braces doubled. `known` has the names that it finds.
+
+    Raises what `compile` raises of the program as it was written.
+    """
+    code, text = None, source
+    try:
+        code = _compile(source, file)
+    except SyntaxError:
+        text = readable(source)
+        with suppress(*_UNREADABLE):
+            code = _compile(text, file) if text != source else None
+        if code is None:
+            raise
+    for _ in range(ROUNDS):
+        better = evaluable(text, code, known)
+        if better == text:
+            break
+        with suppress(*_UNREADABLE):
+            code, text = _compile(better, file), better
+    return code, text
+
+
+def _compile(source: str, file: str) -> CodeType:
+    return compile(source, file, "exec", dont_inherit=True)
+
+
+# ---------------------------------------------------------------- programs that do not compile
+
+
+def readable(source: str) -> str:
+    """The text with those braces doubled that no f-string may have; unchanged where one of them is in doubt."""
+    offsets: list[int] = []
+    looked_at = 0
+    try:
+        for literal in literals(source):
+            looked_at += _literal_braces(source, literal, FIELDS - looked_at, offsets)
+    except UncertainError:
+        return source
+    return doubled(source, offsets)
+
+
+def _literal_braces(source: str, literal: Literal, most: int, offsets: list[int]) -> int:
+    """Add the offsets of one f-string's braces that must be doubled; how many fields were looked at."""
+    once: list[bool] = []  # of the literal braces that are open: this one was written once
+    at, count = literal.start, 0
+    while mark := brace(source, literal, at):
+        at, start = mark.end(), mark.start()
+        if mark[0] == "{":
+            count += 1
+            end = field_end(source, literal, start)
+            if count > most:
+                raise UncertainError
+            if end > 0 and _is_field(literal, source[start:end]):
+                at = end
+                continue
+            _check_text(source[start + 1 : end - 1] if end > 0 else _words(source, start + 1, literal.end))
+        elif mark[0] == "{{" or (mark[0] == "}}" and not (once and once[-1])):
+            if mark[0] == "{{":
+                once.append(False)
+            elif once:
+                once.pop()
+            continue
+        elif not once:
+            raise UncertainError
+        offsets.append(start)
+        at = start + 1
+        if mark[0] == "{":
+            once.append(True)
+        else:
+            once.pop()
+    return count
+
+
+def _is_field(literal: Literal, text: str) -> bool:
+    """True where the compiler takes the text for one field of such an f-string."""
+    tree = _parsed(f"{literal.opening}{text}{literal.quotes}")
+    values = tree.values if isinstance(tree, ast.JoinedStr) else []
+    return sum(isinstance(value, ast.FormattedValue) for value in values) == 1
+
+
+def _words(source: str, start: int, end: int) -> str:
+    """What stands before the next brace, which must close; raises UncertainError where nobody can tell."""
+    words = _INSIDE.match(source, start, min(end, start + LONGEST))
+    if not words or words[0].count("(") != words[0].count(")") or words[0].count("[") != words[0].count("]"):
+        raise UncertainError
+    return words[0]
+
+
+def _check_text(inside: str) -> None:
+    """Raise UncertainError where this may be code: that of a later Python, or with a slip of the pen."""
+    quoted = "'" in inside or '"' in inside
+    if "self" in _WORD.findall(inside) or (quoted and "\\" in inside):
+        raise UncertainError
+    if inside.strip() and _parsed(f"({inside}\n)") is not None:
+        raise UncertainError
+
+
+def _parsed(expression: str) -> ast.expr | None:
+    try:
+        return ast.parse(expression, mode="eval").body
+    except _UNREADABLE:
+        return None
+
+
+# ---------------------------------------------------------------- programs that compile
+
+
+def evaluable(source: str, code: CodeType, known: Sequence[Container[str]]) -> str:
+    """The text with the braces doubled of those fields that raise whenever they are evaluated.
+
+    These are names without a value, alone or in a list, and a text with the format of a mapping: `f'{"a": 1}'`.
+    """
+    try:
+        if not _suspect(source, code, known):
+            return source
+        names, places = Names(ast.parse(source)), fields(source)
+    except (*_UNREADABLE, UncertainError):
+        return source
+    if len(names.fields) != len(places):
+        return source
+    offsets: list[int] = []
+    for scope, (start, end) in zip(names.fields, places, strict=True):
+        named = _NAMED.match(source, start, end)
+        if named and not names.dynamic:
+            words = _names_in(named[1])
+            of_latex = _COMMAND.search(source, max(start - 20, 0), start)
+            forgot_self = not of_latex and not names.members.isdisjoint(words)
+            raises = bool(words) and not forgot_self and unseen(words, scope, known)
+        else:
+            raises = _is_mapping(source, start, end)
+        if raises:
+            offsets += (start, end - 1)
+    return doubled(source, offsets)
+
+
+def _suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bool:
+    """False where no field can raise so; cheap, since every load asks it."""
+    # A fresh process pays for every page that it writes: so the text is searched as a whole before its strings are.
+    if _MAPPING.search(source) and any(_MAPPING.search(source, each.start, each.end) for each in literals(source)):
+        return True
+    words = {word for listed in _NAMED.findall(source) for word in _names_in(listed)}
+    names = {word for word in words if not any(word in each for each in known)}
+    read = _globals_read(code, names) if names else names
+    return bool(read) and not read <= _bound_by(code)
+
+
+def _names_in(words: str) -> set[str]:
+    """The names; a keyword is one, so that nothing with it is taken for literal."""
+    return {word for word in _WORD.findall(words) if not word[0].isdigit()}
+
+
+def _globals_read(code: CodeType, names: set[str]) -> set[str]:
+    """Those of the names that some code reads as a global."""
+    read: set[str] = set()
+    codes = [code]
+    for each in codes:
+        codes += [constant for constant in each.co_consts if isinstance(constant, CodeType)]
+        if not names.isdisjoint(each.co_names):
+            loads = (step.argval for step in dis.get_instructions(each) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+            read.update(names.intersection(loads))
+    return read
+
+
+def _bound_by(module: CodeType) -> set[str]:
+    """The names that the module's own code binds."""
+    return {step.argval for step in dis.get_instructions(module) if step.opname == "STORE_NAME"}
+
+
+def _is_mapping(source: str, start: int, end: int) -> bool:
+    """True for a text with a format that no text can have: `{"a": 1}`."""
+    text = _MAPPING.match(source, start, end)
+    if text is None:
+        return False
+    form = source[text.end() : end - 1]
+    never = form[:1] not in ("<", ">", "=", "^", "{") or any(mark in _NESTED.sub("", form) for mark in "'\"")
+    return never or _is_mapping(source, text.end(), end - 1)

@@ -1,0 +1,86 @@
+"""The program in a completion: that of its fenced blocks which defines the environment. Text alone, linear time."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from spade.protocol import Repairs
+
+_FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$", re.MULTILINE)
+_CLASS = re.compile(r"^([ \t]*+)class\s++\w", re.MULTILINE)
+_METHODS = tuple(re.compile(rf"^[ \t]++def\s++{name}\b", re.MULTILINE) for name in ("reset", "step"))
+
+
+class Written(NamedTuple):
+    """A program as a completion holds it; `repairs`: its block was indented, or never closed."""
+
+    source: str
+    repairs: Repairs = ()
+
+
+class _Block(NamedTuple):
+    text: str
+    closed: bool
+    python: bool
+
+
+def program_in(text: str) -> Written | None:
+    """The last block that has a class, `reset` and `step`; without one the last of Python that has a class."""
+    last = None
+    for block in _blocks(text):
+        margins = [margin[1] for margin in _CLASS.finditer(block.text)]
+        if not margins:
+            continue
+        whole = all(method.search(block.text) for method in _METHODS)
+        if whole or (block.python and (last is None or not last[0])):
+            margin = min(margins, key=len)
+            source = _dedented(block.text, margin)
+            last = whole, Written(source, () if block.closed and not margin else ("fences",))
+    return None if last is None else last[1]
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """The fenced blocks in their order.
+
+    A block ends at a fence like its own, indented no further and at least as long; where a new one of Python opens,
+    which no text of Python does; or at the end.
+    """
+    opening: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        indent, marks, language = len(fence[1]), fence[2], fence[3].strip()
+        if opening is not None:
+            if indent > len(opening[1]):
+                continue
+            closes = not language and marks.startswith(opening[2])
+            if not (closes or _is_python(language)):
+                continue
+            yield _block(text, opening, fence.start(), closes)
+            if closes:
+                opening = None
+                continue
+        opening = fence
+    if opening is not None:
+        yield _block(text, opening, len(text), False)
+
+
+def _block(text: str, opening: re.Match[str], end: int, closed: bool) -> _Block:
+    language = opening[3].strip()
+    return _Block(text[opening.end() + 1 : end], closed, not language or _is_python(language))
+
+
+def _is_python(language: str) -> bool:
+    return language.lstrip("{. ").lower().startswith("py")
+
+
+def _dedented(text: str, margin: str) -> str:
+    """The lines without what they have of this white space at their beginning."""
+    if not margin:
+        return text
+    return "\n".join(_without(line, margin) for line in text.split("\n"))
+
+
+def _without(line: str, margin: str) -> str:
+    if line.startswith(margin):
+        return line[len(margin) :]
+    bare = line.lstrip(" \t")
+    return bare if len(line) - len(bare) <= len(margin) else line
