@@ -132,7 +132,7 @@ def finish(state: RunState, audited: Audited) -> Environment | None:
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Environment]:
-    """Open lost leases again; returns the environments whose audit is given up. `live`: as in `windows.expire`."""
+    """Open lost leases again; returns environments of given-up audits. `live`: connected holders (None: unknown)."""
     given_up = []
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]

@@ -21,7 +21,7 @@ class Literal(NamedTuple):
 
     @property
     def quotes(self) -> str:
-        """What closes it."""
+        """The quotes that close it."""
         return self.opening.lstrip("fFrR")
 
 

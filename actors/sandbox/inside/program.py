@@ -53,7 +53,7 @@ class LoadedProgram:
         self.instance: Any = None
 
     def loaded(self) -> Answer:
-        """What the host is told first."""
+        """The first message to the host."""
         return {"is": "loaded", "name": self.name, "repairs": self.repairs}
 
     def reset(self, seed: int) -> Answer:

@@ -113,7 +113,7 @@ def _is_field(literal: Literal, text: str) -> bool:
 
 
 def _words(source: str, start: int, end: int) -> str:
-    """What stands before the next brace, which must close; raises UncertainError where nobody can tell."""
+    """The text before the next brace, which must close; raises UncertainError if that is uncertain."""
     words = _INSIDE.match(source, start, min(end, start + LONGEST))
     if not words or words[0].count("(") != words[0].count(")") or words[0].count("[") != words[0].count("]"):
         raise UncertainError

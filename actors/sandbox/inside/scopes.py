@@ -26,7 +26,7 @@ class Scope:
 
 
 class Names:
-    """What a program binds, and where the fields of its f-strings stand.
+    """The names that a program binds, and the places of the fields of its f-strings.
 
     `fields` has the scope of each outermost field in the order of the text; `members` are the names that are an
     attribute anywhere; `dynamic` where names may come from elsewhere.
