@@ -1,4 +1,4 @@
-"""What all messages have in common: their base, their bounds, and the words of their fields."""
+"""The common parts of all messages: their base, their bounds, and the words of their fields."""
 
 from typing import Annotated, Generic, Literal, TypeVar, get_args
 

@@ -12,7 +12,7 @@ from spade.protocol.training import Evaluation, StepMetrics
 
 
 class Counts(Wire, frozen=True):
-    """What a run counts, over all restarts of its replay service, and the newest of it."""
+    """Counts of a run, over all restarts of its replay service, and the newest of each kind."""
 
     plays: int = 0
     voids: int = 0
@@ -57,7 +57,7 @@ class Recent(Wire, frozen=True):
 
 
 class Traffic(Wire, frozen=True):
-    """What the replay service sees go by since its restart; rates are per second."""
+    """Figures of the replay service since its restart; rates are per second."""
 
     plays_per_s: float = 0.0
     sampled_tokens_per_s: float = 0.0

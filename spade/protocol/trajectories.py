@@ -1,4 +1,4 @@
-"""What a model read and wrote, and the course of a play."""
+"""Tokens that a model read and wrote, and the recording of a play."""
 
 from spade.protocol.base import DIGEST_BYTES, Count, Many, Wire
 
