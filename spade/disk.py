@@ -36,7 +36,7 @@ def sync(path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder that others may be reading: its name goes first, so that who finds it finds it whole.
+    """Delete a folder that others may be reading: its name goes first, so that a reader that finds it finds it whole.
 
     Raises OSError.
     """
@@ -128,7 +128,7 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
 
 
 def private(folder: Path) -> None:
-    """Have a folder that nobody else may enter, made if it is not there; one of ours that was open is closed.
+    """Make `folder` private to this user (mode 0700): create it, or close it to others if it exists.
 
     Raises RunError where it belongs to another user or cannot be closed, OSError.
     """

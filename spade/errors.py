@@ -4,7 +4,7 @@
     ├── ConfigError       a setting that is unknown, of the wrong type or in conflict with another
     ├── BusError          a peer that cannot be reached or does not answer
     │   ├── RefusedError  a peer that answered, and said no: final
-    │   └── SuspectError  a service that ended, or met an error nobody foresaw, while it served this very request
+    │   └── SuspectError  a service that ended, or met an unforeseen error, while it served this very request
     ├── WeightsError      parameters that are not those that were published
     └── RunError          a run directory or store that cannot be used as asked
 
@@ -24,7 +24,7 @@ def reason(error: BaseException) -> str:
         case OSError(args=[[(_, _, str(words)), *_]]):  # shutil's, of several files
             return words
         case UnicodeDecodeError():
-            return "is no UTF-8 text"
+            return "is not UTF-8 text"
     return str(error)
 
 
@@ -41,9 +41,9 @@ class RefusedError(BusError):
 
 
 class SuspectError(BusError):
-    """A service ended, or met an error that nobody foresaw, while it served this very request.
+    """A service ended, or met an unforeseen error, while it served this very request.
 
-    Once is chance: services are killed. A second time it is taken for the fault of what was asked.
+    Once is chance: services are killed. A second time the request itself is taken for the cause.
     """
 
 

@@ -1,4 +1,4 @@
-"""Errors that nobody foresaw while a service served one request: the request's fault, and not the service's end."""
+"""Unforeseen errors while a service serves one request: they fail the request and do not end the service."""
 
 import logging
 from collections import Counter
@@ -10,14 +10,14 @@ log = logging.getLogger(__name__)
 
 
 class RequestFaults:
-    """Those of one service, `total` of them since its start."""
+    """The unforeseen errors of one service, `total` since its start."""
 
     def __init__(self) -> None:
         self._kinds: Counter[str] = Counter()
 
     @property
     def total(self) -> int:
-        """All of them, of whatever kind."""
+        """The number of errors of all kinds."""
         return self._kinds.total()
 
     def refusal(self, request: AnyRequest, error: Exception) -> Refused:
@@ -28,13 +28,13 @@ class RequestFaults:
         return Refused(self.note(request, error), unforeseen=not isinstance(error, OSError))
 
     def note(self, asked: AnyRequest | AuditJob, error: Exception) -> str:
-        """Count the error; what happened, in a line.
+        """Count the error and describe it in one line.
 
-        The log has the traceback of the 1st, 2nd, 4th, 8th … of a kind: what a model writes must not fill the disk.
+        The log has the traceback of the 1st, 2nd, 4th, 8th … of a kind: a model's text must not fill the disk.
         """
-        kind = f"{type(asked).__name__} ended in {type(error).__name__}"
+        kind = f"{type(asked).__name__} ended in an unforeseen {type(error).__name__}"
         self._kinds[kind] += 1
         count, words = self._kinds[kind], printable(error)
         if count & (count - 1) == 0:
-            log.error("%s, which nobody foresaw, %d times so far; the last: %s", kind, count, words, exc_info=error)
-        return f"{kind}, which nobody foresaw: {words}"
+            log.error("%s, %d times so far; the last: %s", kind, count, words, exc_info=error)
+        return f"{kind}: {words}"

@@ -48,7 +48,7 @@ def describe_all(waits: Sequence[Wait], processes: Sequence[Process] = ()) -> li
 
 
 def root_causes(waits: Sequence[Wait]) -> list[Wait]:
-    """Where the chains of waits end: the longest wait for each holder that waits for nobody, the longest first."""
+    """The ends of the chains of waits: for each holder that does not wait, the longest wait for it; longest first."""
     waiting = {wait.who for wait in waits}
     longest: dict[str, Wait] = {}
     for wait in sorted(waits, key=lambda wait: -wait.for_s):

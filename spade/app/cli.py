@@ -82,7 +82,7 @@ def main() -> None:
             app()
         finally:
             sys.stdout.flush()  # here, where what cannot be written is an error as any other
-    except* BrokenPipeError:  # whoever read us has seen enough
+    except* BrokenPipeError:  # the reader closed the pipe
         logs.forget_unwritten()
         sys.exit(1)
     except* (SpadeError, OSError) as errors:

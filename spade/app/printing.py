@@ -47,7 +47,7 @@ def show(text: str) -> None:
 
 def complain(text: str) -> None:
     """Say a line of why a command failed, to standard error."""
-    with suppress(OSError):  # nobody is left to hear it
+    with suppress(OSError):  # standard error is closed
         print(line(text), file=sys.stderr)
 
 

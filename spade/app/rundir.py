@@ -132,7 +132,7 @@ class RunDir:
                     f"{self.path}: its {part} is already up (pid {holder}); "
                     f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
                 ) from None
-            # In one write of one length, so that whoever looks sees the number before or this one, never a part.
+            # In one write of one length, so that a reader sees the old number or the new one, never a part.
             os.pwrite(descriptor, f"{os.getpid():<{_PID_WIDTH}}".encode(), 0)
             os.ftruncate(descriptor, _PID_WIDTH)
             yield

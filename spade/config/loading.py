@@ -92,7 +92,7 @@ def _override(tree: dict[str, Any], override: str) -> None:
     try:
         override.encode()
     except UnicodeEncodeError:
-        raise ConfigError(f"--set {override!r}: is no UTF-8 text") from None
+        raise ConfigError(f"--set {override!r}: is not UTF-8 text") from None
     table = tree.setdefault(section, {})
     if not isinstance(table, dict):
         raise ConfigError(f"--set {override!r}: {section} is no section")

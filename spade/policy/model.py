@@ -126,7 +126,7 @@ def copy_tokenizer(source: Path, folder: Path) -> None:
 def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any = None) -> tuple[str, Path]:
     """Save under `parent`/<digest>, whole or not at all; returns (digest, folder). Equal parameters share a folder.
 
-    `trained`: whom the canary asks where `model` is a copy for publication.
+    `trained`: the model that the canary is computed on if `model` is only a copy for publication.
     """
     parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))

@@ -1,4 +1,4 @@
-"""A log that no flood of one kind fills, whoever sends what it tells of."""
+"""A log with a bound on the lines of one kind, so that no peer can fill it."""
 
 import logging
 from collections import Counter
@@ -9,7 +9,7 @@ _KINDS = 1_024  # that are told apart; a kind is the text before its arguments
 
 
 class Sparing(logging.Filter):
-    """Passes the first lines of each kind in a period; the next period's first says how many there were more."""
+    """Passes the first lines of each kind in a period; the first of the next period gives the number left out."""
 
     def __init__(self) -> None:
         super().__init__()

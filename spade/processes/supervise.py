@@ -21,7 +21,7 @@ from spade.processes.entry import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
 RETIRING: frozenset[Role] = frozenset({"designer", "agent"})  # these finish what they have in hand
-_FIRST_TRIES = 3  # what was never ready is not worth the whole budget
+_FIRST_TRIES = 3  # a process that was never ready does not get the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
 
@@ -113,7 +113,7 @@ class Supervisor:
         await self.stop(name)
 
     async def _drain(self) -> None:
-        """Stop all, role by role against the order of `modules`: whoever is served leaves before its service."""
+        """Stop all, role by role against the order of `modules`: clients leave before their service."""
         self._leaving = True
         running = [child for child in self._children.values() if not child.done.is_set()]
         for role in reversed(list(self._modules)):
@@ -143,7 +143,7 @@ class Supervisor:
             child.settled.set()
 
     def _after(self, child: _Child, end: End) -> float:
-        """React to an end nobody asked for: a new start after the returned seconds, or the end of everything."""
+        """React to an unexpected end: a new start after the returned seconds, or the end of everything."""
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why
         child.ends.append(now)

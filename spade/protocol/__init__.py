@@ -1,4 +1,4 @@
-"""Every message of the bus, and the values messages carry; a module for each two who speak.
+"""Every message of the bus, and the values messages carry; in modules that each name their two sides.
 
 Frozen, tagged, array-like msgspec structs: new information is a new field with a default at the end. Lengths are
 checked where a message is made, so also where it is decoded. Each request names the type of its reply.

@@ -42,7 +42,7 @@ class Generate(Request[Generated | Overdue], frozen=True):
     prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens or once the text holds
     one of the strings `stop`, either of which is returned, or after max_tokens. The distribution is that of the logits
     over temperature, cut to its `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
-    probability. What is not over within `deadline_s` of its arrival is given up (0: never).
+    probability. A request not over within `deadline_s` of its arrival is given up (0: never).
     """
 
     prompt: bytes

@@ -72,7 +72,7 @@ class SubmitPlays(Request[Done], frozen=True):
 class ReleasePlay(Request[Done], frozen=True):
     """Give a play back: a fault of the infrastructure, it is leased again on the same seed.
 
-    `suspect`: a service ended, or met an error nobody foresaw, while it served this play; the second time it is void.
+    `suspect`: a service ended, or met an unforeseen error, while it served this play; the second time it is void.
     """
 
     id: str

@@ -67,7 +67,7 @@ class KeepProgram(Request[Done], frozen=True):
 
 
 class Program(Wire, frozen=True):
-    """A program; who asked makes sure that it has the digest."""
+    """A program; the receiver checks that it has the digest."""
 
     source: str
 

@@ -43,7 +43,7 @@ class Done(Wire, frozen=True):
 class Refused(Wire, frozen=True):
     """The request cannot be served; the text says why and what to do. Final: the sender does not try again.
 
-    `unforeseen`: serving it ended in an error that nobody foresaw, so that the request itself is under suspicion.
+    `unforeseen`: serving it ended in an unforeseen error, so the request itself is under suspicion.
     """
 
     reason: str
@@ -70,7 +70,7 @@ class Hello(Request[Ready], frozen=True):
 
 
 class Pulse(Wire, frozen=True):
-    """The service is alive; who else may be called, and the newest weights."""
+    """The service is alive. Names the services that may be called, and the newest weights."""
 
     peers: tuple[Peer, ...] = ()
     weights: Weights | None = None

@@ -23,8 +23,8 @@ class Orders(Request[Done], frozen=True):
     """Changes for a supervisor: the number of actors of a role to keep up, and the names of those to drain.
 
     Sent to the replay service (Refused: no such supervisor keeps actors), which hands it to the supervisor with the
-    answer to its next report. Kept in memory alone: who orders looks at the status for its effect,
-    and orders again where there is none.
+    answer to its next report. Kept in memory alone: the sender looks at the status for the effect,
+    and orders again if there is none.
     """
 
     supervisor: str

@@ -36,7 +36,7 @@ class Batch(Wire, frozen=True):
 
 
 class NotYet(Wire, frozen=True):
-    """No batch yet; `reason` says what is waited for."""
+    """No batch yet; `reason` names the missing condition."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""Parts of a checkpoint of somebody else: files that may hold anything, and a chat template, which is code.
+"""Untrusted parts of a checkpoint: files that may hold anything, and a chat template, which is code.
 
 A template runs in jinja2's sandbox, where it reaches nothing of ours; but its time and memory have no bound here
 (`docs/security.md`).
@@ -41,7 +41,7 @@ def read_json(path: Path, kind: type[T]) -> T:
 
 
 def read_text(path: Path) -> str:
-    """A text file of a checkpoint folder. Raises RunError where it is missing, or no UTF-8."""
+    """A text file of a checkpoint folder. Raises RunError where it is missing or not UTF-8."""
     return _read(path, lambda data: data.decode())
 
 

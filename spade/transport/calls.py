@@ -55,7 +55,7 @@ class Calls:
         return call.response
 
     def answer(self, number: int, response: Response) -> None:
-        """A reply has come; nobody waits for a second one, or for one to a call that was given up."""
+        """Take a reply. A second one, or one to a call that was given up, is ignored."""
         call = self._open.get(number)
         if call is not None:
             call.answer(response)
@@ -70,7 +70,7 @@ class Calls:
             call.sent = True
 
     def ended(self) -> None:
-        """The service has ended: what was sent to it, and is to be sent once, gets no reply."""
+        """The service has ended: calls to be sent once, and sent already, get no reply."""
         for call in self._open.values():
             if call.once and call.sent:
                 call.answered.set()

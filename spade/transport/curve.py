@@ -1,4 +1,4 @@
-"""CURVE on a socket: who must have it, the allow-list a server asks (ZAP), failed handshakes told at either end.
+"""CURVE on a socket: the addresses that need it, a server's allow-list (ZAP), reports of failed handshakes.
 
 ipc:// is guarded by the mode of its folder and has no keys. tcp:// has them wherever `bus.keys` names a folder, and
 beyond loopback there is no tcp without them. libzmq asks for each handshake over an inproc socket of the server's
@@ -38,9 +38,9 @@ class Failure(NamedTuple):
 
 
 def has_keys(address: str, bus: Bus) -> bool:
-    """True for an address that is spoken to under CURVE.
+    """True for an address that uses CURVE.
 
-    Raises ConfigError where it must be and there are no keys, BusError for what is no address.
+    Raises ConfigError if it needs keys and there are none, BusError if it is not an address.
     """
     if address.startswith("ipc://"):
         return False
@@ -54,12 +54,12 @@ def has_keys(address: str, bus: Bus) -> bool:
 
 
 def secure_server(socket: zmq.Socket[bytes], folder: Path) -> None:
-    """Before bind: let in only whom the gatekeeper of the socket's context allows. Raises ConfigError."""
+    """Before bind: let in only clients that the gatekeeper of the socket's context allows. Raises ConfigError."""
     pair = keys.server_pair(folder)
     socket.curve_server = True
     socket.curve_publickey, socket.curve_secretkey = pair
     socket.zap_domain = _DOMAIN
-    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # with nobody at the gate nobody comes in
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gatekeeper no client comes in
 
 
 def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
@@ -124,7 +124,7 @@ class _Gatekeeper:
         try:
             return keys.allowed(self._folder).get(z85.encode(credentials[0]))
         except (ConfigError, OSError) as error:  # of the system: there are no descriptors left
-            log.error("nobody is let in: %s", error)
+            log.error("no client is let in: %s", error)
             return None
 
 
@@ -161,7 +161,7 @@ def _failure(event: int, value: int) -> Failure:
         case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
             return Failure("one end has keys and the other none; --set bus.keys=DIR names those of the run", final=True)
         case _:
-            # Mostly a wrong server.key; but who hangs up over a missing one may do so before it has told the other end.
+            # Mostly a wrong server.key; but an end may close over a missing key before it has sent the reason.
             return Failure(
                 "the handshake fails; do both ends have keys, and is server.key in bus.keys the one of this run?",
                 final=False,
@@ -169,7 +169,7 @@ def _failure(event: int, value: int) -> Failure:
 
 
 async def _arrivals(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> None:
-    """Handle what arrives on a socket that nobody else touches: so each look at EVENTS is the newest."""
+    """Handle messages of a socket that no other task uses, so that each look at EVENTS is the newest."""
     while True:
         if int(socket.get(zmq.EVENTS)) & zmq.POLLIN:
             handle(socket.recv_multipart(zmq.NOBLOCK))

@@ -1,4 +1,4 @@
-"""CURVE keys as files: who a host is, which service it trusts, which clients a service lets in.
+"""CURVE keys as files: a host's own, the service's that it trusts, the clients' that a service lets in.
 
 A key folder, as `spade keys new` makes it (folders of mode 0700, files of mode 0600):
 

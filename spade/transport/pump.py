@@ -2,7 +2,7 @@
 
 pyzmq knows no trio. The socket's descriptor is edge-triggered: it turns readable when the socket's *state may have
 changed*, and any operation on the socket may swallow that edge. So one pump task alone waits for the descriptor, every
-operation looks at EVENTS afterwards, and whoever looks wakes those whom the events concern.
+operation looks at EVENTS afterwards and wakes the tasks that the events concern.
 """
 
 import ctypes
@@ -89,7 +89,7 @@ class Pump:
         return bound
 
     def connect(self, address: str) -> None:
-        """Connect now or as soon as somebody listens there. Raises BusError for what is no address."""
+        """Connect now or as soon as a service listens there. Raises BusError if this is not an address."""
         self._expect_losses(address)
         try:
             self.socket.connect(address)
@@ -142,7 +142,7 @@ class Pump:
 
     def close(self) -> None:
         """Close the socket once the pump task is over, and take its file away."""
-        # Whoever took the address over has made a file of its own; ours keeps its number until the socket is closed.
+        # A server that took the address over has made its own file; ours keeps its inode until the socket is closed.
         if self._file is not None and _inode(self._file[0]) == self._file[1]:
             self._file[0].unlink(missing_ok=True)
         self.socket.close()
@@ -177,7 +177,7 @@ class Pump:
 def _seed_numbering() -> None:
     """Have a ROUTER give its peers ids that cannot be foreseen.
 
-    It counts them up from libc's `rand`, which nobody seeds, and lets a peer choose its own; where the next id to give
+    It counts them up from libc's unseeded `rand`, and lets a peer choose its own; where the next id to give
     is taken, libzmq 4.3.5 ends the process.
     """
     ctypes.CDLL(None).srand(ctypes.c_uint(secrets.randbits(32)))
@@ -192,7 +192,7 @@ def _inode(path: Path) -> int:
 
 
 class Beat:
-    """A steady beat that knows how late it is: nobody is called silent for the time we did not run ourselves."""
+    """A steady beat that measures its own lateness, so that no peer counts as silent while this process did not run."""
 
     def __init__(self, period_s: float) -> None:
         self._period = period_s

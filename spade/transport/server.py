@@ -1,4 +1,4 @@
-"""The serving end of the bus: one ROUTER, its peers, whom it greets and gives up, and what it sends them."""
+"""The serving end of the bus: one ROUTER, its peers from greeting to goodbye, and the messages to them."""
 
 import logging
 import resource
@@ -45,7 +45,7 @@ class Server:
     """One ROUTER socket. Hello, Heartbeat and Goodbye are answered here, all else comes out of `receive`.
 
     address     as bound, wildcards resolved
-    peers       who is there, by routing id
+    peers       the connected peers, by routing id
     heartbeats  the newest heartbeat of each peer
     dropped     messages that made no sense, or that their sender may not send
     strangers   connections that failed in ZeroMQ's handshake: no key, an unlisted one, another protocol
@@ -69,7 +69,7 @@ class Server:
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
         self._life = token_hex(8)
-        self._left = False  # in order; from then on nobody is heard, so that none is greeted anew
+        self._left = False  # in order; from then on no message is read, so that no peer is greeted anew
         self._bus = bus
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
@@ -93,7 +93,7 @@ class Server:
             except BaseException as error:
                 if _cancelled(error):
                     await self._part()
-                raise  # who crashes says nothing
+                raise  # a crash sends no goodbye
             await self._part()
         finally:
             self._watch.close()
@@ -101,7 +101,7 @@ class Server:
             self._departed.close()
 
     async def _part(self) -> None:
-        """Tell the peers that we leave in order, and hear their goodbyes: what a closing socket sends may be lost."""
+        """Tell the peers that we leave in order, and hear their goodbyes: messages of a closing socket may be lost."""
         self._left = True
         with trio.move_on_after(_PARTING_S, shield=True):
             async with background(self._pump.run):

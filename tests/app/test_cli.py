@@ -56,7 +56,7 @@ def test_a_list_of_commands_fits_80_columns_uncut(words):
     (["config", "check", "broken.toml"], "broken.toml: is no TOML"),
     (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
     (["config", "check", "."], ".: Is a directory"),
-    (["config", "check", "no_text"], "is no UTF-8 text"),
+    (["config", "check", "no_text"], "is not UTF-8 text"),
     (["up", "--for", "soon"], "soon"),
     (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
     (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),

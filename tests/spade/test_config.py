@@ -166,7 +166,7 @@ def test_dump_is_exact_for_any_value(tmp_path_factory, lr, sequences, path):
 
 @pytest.mark.parametrize("override", ["play.max_turns=\udcff", "pl\udcffay.max_turns=1", 'run.skills=["\udcff"]'])
 def test_an_override_that_is_no_text_is_refused_in_one_line(override):
-    with pytest.raises(ConfigError, match=r"--set '.*udcff.*': is no UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"--set '.*udcff.*': is not UTF-8 text"):
         config.load("nano", (override,))
 
 

@@ -26,7 +26,7 @@ _TIERS = {
 }
 _GIB = 2**30
 _DISK_GIB = 5
-NONE_MET = "no service met an error that nobody foresaw"
+NONE_MET = "no service met an unforeseen error"
 
 
 def doctor(run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory.")] = None) -> None:

@@ -125,9 +125,9 @@ def explain(status: Status) -> list[str]:
 
 
 def unforeseen(status: Status) -> list[str]:
-    """A line for each service that met errors nobody foresaw while it served a request."""
+    """A line for each service that met unforeseen errors while it served a request."""
     return [
-        f"{process.name} met {count:.0f} errors that nobody foresaw, each in one request; its log has their tracebacks"
+        f"{process.name} met {count:.0f} unforeseen errors, each in one request; its log has their tracebacks"
         for process in status.processes
         if (count := process.gauges.get("request_faults", 0))
     ]

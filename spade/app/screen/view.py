@@ -100,7 +100,7 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
         ("learnable", recent.learnable_share, LEARNABLE),
         ("valid", recent.validity, VALID),
     ]
-    # Who sees it stand still, or fall, should know that the programs are not the same ones.
+    # The title says that the programs change, since the curve may stand still or fall for that reason.
     title, below, curve = "win rate and learnable share", "unhinted, on the newest programs", UNHINTED
     history = [(unhinted, recent.win_rate_error or 0.0) for unhinted, _ in status.histories.win_rate_history]
     if evaluations:

@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 
 
 class Actors:
-    """Starts the lowest indices that are free, drains the highest; what it is not asked to change goes on.
+    """Starts the lowest free indices, drains the highest; all other actors go on.
 
-    Who is drained finishes its leases, of which none is longer than `lease_s`. An engine or env-runner leaves at once:
-    what it was asked is asked elsewhere, or its plays are given back.
+    A drained designer or agent finishes its leases, each of at most `lease_s`. An engine or env-runner leaves at once:
+    its requests are sent elsewhere, or its plays are given back.
 
-    wanted  how many of each role to keep up
-    fixed   whether an order gave the number of agents, which is then not the autoscaler's any more
+    wanted  the number of actors of each role to keep up
+    fixed   True once an order has set the number of agents; the autoscaler then leaves it alone
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Actors:
         self._want(counts, vital=False)
 
     def obey(self, orders: Orders) -> None:
-        """Drain what is named, which is then wanted no more, and have the counts."""
+        """Drain the named actors and lower their wanted counts, then set the ordered counts."""
         for name in orders.drain:
             for role, up in self._up.items():
                 for index in [index for index, launch in up.items() if launch.name == name]:

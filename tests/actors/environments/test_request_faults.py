@@ -1,4 +1,4 @@
-"""An error that nobody foresaw while one request is served: its sender hears of it, and the service goes on."""
+"""An unforeseen error while one request is served: its sender hears of it, and the service goes on."""
 
 import logging
 import re
@@ -52,12 +52,12 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_env_runner(monkeypa
         connected(address, config, "agent") as player,
     ):
         for _ in range(3):
-            with pytest.raises(SuspectError, match="Validate ended in ExceptionGroup"):
+            with pytest.raises(SuspectError, match="Validate ended in an unforeseen ExceptionGroup"):
                 await client.call(Validate("a bug", 1))
         with pytest.raises(RefusedError, match="Too many open files"):
             await client.call(Validate("no descriptor", 1))
         assert isinstance(await player.call(opening("e", COUNTER, 2)), Observed)
-        with pytest.raises(SuspectError, match="StepEpisode ended in KeyError"):
+        with pytest.raises(SuspectError, match="StepEpisode ended in an unforeseen KeyError"):
             await player.call(StepEpisode("e", 1, "a bug"))
         # Its only place is free again, and the service is what it was.
         verdict = await client.call(Validate(COUNTER, 2))

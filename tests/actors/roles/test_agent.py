@@ -318,7 +318,7 @@ async def test_a_play_over_which_a_service_ended_is_given_back_as_suspect(settin
     small = SmallReplay(leases(1), programs=[HIGHER])
     answers = itertools.chain(
         [
-            protocol.Refused("OpenEpisode ended in KeyError, which nobody foresaw: 'x'", unforeseen=True),
+            protocol.Refused("OpenEpisode ended in an unforeseen KeyError: 'x'", unforeseen=True),
             protocol.Observed("Find it."),
         ],
         [protocol.Faulted("lost", "restarted"), protocol.Observed("Find it.")],
@@ -332,7 +332,7 @@ async def test_a_play_over_which_a_service_ended_is_given_back_as_suspect(settin
         await small.until_done(3)
     first, second, played = small.done
     assert [(one.id, one.lease, one.suspect) for one in (first, second)] == [("p0", 0, True), ("p0", 1, False)]
-    assert "which nobody foresaw" in given_back()[0]
+    assert "unforeseen" in given_back()[0]
     assert played.episode_return == 1.0
 
 

@@ -134,7 +134,7 @@ async def test_a_program_over_which_two_env_runners_ended_is_rejected_with_the_r
 
     def runner(request):
         asked.append(request)
-        return protocol.Refused("Validate ended in KeyError, which nobody foresaw: 'x'", unforeseen=True)
+        return protocol.Refused("Validate ended in an unforeseen KeyError: 'x'", unforeseen=True)
 
     small = SmallReplay(jobs=[job()])
     async with designing(small, settings, tokenizer, script(CRASHES, "none", "none"), runner):

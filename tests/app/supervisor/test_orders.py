@@ -34,7 +34,7 @@ def test_why_names_services_that_met_errors_in_requests():
         Process(f"env-runner-{count:.0f}", "env-runner", 7, "ready", 0, gauges={"request_faults": count})
         for count in (0.0, 3.0)
     )
-    line = "env-runner-3 met 3 errors that nobody foresaw, each in one request; its log has their tracebacks"
+    line = "env-runner-3 met 3 unforeseen errors, each in one request; its log has their tracebacks"
     assert line in explain(Status(processes=(well, ill)))
     assert unforeseen(Status(processes=(well, ill))) == [line]
     assert of_requests(Status(processes=(well,))) == ("requests", True, NONE_MET)
