@@ -17,7 +17,7 @@ Results = Sequence[tuple[int, Result]]
 class Engine(Protocol):
     """Batched sampling with continuous admission: requests come and go between two decode steps."""
 
-    version: int  # policy version of the weights in use; 0 where they are none that were published
+    version: int  # policy version of the weights in use; 0 if they were never published
 
     @property
     def busy(self) -> bool:
@@ -55,10 +55,10 @@ class Engine(Protocol):
         ...
 
     def step(self) -> Results:
-        """One decode step, or a moment's wait for who samples elsewhere: the requests that ended since the last.
+        """One decode step, or a short wait for a remote sampler. Returns the requests that ended since the last.
 
-        Refused is what turned out not to be served after all, an exception what nobody foresaw in serving that request
-        alone. What `step` raises is no single request's, and ends the engine.
+        Refused: the request cannot be served after all. An exception: an unforeseen error of that request alone.
+        An error that `step` raises concerns all requests and ends the engine.
         """
         ...
 

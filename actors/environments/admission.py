@@ -107,7 +107,7 @@ class Admission(Probing):
         self.stage = stage
 
     async def seldom_wins(self, who: str, plays: list[Transcript], high: float, policy: Policy) -> str:
-        """Add plays, each on an instance of its own, until it is certain enough how often `who` wins.
+        """Add plays, each on an instance of its own, until the share that `who` wins is certain enough.
 
         Refuses a program that is won with `high` or more; one with random_win_share or less passes.
         """

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 async def audit(sandbox: Sandbox, job: AuditJob) -> Audited:
-    """Run an audit. What is not over within its `within_s` is left out; a finding, where the program took the time."""
+    """Run an audit. One not over within its `within_s` is left out; a finding if the program took the time."""
     auditor = Auditor(sandbox, job)
     began = trio.current_time()
     with trio.move_on_after(job.within_s) as scope:
@@ -54,7 +54,7 @@ class UndecidedError(Exception):
 
 
 class Auditor:
-    """One audit under way, and what has come of it so far."""
+    """One audit under way, and its results so far."""
 
     def __init__(self, sandbox: Sandbox, job: AuditJob) -> None:
         self.findings: list[str] = []

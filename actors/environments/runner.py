@@ -1,8 +1,8 @@
 """The env-runner process: serves the episodes of generated programs, and their admission, and audits windows.
 
 Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. An
-opening names its program by digest; one that is not here is fetched, once for all that want it. What nobody wants any
-more is freed: the episodes of a peer that is gone, and those without a step for as long as a play is leased.
+opening names its program by digest; one that is not here is fetched, once for all that want it. Unused
+episodes are freed: those of a peer that is gone, and those without a step for as long as a play is leased.
 """
 
 import logging
@@ -66,7 +66,7 @@ class Runner:
         self._replay = replay
         self._ledger = ReplayClient(replay, config.play.lease_s)
         self._sandbox = sandbox
-        # The agent that waits for a fetch allows it a call's deadline: later, nobody would want the program.
+        # The agent that waits for a fetch allows it a call's deadline: a later program would be of no use.
         self._programs = Programs(ReplayClient(replay, config.bus.call_deadline_s).program)
         self._config = config
         self._tenants: dict[str, Tenant] = {}
@@ -94,12 +94,12 @@ class Runner:
             self._places.release()
 
     async def _answer_surely(self, incoming: Incoming) -> Response:
-        """The one place where an error that nobody foresaw stops: it is the fault of its request."""
+        """The one place where an unforeseen error stops: it fails its request alone."""
         try:
             return await self._answer(incoming)
         except Exception as error:
             match incoming.message:
-                case OpenEpisode() as request:  # nobody knows how far it came
+                case OpenEpisode() as request:  # its progress is unknown
                     self._evict(_own(incoming.hello, request).episode)
                 case StepEpisode() as request:
                     self._evict(_own(incoming.hello, request).episode)
@@ -223,7 +223,7 @@ class Runner:
                 log.info("%s is gone: %d episodes freed", hello.name, len(orphans))
 
     async def _beat(self) -> None:
-        """With every beat: free what was forgotten, say how it goes."""
+        """With every beat: free forgotten episodes, update the gauges."""
         while True:
             patience_s = self._config.play.lease_s
             now = trio.current_time()
@@ -237,7 +237,7 @@ class Runner:
 
 
 def _own(owner: Hello, request: OnEpisode) -> OnEpisode:
-    """The request with its episode named as its owner's: nobody steps or closes another's."""
+    """The request with its episode named as its owner's: no peer steps or closes another's."""
     return msgspec.structs.replace(request, episode=f"{owner.name}/{owner.pid}/{request.episode}")
 
 

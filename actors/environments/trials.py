@@ -1,4 +1,4 @@
-"""The plays of admission: each is what an agent's is, so that a program cannot tell the two by what is asked of it."""
+"""The plays of admission: each is like an agent's, so that a program cannot tell the two apart by its calls."""
 
 import time
 from collections.abc import AsyncIterator, Callable

@@ -92,7 +92,7 @@ def memory(environment: DrawnEnvironment) -> MemorySeed:
 def show(
     rng: random.Random, environment: DrawnEnvironment, instance: object, hinted: bool, profile: Profile
 ) -> Sequence[ChatMessage]:
-    """One play. Whoever plays it is skilled, or not, from its beginning to its end."""
+    """One play. Its player is skilled, or not, from its beginning to its end."""
     skilled = rng.random() < (SKILLED_HINTED if hinted else SKILLED_UNHINTED)
     informed = hinted or environment.knobs.printed
     player = environment.family.player(environment.knobs, informed, rng) if skilled else Guesser(rng)

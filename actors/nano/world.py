@@ -18,7 +18,7 @@ CANDIDATES = 8
 
 @dataclass(frozen=True)
 class DrawnEnvironment:
-    """A drawn environment: what was asked for and what came of it."""
+    """A drawn environment: the demand and the result."""
 
     skill: str
     document: Document

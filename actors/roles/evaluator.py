@@ -106,7 +106,7 @@ class Evaluator:
         self._gauges.update(episodes=0, turns=0, plays_again=0, evaluations=0)
 
     async def work(self) -> None:
-        """One evaluation after the other until cancelled; what is published meanwhile is passed over."""
+        """One evaluation after the other until cancelled; weights published meanwhile are skipped."""
         due = 0
         while True:
             weights = await self._published(due)

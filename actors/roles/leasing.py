@@ -18,7 +18,7 @@ async def keep_busy(
     """Run `work` on whatever `lease(count)` yields, `slots` at once, asking for at most `batch` at a time.
 
     `lease` does the waiting and may come back with nothing. What either raises ends all of it. Once `retiring` is set
-    no more is leased; it returns when what is in hand is done.
+    no more is leased; it returns when the work in hand is done.
     """
     free = trio.Semaphore(slots, max_value=slots)
 

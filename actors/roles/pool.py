@@ -122,7 +122,7 @@ class Pool:
     def hold(self, near: str = "") -> Iterator[PooledService]:
         """The live service that the fewest hold, for the length of the block. Raises LostError where there is none.
 
-        With `near`: the same one for whoever says the same, while it holds no more than its share and a quarter (the
+        With `near`: the same service for equal values, while it holds no more than its share and a quarter (the
         bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018), else the next.
         """
         live = [service for service in self._services.values() if service.connected]
@@ -143,7 +143,7 @@ class Pool:
         """Ask the service that `hold` would give, and where it is lost another, waiting for one if need be.
 
         For requests that any of them can answer. Raises LostError where none could in time, SuspectError where two
-        ended, or met an error nobody foresaw, while they served this one; else as the bus does.
+        ended, or met an unforeseen error, while they served this one; else as the bus does.
         """
         name, until = type(request).__name__, trio.current_time() + deadline_s
         ends = 0
@@ -197,7 +197,7 @@ class Pool:
                 pulse = await self._replay.wait_pulse()
 
     def _reconcile(self, pulse: Pulse) -> list[PooledService]:
-        """Drop what the pulse does not name any more, be it at once or later; the services that are new."""
+        """Drop the services that the pulse no longer names, at once or later; returns the new ones."""
         named = {peer for peer in pulse.peers if peer.role == self.role}
         for peer in self._services.keys() & named:
             self._services[peer].unnamed_since = None

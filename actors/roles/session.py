@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 
 
 class OverdueError(BusError):
-    """An engine did not sample what was asked in time."""
+    """An engine did not finish a request in time."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """The connections of one actor, and the outbox of what it hands in; `gauges` travel with its heartbeats.
+    """The connections of one actor, and the outbox of its results; `gauges` travel with its heartbeats.
 
     `dialogue` begins a play.
     """
@@ -68,7 +68,7 @@ class Session:
         """
         config = self.config
         request = Generate(prompt, max_tokens, temperature, seed, deadline_s=config.engine.request_deadline_s)
-        # The engine gives up first, so that it samples nothing that nobody waits for, and says why.
+        # The engine gives up first, so that it samples nothing in vain, and gives the reason.
         reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s, near)
         if isinstance(reply, Overdue):
             raise OverdueError(
@@ -78,18 +78,18 @@ class Session:
         return reply
 
     async def hand_in(self, deliver: Callable[[], Awaitable[None]]) -> None:
-        """Wait for `deliver`, a call of the replay service; who stops waiting does not stop the delivery."""
+        """Wait for `deliver`, a call of the replay service; cancelling the wait does not stop the delivery."""
         arrived = self.send(deliver)
         await arrived.wait()
 
     def send(self, deliver: Callable[[], Awaitable[None]]) -> trio.Event:
-        """Have `deliver` done, also on the way out; the event says when it is."""
+        """Run `deliver` in the outbox, which outlives the work; the event is set when it is done."""
         arrived = trio.Event()
         self.outbox.start_soon(_post, deliver, arrived)
         return arrived
 
     async def services(self) -> None:
-        """Wait for an engine and an env-runner, saying what is missing."""
+        """Wait for an engine and an env-runner; the log names the missing one."""
         for pool, name in ((self.engines, self.engines.role), (self.runners, "env-runner")):
             while not await pool.available(self.config.bus.call_deadline_s):
                 log.warning("no live %s within %g s; waiting on", name, self.config.bus.call_deadline_s)

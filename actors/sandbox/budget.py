@@ -1,4 +1,4 @@
-"""The memory that all children may have together: when to look at it, and who goes where it is too much."""
+"""The memory that all children may have together: when to measure it, and the children to kill if it is too much."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

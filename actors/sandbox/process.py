@@ -19,7 +19,7 @@ from spade.protocol import Faulted
 DETAIL_CHARACTERS = 2_000
 END_S = 2.0
 OVERTIME_S = 0.05
-"""Processor time between an answer and the next request; what is honest takes some tens of microseconds."""
+"""Processor time between an answer and the next request; an honest program takes some tens of microseconds."""
 _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 _SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time signals have no name
@@ -58,7 +58,7 @@ class ChildProcess:
             self._signal()
 
     def ended(self, epitaph: Faulted) -> None:
-        """The child is dead and reaped, or was never born, or nobody knows."""
+        """The child is dead and reaped, was never born, or its state is unknown."""
         self._epitaph = epitaph
         self._ended.set()
         self.kill()
@@ -87,7 +87,7 @@ class ChildProcess:
             self.end(Faulted("timeout", f"it computed for {overtime_s:.2f} s after its answer"))
 
     def end(self, fault: Faulted) -> None:
-        """Kill the child for this reason, which whoever asks of it is told."""
+        """Kill the child for this reason, which answers its further requests."""
         self._verdict = fault
         self.kill()
 

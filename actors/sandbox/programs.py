@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class _Fetch:
-    """A program on its way; who asks for it meanwhile waits for the same outcome."""
+    """A fetch under way; further callers for the same program wait for its outcome."""
 
     def __init__(self) -> None:
         self.over = trio.Event()

@@ -68,7 +68,7 @@ class Zygote:
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
             except OSError:
-                return  # it is dying: whoever listens to it will find out, and bury this child with the others
+                return  # it is dying: its listener finds out, and ends this child with the others
 
     @property
     def children(self) -> Iterable[ChildProcess]:

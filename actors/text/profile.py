@@ -33,7 +33,7 @@ class Profile(Protocol):
     ) -> list[ChatMessage]:
         """Ask for a program of `skill` that needs a concept of `document`; `seeds` are high-regret programs to vary.
 
-        `draw` is the job's: what else there is to choose is chosen by it.
+        `draw` is the job's: it decides all further choices.
         """
         ...
 

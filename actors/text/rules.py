@@ -26,7 +26,7 @@ SKILLS = {
         "finding which switch drives which lamp; isolating a faulty part; separating a cause from its side effect",
     ),
 }
-"""Of each skill what it is, and worlds that train it."""
+"""For each skill its meaning, and worlds that train it."""
 
 DESIGNER = (
     "You design small worlds that teach a reasoning agent. Each is a complete Python program that runs unattended. "

@@ -15,7 +15,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class TrajectoryBuilder:
-    """Grows by what is read and what is sampled; `ids` are the next prompt, byte for byte."""
+    """Grows by the tokens read and sampled; `ids` are the next prompt, byte for byte."""
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature

@@ -81,7 +81,7 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()  # here, where what cannot be written is an error as any other
+            sys.stdout.flush()  # here, where a failed write is an ordinary error
     except* BrokenPipeError:  # the reader closed the pipe
         logs.forget_unwritten()
         sys.exit(1)

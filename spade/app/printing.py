@@ -21,7 +21,7 @@ class _Errors(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Have all standard streams: one that was closed is /dev/null; what one cannot encode or decode, it escapes."""
+    """Open all standard streams: a closed one becomes /dev/null, and each escapes text it cannot encode or decode."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -41,7 +41,7 @@ def say(text: str = "") -> None:
 
 
 def show(text: str) -> None:
-    """Print a text of several lines as it stands, but for what would steer the terminal."""
+    """Print a text of several lines; characters that would steer the terminal are escaped."""
     print(visible(text), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Refuses what no type can: settings that do not go together, addresses that are none, texts that cannot be printed.
+"""Checks beyond types: settings that do not go together, malformed addresses, texts that cannot be printed.
 
 The bounds of each setting are in its type (`spade.config.sections`).
 """
@@ -18,7 +18,7 @@ BYTES_PER_TOKEN = 9  # of a trajectory at most: id, log-probability, and its sha
 
 
 def check(config: Config) -> None:
-    """Refuse what cannot work, naming the fields. Raises ConfigError."""
+    """Refuse a config that cannot work. Raises ConfigError that names the fields."""
     _check_texts(config)
     _check_rounds(config)
     _check_challenges(config)

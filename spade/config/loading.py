@@ -100,7 +100,7 @@ def _override(tree: dict[str, Any], override: str) -> None:
 
 
 def _value(text: str) -> object:
-    """One value as TOML; what is none, or has more behind it, is a text."""
+    """One value as TOML; a text that is not exactly one TOML value is a string."""
     try:
         tree = tomllib.loads(f"value = {text}")
     except _NO_TOML:
@@ -109,7 +109,7 @@ def _value(text: str) -> object:
 
 
 def dump(config: Config) -> str:
-    """The resolved config as TOML; `load` of it gives the same config. TOML has no null: what is None is left out."""
+    """The resolved config as TOML; `load` of it gives the same config. TOML has no null: None is left out."""
     tree = {
         name: {field: value for field, value in msgspec.to_builtins(getattr(config, name)).items() if value is not None}
         for name in config.__struct_fields__

@@ -51,7 +51,7 @@ class File(logging.FileHandler):
 
 
 def forget_unwritten() -> None:
-    """Drop what the standard streams cannot take: the interpreter would try again as it ends, and change its code."""
+    """Drop unwritten output of the standard streams: the interpreter would retry at exit, and change the exit code."""
     for number, stream in (1, sys.stdout), (2, sys.stderr):
         try:
             stream.flush()

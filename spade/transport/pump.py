@@ -64,10 +64,10 @@ class Pump:
         self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes + _OVERHEAD)
         self.socket.set_hwm(_BACKLOG * bus.window)
         if kind == zmq.ROUTER:
-            # Without it a ROUTER drops silently what it cannot route or queue.
+            # Without it a ROUTER silently drops messages that it cannot route or queue.
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         else:
-            # Queue for a live connection only: what a dead one held is sent again by the session, not by ZeroMQ.
+            # Queue for a live connection only: messages of a dead one are sent again by the session, not by ZeroMQ.
             self.socket.setsockopt(zmq.IMMEDIATE, 1)
             self.socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
             self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)

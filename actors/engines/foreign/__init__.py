@@ -1,1 +1,1 @@
-"""Engines of others behind our interface: vLLM, and servers of the completions API of OpenAI."""
+"""Foreign engines behind our interface: vLLM, and servers of the completions API of OpenAI."""

@@ -39,9 +39,9 @@ class AsyncioEngine(ABC):
 
     @abstractmethod
     async def generate(self, request: Generate) -> Generated | Refused:
-        """Answer one request; cancelled where nobody wants the answer any more.
+        """Answer one request; cancelled when the request is given up.
 
-        A SpadeError says that there is no engine any more, and ends it; another exception is this request's fault.
+        A SpadeError means that the engine is lost, and ends it; another exception fails this request alone.
         """
 
     @property

@@ -69,7 +69,7 @@ class Exchange:
         try:
             self._connection.connect()
             if self._abandoned:  # before there was a socket to shut
-                raise BusError(f"{self._url}: nobody wants its answer any more")
+                raise BusError(f"{self._url}: its request was given up")
             self._connection.request(method, self._path + path, body, self._headers)
             with self._connection.getresponse() as response:
                 answer = response.read(MOST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""An engine of someone else's: any server of OpenAI's completions API that reads token ids of the run's own tokenizer.
+"""A remote engine: any server of OpenAI's completions API that reads token ids of the run's own tokenizer.
 
 It samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. No published weights
 are in use, so its answers are of no policy version and nothing made with them is trained on.

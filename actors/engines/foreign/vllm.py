@@ -125,7 +125,7 @@ class VllmEngine(AsyncioEngine):
         from vllm import SamplingParams
 
         name = f"score-{next(self._names)}"
-        prompt = {"prompt_token_ids": ids, "cache_salt": name}  # of its own, so that its keys are nobody else's
+        prompt = {"prompt_token_ids": ids, "cache_salt": name}  # of its own, so that no other request shares its keys
         last: Any = None
         asked = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
         with _alive():

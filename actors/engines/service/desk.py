@@ -1,4 +1,4 @@
-"""Between the bus and an engine's thread: who asked for what, what begins when, and the answers back to their peers.
+"""Between the bus and an engine's thread: requests by sender, the order in which they begin, and the answers.
 
 The engine itself runs in a thread of its own (`thread`). A queue of orders goes there, results come back as calls in
 trio's thread; both are bounded by the number of requests accepted at once.
@@ -45,7 +45,7 @@ class Asked:
 
 
 class Desk:
-    """The trio half: keeps account of who asked for what, and has the engine begin as much as it has rows for."""
+    """The trio half: keeps the requests by sender, and passes the engine as many as it has rows for."""
 
     def __init__(self, server: Server, replay: Client, engine: Engine, config: Config) -> None:
         self._server = server
@@ -125,7 +125,7 @@ class Desk:
         return None if reason is None else Refused(reason)
 
     def _begin(self) -> None:
-        """Pass on to the engine what may be sampled now.
+        """Pass on to the engine the requests that may begin now.
 
         Where weights wait for the sequences in flight to end, nothing begins before they are ordered.
         """
@@ -184,7 +184,7 @@ class Desk:
                 self._give_up(number)
 
     async def _expire(self) -> None:
-        """Give up what is overdue: nobody waits for it any more."""
+        """Give up overdue requests: their senders no longer wait."""
         while True:
             await trio.sleep(self._beat_s)
             now = trio.current_time()

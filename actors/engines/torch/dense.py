@@ -105,7 +105,7 @@ def _layer(layer: Any, config: Any) -> Layer:
 
 
 def _join(parts: tuple[Module, ...], name: str) -> Tensor:
-    """The parts' parameters end to end in one tensor, of which they become views: who fills them fills it."""
+    """The parts' parameters end to end in one tensor, of which they become views: a write to a part writes to it."""
     own: list[Parameter] = [getattr(part, name) for part in parts]
     whole = torch.cat([each.data for each in own])
     for each, view in zip(own, torch.split(whole, [len(each) for each in own]), strict=True):

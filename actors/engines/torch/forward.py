@@ -1,4 +1,4 @@
-"""One forward of a model over packed sequences: the quickest that computes what the model's own forward does."""
+"""One forward of a model over packed sequences: the quickest one that equals the model's own forward."""
 
 from typing import Protocol
 

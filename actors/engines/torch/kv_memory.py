@@ -13,7 +13,7 @@ from spade.errors import ConfigError
 
 
 class KvMemory:
-    """`slots` sequences of at most `context_tokens`, those `busy` in flight, the others kept for who continues them."""
+    """`slots` sequences of at most `context_tokens`, those `busy` in flight, the others kept to be continued."""
 
     def __init__(self, slots: int, context_tokens: int, kv_bytes: int, token_bytes: int) -> None:
         """Raises ConfigError where `kv_bytes` do not hold one sequence of `token_bytes` a token."""

@@ -1,7 +1,7 @@
 """The key-value store of the torch engine behind Transformers' Cache and attention interfaces.
 
 A sequence lives in a *slot*, whose keys and values lie in one extent of each layer's store, [heads, tokens, dim], for
-as long as nobody needs the room. `update` scatters the packed keys and values of one forward into the extents, `attend`
+as long as the room is spare. `update` scatters the packed keys and values of one forward into the extents, `attend`
 reads them group by group, as its plan says.
 """
 

@@ -80,7 +80,7 @@ class Prefixes:
         self.current[slot] = True
 
     def end(self, slot: int) -> None:
-        """Nobody computes further keys for the slot; those that are stored stay."""
+        """The slot's sequence has ended: no further keys are computed; the stored ones stay."""
         self.known[slot] = self.filled[slot]
 
     def evict(self, slot: int) -> None:
@@ -89,7 +89,7 @@ class Prefixes:
         self.used[slot] = -1
 
     def forget(self) -> None:
-        """The weights changed: what is stored is no longer shared. Sequences in flight go on with theirs."""
+        """The weights changed: stored keys are no longer shared. Sequences in flight go on with theirs."""
         self.current[:] = False
 
     def write(self, slot: NDArray[np.int64], position: NDArray[np.int64], ids: NDArray[np.int64], step: int) -> None:

@@ -1,4 +1,4 @@
-"""A sequence in flight: what was asked, what was sampled, and when it is over. Host side."""
+"""A sequence in flight: its request, its sampled tokens, and its end. Host side."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ _SLACK = 4  # tokens that a character may be cut into
 
 
 class SequenceInFlight:
-    """`tokens` are the prompt and what was sampled; the keys of the first `filled` are stored in `slot`."""
+    """`tokens` are the prompt and the sampled tokens; the keys of the first `filled` are stored in `slot`."""
 
     def __init__(self, id: int, request: Generate) -> None:
         self.id = id

@@ -121,7 +121,7 @@ class Shelf:
             await self._replay.wait_pulse()
 
     async def _fill(self, learner: Client, digest: str, draft: Path) -> None:
-        """Fetch what the draft lacks. Raises BusError; WeightsError where the learner's files are not what they say."""
+        """Fetch the missing parts of the draft. Raises BusError; WeightsError if the learner's files do not match."""
         whole = {name: await self._file(learner, digest, name) for name in (MANIFEST, CANARY, "config.json")}
         wanted = manifest.decode(whole[MANIFEST], digest)
         for name, data in whole.items():

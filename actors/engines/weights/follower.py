@@ -44,8 +44,8 @@ class Follower:
         self._unchecked = trio.open_memory_channel[Weights](1)
 
     async def run(self) -> None:
-        """Follow until cancelled. Raises WeightsError, or RefusedError of the replay service, where what is
-        in use is not what was published.
+        """Follow until cancelled. Raises WeightsError, or RefusedError of the replay service, if the
+        weights in use are not those that were published.
         """
         async with trio.open_nursery() as nursery:
             for task in (self._pushed, self._pulsed, self._bring, self._tell, self._check):

@@ -52,7 +52,7 @@ class Family(Protocol):
         ...
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        """Somebody who plays well; `informed` of the rule by a hint or the first observation."""
+        """A skilled player; `informed` of the rule by a hint or the first observation."""
         ...
 
 

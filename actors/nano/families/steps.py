@@ -37,7 +37,7 @@ class Steps:
 
 
 class Adder:
-    """Adds the step; one who has not been told it guesses once and then takes the difference it saw."""
+    """Adds the step; uninformed, it guesses once and then takes the difference it saw."""
 
     def __init__(self, step: int, informed: bool) -> None:
         self.step = step

@@ -1,4 +1,4 @@
-"""The domain of files and names: a program opens no file and reaches nobody.
+"""The domain of files and names: a program opens no file and reaches no other process.
 
 Numbers, structures and the growth of the interface: linux/landlock.h, landlock(7).
 """

@@ -39,7 +39,7 @@ class LoadedProgram:
     """One loaded program. Every `reset` builds a new instance, so that a second episode knows nothing of the first.
 
     `random` is reseeded before anything of the program runs: fixed for the module, by the instance's seed for the rest.
-    Every method raises ProgramError and nothing else, whatever the program does in what it hands us.
+    Every method raises ProgramError and nothing else, whatever code the program's values run.
     """
 
     def __init__(self, source: str, max_turns: int, observation_bytes: int) -> None:

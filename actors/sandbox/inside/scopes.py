@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DYNAMIC = {"__builtins__", "builtins", "exec", "globals", "locals", "modules", "vars"}
-"""A program that has one of these may bind names that nobody can see in its text."""
+"""A program that has one of these may bind names that do not appear in its text."""
 
 
 @dataclass(frozen=True)

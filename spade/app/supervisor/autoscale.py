@@ -76,7 +76,7 @@ def _ready(status: Status, role: Role) -> list[dict[str, float]]:
 def called_for(now: Pressure) -> Step:
     """One agent more, one fewer, or none."""
     if now.agents == 0 or now.starting or math.isinf(now.engines):
-        return 0  # what the present number leads to is not seen yet
+        return 0  # the effect of the present number is not known yet
     more, fewer = (now.agents + 1) / now.agents, now.agents / max(now.agents - 1, 1)
     starves = now.starving >= STARVING and now.backlog < 1
     if starves and now.busy >= BUSY and now.engines * more <= ENGINE_FULL:
@@ -91,7 +91,7 @@ def _fed(now: Pressure) -> bool:
 
 
 class Patience:
-    """Lets through what is called for `LOOKS` times in a row."""
+    """Lets through a change that was called for `LOOKS` times in a row."""
 
     def __init__(self) -> None:
         self._streak = 0
