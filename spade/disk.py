@@ -36,7 +36,7 @@ def sync(path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder that others may be reading: its name goes first, so that a reader that finds it finds it whole.
+    """Delete a folder that others may be reading: the name goes first, so that a reader that finds it finds it whole.
 
     Raises OSError.
     """
@@ -117,7 +117,7 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
         if not stat.S_ISREG(mode):
-            raise RunError(f"{file}: is no regular file")
+            raise RunError(f"{file}: is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as opened:
             data = opened.read(most + 1) or b""  # None where a file of the kernel's has nothing now
     finally:

@@ -17,7 +17,7 @@ class SpadeError(Exception):
 
 
 def reason(error: BaseException) -> str:
-    """The error in words: without the number of the system's error, or bytes that are no text."""
+    """The error in words: without the number of the system's error, or bytes that are not text."""
     match error:
         case OSError(strerror=str(words)):
             return words

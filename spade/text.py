@@ -5,7 +5,7 @@ _KEPT = frozenset("\n\t")
 
 
 def visible(text: str) -> str:
-    """`text` with all that is no printable character as Python escapes it; newlines and tabs stay.
+    """`text` with each unprintable character escaped as in Python; newlines and tabs stay.
 
     Unprintable are controls, escapes, marks of direction, characters without width, unassigned ones and lone
     surrogates.

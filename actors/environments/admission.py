@@ -46,7 +46,7 @@ PLAYS_A_STEP = 5
 
 
 async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play | None = None) -> Verdict:
-    """Admit a program or say why not. `seed` keys the secret instance seeds, `play` bounds a play and says what wins.
+    """Admit a program or give a reason. `seed` keys the secret instance seeds, `play` bounds a play and says what wins.
 
     A whole admission takes at most load_s + 4 step_s, and step_s / 5 more for each play of the stages `random` and
     `constant`. Raises RunError where the sandbox fails, not the program.

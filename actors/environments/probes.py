@@ -52,7 +52,7 @@ def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
 
 
 def heeded(one: Transcript, other: Transcript) -> bool:
-    """Two plays of one seed came out otherwise, and not only by an echo of what was said."""
+    """Two plays of one seed differ, and not only by an echo of their actions."""
     if one.outcome != other.outcome:
         return True
     turns = zip(one.actions, other.actions, one.answers[1:], other.answers[1:], strict=True)

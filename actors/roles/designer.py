@@ -1,7 +1,7 @@
 """The designer process: leases design jobs, has programs and hints written, hands in those that pass admission.
 
 An attempt that fails is rejected with its stage and reason, and kept; the last one closes the job as failed. What our
-own services do wrong is no attempt: it gives the job back.
+own services do wrong is not an attempt: it gives the job back.
 """
 
 import logging

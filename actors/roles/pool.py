@@ -188,7 +188,7 @@ class Pool:
         return False
 
     async def _follow(self) -> None:
-        """Have one connection for each service the pulses name."""
+        """Keep one connection for each service that the pulses name."""
         pulse = self._replay.pulse
         async with trio.open_nursery() as nursery:
             while True:

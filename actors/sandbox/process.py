@@ -136,7 +136,7 @@ class ChildProcess:
         except (EOFError, OSError, trio.ClosedResourceError):
             return await self._obituary()
         if body is None:
-            return Faulted("protocol", "the answer is no single frame of at most 1 MiB")
+            return Faulted("protocol", "the answer is not one frame of at most 1 MiB")
         try:
             answer = unpack(body)
         except UnreadableError as error:

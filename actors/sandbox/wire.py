@@ -37,7 +37,7 @@ class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):
 
 
 class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
-    """Base of what a child may say."""
+    """Base of a child's answers."""
 
     nonce: str
 

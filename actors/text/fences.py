@@ -73,7 +73,7 @@ def _is_python(language: str) -> bool:
 
 
 def _dedented(text: str, margin: str) -> str:
-    """The lines without what they have of this white space at their beginning."""
+    """The lines without the part of this white space that they begin with."""
     if not margin:
         return text
     return "\n".join(_without(line, margin) for line in text.split("\n"))

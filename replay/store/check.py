@@ -35,7 +35,7 @@ def check_heads(path: Path) -> None:
     """Check the heads before LMDB opens the file. Raises DamagedError, RunError if the file cannot be read."""
     data = path / "data.mdb"
     if data.exists() and not data.is_file():
-        raise RunError(f"{data}: is no regular file")
+        raise RunError(f"{data}: is not a regular file")
     try:
         if data.exists() and data.stat().st_size:
             heads(data)

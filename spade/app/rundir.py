@@ -121,7 +121,7 @@ class RunDir:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise RunError(f"{file}: is no regular file; remove it")
+                raise RunError(f"{file}: is not a regular file; remove it")
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -41,7 +41,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     except FileNotFoundError:
         raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
     except UnreadableError as error:
-        raise ConfigError(f"{path}: is no TOML: {error}") from None
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
     except RunError as error:
         raise ConfigError(str(error)) from None
     except OSError as error:
@@ -95,7 +95,7 @@ def _override(tree: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override!r}: is not UTF-8 text") from None
     table = tree.setdefault(section, {})
     if not isinstance(table, dict):
-        raise ConfigError(f"--set {override!r}: {section} is no section")
+        raise ConfigError(f"--set {override!r}: {section} is not a section")
     table[field] = _value(text)
 
 

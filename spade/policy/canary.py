@@ -56,7 +56,7 @@ def next_logprobs(logits: Tensor, ids: Sequence[int]) -> list[float]:
 
 
 def mismatch(canary: Canary, found: Sequence[float]) -> float:
-    """Mean absolute difference from the learner's log-probabilities, nats; infinite where one is no number."""
+    """Mean absolute difference from the learner's log-probabilities, nats; infinite if one is not finite."""
     differences = [abs(mine - theirs) for mine, theirs in zip(found, canary.logprobs, strict=True)]
     mean = sum(differences) / len(differences)
     return mean if math.isfinite(mean) else math.inf

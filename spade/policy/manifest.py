@@ -60,7 +60,7 @@ def digest_of(manifest: Manifest) -> str:
 
 
 def spans(file: Path) -> Spans:
-    """Where the tensors of a safetensors file lie. Raises WeightsError where it is none, OSError."""
+    """The places of the tensors in a safetensors file. Raises WeightsError if it is not one, OSError."""
     return {name: (start, end) for name, (_, start, end) in _layout(file).items()}
 
 
@@ -152,5 +152,5 @@ def _layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
             if sum(end - start for _, start, end in layout.values()) != size - first:
                 raise ValueError("it has bytes of no tensor")
         except ValueError as error:
-            raise WeightsError(f"{file}: is no whole safetensors file ({error})") from None
+            raise WeightsError(f"{file}: is not a whole safetensors file ({error})") from None
     return layout

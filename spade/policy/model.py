@@ -43,7 +43,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def require_gpus(setting: str, gpus: tuple[int, ...] | None) -> None:
-    """Raises ConfigError where `gpus`, this process's share of `setting`, are none or not all here."""
+    """Raises ConfigError if `gpus`, this process's share of `setting`, is empty or names GPUs that are not here."""
     if gpus == ():
         raise ConfigError(f"{setting}: all that it names are taken; name more there, or start fewer")
     if gpus and (seen := torch.cuda.device_count()) < len(gpus):

@@ -31,6 +31,6 @@ def _download(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]))
     except (HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError, OSError):
         raise ConfigError(
-            f"model.path: {name!r} is no folder here and could not be fetched from the hub; "
+            f"model.path: {name!r} is not a folder here and could not be fetched from the hub; "
             "give 'nano', a checkpoint folder or a hub name"
         ) from None

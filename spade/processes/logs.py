@@ -60,13 +60,13 @@ def forget_unwritten() -> None:
 
 
 def warn_plainly() -> None:
-    """Have warnings of a process that keeps no log go to standard error, in words alone."""
+    """Send warnings of a process without a log to standard error, in words alone."""
     if logging.lastResort:
         logging.lastResort.setFormatter(Lines())
 
 
 def begin(name: str, handlers: Iterable[logging.Handler] = ()) -> None:
-    """Have this process log under `name` to `handlers`, or to standard error. Warnings of Python go there too."""
+    """Log this process under `name` to `handlers`, or to standard error; warnings of Python too."""
     given = list(handlers) or [logging.StreamHandler(sys.stderr)]
     for handler in given:
         handler.setFormatter(handler.formatter or Lines(name))

@@ -104,7 +104,7 @@ class Verdict(Wire, frozen=True):
 
 
 class Validate(Request[Verdict], frozen=True):
-    """Admit a candidate or say why not. `seed` keys the secret instance seeds."""
+    """Admit a candidate or give the reason against it. `seed` keys the secret instance seeds."""
 
     source: str
     seed: int

@@ -45,7 +45,7 @@ def has_keys(address: str, bus: Bus) -> bool:
     if address.startswith("ipc://"):
         return False
     if not address.startswith("tcp://"):
-        raise BusError(f"{address}: is no address; write ipc://PATH or tcp://HOST:PORT")
+        raise BusError(f"{address}: is not an address; write ipc://PATH or tcp://HOST:PORT")
     if not (bus.keys or is_local(address)):
         raise ConfigError(
             f"{address} is not on this machine alone and needs keys: `spade keys new DIR`, then --set bus.keys=DIR"

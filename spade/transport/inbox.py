@@ -1,4 +1,4 @@
-"""Requests that wait for the service: taken in the order of their arrival, and of each peer only so many."""
+"""Requests that wait for the service: taken in the order of their arrival, with a bound for each peer."""
 
 from collections import Counter, deque
 

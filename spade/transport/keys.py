@@ -104,12 +104,12 @@ def _grant(path: Path) -> Grant:
 
 def _check_name(host: str) -> None:
     if not host or host[0] == "." or not all(letter.isalnum() or letter in _NAME_LETTERS for letter in host):
-        raise ConfigError(f"{host!r} is no name for a host: use letters, digits, '-', '_' and '.'")
+        raise ConfigError(f"{host!r} is not a valid host name: use letters, digits, '-', '_' and '.'")
 
 
 def _check_roles(roles: Collection[str], where: str) -> None:
     if unknown := sorted(set(roles).difference(ROLES)):
-        raise ConfigError(f"{where}: {unknown[0]!r} is no role; there are {', '.join(ROLES)}")
+        raise ConfigError(f"{where}: {unknown[0]!r} is not a role; there are {', '.join(ROLES)}")
 
 
 def _make_client(folder: Path, home: Path, name: str, roles: Collection[str]) -> None:

@@ -175,7 +175,7 @@ class Pump:
 
 
 def _seed_numbering() -> None:
-    """Have a ROUTER give its peers ids that cannot be foreseen.
+    """Make the ids that a ROUTER gives its peers unpredictable.
 
     It counts them up from libc's unseeded `rand`, and lets a peer choose its own; where the next id to give
     is taken, libzmq 4.3.5 ends the process.

@@ -74,7 +74,7 @@ def test_looking_does_not_keep_a_run_from_starting(tmp_path):
 
 def test_a_lock_that_is_no_regular_file_is_refused_by_its_name(tmp_path):
     os.mkfifo(tmp_path / "replay.lock")
-    with pytest.raises(RunError, match=r"replay\.lock: is no regular file"), RunDir(tmp_path).lock("replay"):
+    with pytest.raises(RunError, match=r"replay\.lock: is not a regular file"), RunDir(tmp_path).lock("replay"):
         pass
 
 

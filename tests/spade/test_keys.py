@@ -260,7 +260,7 @@ def test_hosts_are_added_later_and_never_twice(folder: Path) -> None:
     assert before.items() <= keys.allowed(folder).items()
     with pytest.raises(ConfigError, match="far has a key already"):
         keys.create(folder, ["far"])
-    with pytest.raises(ConfigError, match="is no name for a host"):
+    with pytest.raises(ConfigError, match="is not a valid host name"):
         keys.create(folder, ["../up"])
 
 

@@ -394,7 +394,7 @@ async def test_an_unreachable_service_is_an_error_at_the_deadline(address: str) 
 
 
 @pytest.mark.parametrize(("bind", "reason"), [
-    ("nonsense", "is no address; write ipc://PATH or tcp://HOST:PORT"),
+    ("nonsense", "is not an address; write ipc://PATH or tcp://HOST:PORT"),
     ("ipc:///no/such/folder/s", "cannot listen there: No such file"),
     (f"ipc:///tmp/{'x' * 200}", "cannot listen there: File name too long"),
 ])  # fmt: skip

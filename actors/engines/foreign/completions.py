@@ -88,7 +88,7 @@ class Exchange:
         return answer
 
     def abandon(self) -> None:
-        """Have `run` end with an error, if it has not ended."""
+        """End `run` with an error, if it has not ended."""
         self._abandoned = True
         sock = self._connection.sock
         if sock is not None:

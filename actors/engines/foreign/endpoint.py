@@ -152,7 +152,7 @@ def read_key(path: str) -> str:
     except OSError as error:
         raise ConfigError(f"endpoint.key: {path}: {error.strerror}") from None
     if not (key.isascii() and key.isprintable()):
-        raise ConfigError(f"endpoint.key: {path}: is no key; a key is one line of ASCII")
+        raise ConfigError(f"endpoint.key: {path}: is not a key; a key is one line of ASCII")
     return key
 
 

@@ -68,12 +68,12 @@ class Desk:
         self._tolerance = tolerance(config)
 
     def follow(self, shelf: Shelf, swapped: Swapped) -> None:
-        """Have the engine sample from the newest published weights; `swapped` are those it began with."""
+        """Keep the engine on the newest published weights; `swapped` are those it began with."""
         self._follower = Follower(self._replay, shelf, self.order)
         self._follower.served(swapped)
 
     def order(self, weights: Weights) -> None:
-        """Have the engine sample from these, which are on this host: in place of any that still wait for it."""
+        """Order the engine to sample from these weights of this host; they replace any that still wait."""
         self._newer = weights
         self._begin()
 

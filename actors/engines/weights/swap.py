@@ -33,7 +33,7 @@ def tolerance(config: Config) -> float:
 
 
 def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
-    """Have the engine sample from `weights`; None where they are retired already. Raises WeightsError.
+    """Order the engine to sample from `weights`; None if they are retired already. Raises WeightsError.
 
     After an error the engine must not sample: its process ends, is started anew and loads everything again, and its
     requests are asked elsewhere. `most`: see `compare`.

@@ -127,7 +127,7 @@ def environment_class(module: types.ModuleType) -> type:
         raise ProgramError("protocol", "class", f"needs {wanted}; found: {names}")
     hidden = [name for name in OPTIONAL if hasattr(chosen[0], name) and not callable(getattr(chosen[0], name))]
     if hidden:
-        raise ProgramError("protocol", "interface", f"{' and '.join(hidden)} of {name_of(chosen[0])} is no method")
+        raise ProgramError("protocol", "interface", f"{' and '.join(hidden)} of {name_of(chosen[0])} is not a method")
     return chosen[0]
 
 

@@ -94,7 +94,7 @@ def kept_numbers() -> list[int]:
 
 
 def pages(proc: int) -> tuple[int, int]:
-    """Pages of this process: its address space, and what is resident that no file backs. Closes `proc`."""
+    """Pages of this process: its address space, and its resident memory that no file backs. Closes `proc`."""
     statm = os.open("self/statm", os.O_RDONLY, dir_fd=proc)
     size, resident, shared, *_ = (int(word) for word in os.read(statm, 256).split())
     os.close(statm)

@@ -38,7 +38,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def an_id(text: str) -> str:
     """An id as it was typed. Raises ConfigError if nothing in a run can have this id."""
     if not (text.isascii() and text.isprintable() and 0 < len(text) <= LONGEST_ID):
-        raise ConfigError(f"{line(text, LONGEST_ID)!r} is no id; an id is at most {LONGEST_ID} characters of ASCII")
+        raise ConfigError(f"{line(text, LONGEST_ID)!r} is not an id; an id is at most {LONGEST_ID} characters of ASCII")
     return text
 
 

@@ -46,7 +46,7 @@ class Actors:
         self._want(counts, vital=True)
 
     def scale(self, counts: Mapping[Role, int]) -> None:
-        """Have so many of these roles. One that cannot be made ready is given up alone, and wanted no more."""
+        """Start or drain actors to reach these counts. One that cannot be made ready is given up alone."""
         self._want(counts, vital=False)
 
     def obey(self, orders: Orders) -> None:

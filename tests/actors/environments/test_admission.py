@@ -45,7 +45,7 @@ FAILURES = [
     ("parse", "SyntaxError", changed(("class SearchEnv:", "class SearchEnv"))),
     ("class", "NameError", "import random\n" + changed(("class SearchEnv:", "class SearchEnv(Unknown):"))),
     ("class", "found: none", "print('nothing')"),
-    ("interface", "solution of SearchEnv is no method", changed(("def solution", "solution = 3\n\n    def answer"))),
+    ("interface", "solution of SearchEnv is not a method", changed(("def solution", "solution = 3\n\n    def answer"))),
     ("construct", "TypeError", changed(("max_turns: int = 4", "max_turns, size"))),
     ("construct", "ZeroDivisionError", changed(("self.max_turns = max_turns", "1 / 0"))),
     ("episode", "AttributeError", changed(("self.turn = 0", "pass"))),

@@ -139,7 +139,7 @@ ENDS = [
     ("(" * 500, "exception", "Error"),
     ("1 / 0", "exception", "ZeroDivisionError: division by zero (line 1)"),
     ("x = 1", "protocol", "found: none"),
-    (DOOR.replace("def close", "close = 3\n\n    def shut"), "protocol", "close of DoorEnv is no method"),
+    (DOOR.replace("def close", "close = 3\n\n    def shut"), "protocol", "close of DoorEnv is not a method"),
     (DOOR.replace("DoorEnv", "Door") + DOOR.replace("DoorEnv", "Gate"), "protocol", "found: Door, Gate"),
     (program(init="raise SystemExit(3)"), "exception", "SystemExit: 3"),
     (program(reset="sys.exit()"), "exception", "SystemExit"),
