@@ -197,7 +197,7 @@ class Admission(Probing):
 
     @property
     def readable(self) -> bool:
-        """The first observation says which actions there are."""
+        """The first observation lists the possible actions."""
         return offered(self.transcripts[0].answers[0].observation).readable
 
     @property

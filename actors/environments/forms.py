@@ -152,5 +152,5 @@ async def unoffered(play: Transcript) -> tuple[str, ...]:
 
 
 def consuming(actions: list[str]) -> Policy:
-    """Takes one after the other from the list, then has nothing to say."""
+    """Takes one after the other from the list, then the empty action."""
     return lambda _: actions.pop(0) if actions else ""

@@ -1,4 +1,4 @@
-"""The pure half of admission: what probes do in a program they do not know, and what their transcripts prove."""
+"""The pure half of admission: the probes of an unknown program, and the conclusions from their transcripts."""
 
 from collections.abc import Sequence
 

@@ -22,7 +22,7 @@ class RejectedError(Exception):
 
 
 class Trials:
-    """Plays of one program, each in a process of its own, and what was measured over all of them.
+    """Plays of one program, each in a process of its own, and the measurements over all of them.
 
     `name` of the class, `repairs` of the text, `life` (the stage that the last process came to), the slowest call, the
     most memory.
@@ -41,7 +41,7 @@ class Trials:
 
     @asynccontextmanager
     async def opened(self, seed: int, twin: int) -> AsyncIterator[tuple[ChildProcess, Observed]]:
-        """A fresh process that loaded the program and reset it, and what it observes."""
+        """A fresh process that loaded the program and reset it, and its first observation."""
         process = await self.sandbox.child(self.source, twin)
         if isinstance(process, Faulted):
             raise RunError(f"the sandbox failed: {process.detail}")

@@ -1,4 +1,4 @@
-"""The agent process: leases plays, has many episodes at once, hands in how they ended, together what ends together.
+"""The agent process: leases plays, has many episodes at once, hands in plays that end together in one message.
 
 What an environment does wrong voids the play; what our own services do wrong gives it back, to be played again on the
 same seed.
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Ended:
-    """Plays on their way to the replay service: one message at a time; what ends meanwhile goes with the next."""
+    """Plays on their way to the replay service: one message at a time; plays that end meanwhile go with the next."""
 
     def __init__(self, replay: ReplayClient, most: int) -> None:
         self._replay = replay

@@ -159,7 +159,7 @@ class Evaluator:
         return summary(ended, step, self._config.play.win_return, trio.current_time() - began)
 
     async def _play(self, lease: PlayLease) -> EndedPlay:
-        """Play until it is over: what our own services failed proves nothing and is played again.
+        """Play until it is over: a play that our own services failed proves nothing and is played again.
 
         A play over which two services ended is void.
         """

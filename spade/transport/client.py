@@ -266,7 +266,7 @@ class Client:
 
 @asynccontextmanager
 async def connect(address: str, hello: Hello, *, bus: Bus) -> AsyncIterator[Client]:
-    """A session with the server at `address`; goes in once it is Ready and says goodbye on the way out.
+    """A session with the server at `address`; the block begins once it is Ready and ends with a goodbye.
 
     Raises RefusedError where the server refuses us, BusError where it does not answer within bus.call_deadline_s,
     ConfigError where the address is another machine's and bus.keys is not set.

@@ -47,7 +47,7 @@ class Inbox:
         return self._pop() if self._requests else None
 
     def forget(self, peer: bytes) -> None:
-        """Drop what waits of a peer."""
+        """Drop the waiting requests of a peer."""
         if not self._waiting.pop(peer, 0):
             return
         self._requests = deque(incoming for incoming in self._requests if incoming.peer != peer)

@@ -38,7 +38,7 @@ class Pair(NamedTuple):
 
 
 def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) -> list[Path]:
-    """Make the key folder if there is none, and in it one for each new host; returns what was made.
+    """Make the key folder if there is none, and in it one for each new host; returns the folders made.
 
     Each host may take these roles, and with one of an actor that of a supervisor, which every `spade actors up` is; the
     run's own host all. Raises ConfigError for a name that cannot be a file's, or that is taken, and for no role.

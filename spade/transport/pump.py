@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Pump:
-    """A socket that never blocks: `send` succeeds at once or says no, arrivals go to `on_frames` from the pump task.
+    """A socket that never blocks: `send` succeeds at once or returns False, the pump task hands arrivals to `on_frames`.
 
     user  what the gate said of the key under which the message in hand came; "" without keys
     """
@@ -156,7 +156,7 @@ class Pump:
         return events
 
     def _drain(self) -> bool:
-        """Handle what has arrived; True where there may be more than a batch of it."""
+        """Handle a batch of messages; True if there may be more."""
         for _ in range(_BATCH):
             if not self._look() & _READABLE:
                 return False

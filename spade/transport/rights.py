@@ -1,4 +1,4 @@
-"""Rights: which role may send which request, and what a key lets its holder be.
+"""Rights: the requests that each role may send, and the roles that a key grants.
 
 Every server asks both, of each message, by the role of the peer's Hello. Without keys the table keeps a process from
 doing another's work by mistake; with keys, which name their roles, it keeps a host from doing it at all.

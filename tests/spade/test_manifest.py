@@ -59,7 +59,7 @@ def test_files_that_are_not_the_published_weights_are_refused(tmp_path):
     for data, says in (
         (whole[:-1], "it is cut short"),
         (whole + b"x", "it has bytes of no tensor"),
-        (b"", "is no whole"),
+        (b"", "is not a whole"),
     ):
         file.write_bytes(data)
         with pytest.raises(WeightsError, match=says):

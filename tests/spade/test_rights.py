@@ -182,7 +182,7 @@ def test_a_role_that_is_none_is_named(folder: Path) -> None:
         keys.create(folder, ["late"], ["agent", "king"])
     path = folder / "allowed" / "far.key"
     path.write_text(path.read_text().replace("roles = agent", "roles = king"))
-    with pytest.raises(ConfigError, match=r"far\.key: roles: 'king' is no role"):
+    with pytest.raises(ConfigError, match=r"far\.key: roles: 'king' is not a role"):
         keys.allowed(folder)
 
 
