@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Pump:
-    """A socket that never blocks: `send` succeeds at once or returns False, the pump task hands arrivals to `on_frames`.
+    """A socket that never blocks: `send` succeeds at once or returns False; the pump passes arrivals to `on_frames`.
 
     user  what the gate said of the key under which the message in hand came; "" without keys
     """
