@@ -217,7 +217,7 @@ PRINTS = re.compile(r"print|(rich\.\w+\.)?Console|typer\.s?echo|sys\.std(out|err
 def test_only_printing_prints():
     """By construction: a command that forgets what its texts may hold cannot get them to a terminal."""
     root = Path(__file__).parents[2]
-    own = {root / "spade" / name for name in ("app/printing.py", "app/screen.py", "logs.py")}
+    own = {root / "spade" / name for name in ("app/printing.py", "app/screen/console.py", "processes/logs.py")}
     ours = [file for package in ("spade", "actors", "learner", "replay") for file in (root / package).rglob("*.py")]
     found = [
         f"{file.relative_to(root)}:{node.lineno}: {called}"
