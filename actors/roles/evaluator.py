@@ -100,6 +100,7 @@ class Evaluator:
         # Those that the package ships read the inside of the box.
         builtin = session.config.evaluation.programs == "builtin"
         self._forms: dict[int, Form] = dict.fromkeys(range(len(sources)), "inside") if builtin else {}
+        self._finding = [trio.Lock() for _ in sources]
         self._plays = draw_plays(session.config, sources)
         self._episodes = 0
         self._gauges = session.gauges
@@ -119,16 +120,17 @@ class Evaluator:
             due = weights.step + self._config.evaluation.every_steps
 
     async def _form(self, number: int) -> Form:
-        """The form of an action that a program reads: admission finds it, before its first play.
+        """The form of an action that a program reads: admission finds it once, before the program's first play.
 
         Raises BusError where no env-runner tells.
         """
-        if number not in self._forms:
-            seed = derive(b"", "evaluation: form", self._config.run.seed or 0, number)
-            asked = Validate(self._sources[number], seed)
-            verdict = await self._session.runners.call(asked, self._config.play.lease_s)
-            self._forms[number] = verdict.reads
-        return self._forms[number]
+        async with self._finding[number]:
+            if number not in self._forms:
+                seed = derive(b"", "evaluation: form", self._config.run.seed or 0, number)
+                asked = Validate(self._sources[number], seed)
+                verdict = await self._session.runners.call(asked, self._config.play.lease_s)
+                self._forms[number] = verdict.reads
+            return self._forms[number]
 
     async def _attempt(self, lease: PlayLease) -> EndedPlay | Undone:
         number = int(lease.environment)

@@ -9,7 +9,18 @@ from actors.roles import evaluator
 from actors.roles.evaluator import draw_plays, read_programs, summary
 from spade.codec import pack_floats, pack_ids, program_digest
 from spade.errors import ConfigError
-from spade.protocol import EndedPlay, Evaluation, Trajectory, Weights
+from spade.protocol import (
+    Done,
+    EndedPlay,
+    Evaluation,
+    Observed,
+    OpenEpisode,
+    StepEpisode,
+    Trajectory,
+    Validate,
+    Verdict,
+    Weights,
+)
 from tests.actors.small_services import (
     VERSION,
     SmallReplay,
@@ -99,6 +110,27 @@ async def test_a_program_of_ones_own_that_reads_the_box_is_sent_it(settings, tok
     async with evaluating(small, settings, tokenizer, one):
         await small.until_done(1)
     assert small.done[0].win_rate == won_by_one(settings) / 6 > 0
+
+
+async def test_plays_at_once_of_one_program_have_its_form_found_once(settings, tokenizer):
+    validated = []
+
+    def answer(request):
+        match request:
+            case Validate():
+                validated.append(request.source)
+                return Verdict(True, ())
+            case OpenEpisode():
+                return Observed("Find it. Actions: 1..2")
+            case StepEpisode():
+                return Observed("Over.", 1.0, terminated=True)
+        return Done()
+
+    small = SmallReplay()
+    small.weights = published(0)
+    async with evaluating(small, settings, tokenizer, one, answer):
+        await small.until_done(1)
+    assert sorted(validated) == sorted(read_programs(settings))
 
 
 async def test_the_next_is_some_steps_later_and_of_the_same_plays(settings, tokenizer):
