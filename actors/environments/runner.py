@@ -19,6 +19,7 @@ from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import BusError, RefusedError, RunError
 from spade.faults import RequestFaults
+from spade.leasing import keep_busy
 from spade.processes.entry import Launch, main, serving
 from spade.protocol import (
     AuditJob,
@@ -74,15 +75,13 @@ class Runner:
         self._faults = RequestFaults()
         # A request holds a place from its arrival to its reply; more wait in the peers' own windows.
         self._places = trio.Semaphore(2 * config.sandbox.episodes)
-        self._leasing = trio.Lock()
 
     async def run(self) -> None:
         """Serve until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._evict_gone)
             nursery.start_soon(self._beat)
-            for _ in range(AUDITS):
-                nursery.start_soon(self._audit_on)
+            nursery.start_soon(keep_busy, AUDITS, 1, self._lease_audit, self._audit, trio.Event())
             while True:
                 await self._places.acquire()
                 nursery.start_soon(self._serve, await self._server.receive())
@@ -167,15 +166,7 @@ class Runner:
 
     # ------------------------------------------------------------ audits
 
-    async def _audit_on(self) -> None:
-        """One audit after the other; of all that do so, one at a time asks for the next."""
-        while True:
-            async with self._leasing:
-                jobs = await self._lease_audit()
-            for job in jobs:
-                await self._audit(job)
-
-    async def _lease_audit(self) -> tuple[AuditJob, ...]:
+    async def _lease_audit(self, _: int) -> tuple[AuditJob, ...]:
         try:
             return await self._ledger.lease_audit(AUDIT_WAIT_S)
         except RefusedError as error:

@@ -11,10 +11,10 @@ from functools import partial
 import trio
 
 from actors.roles.episode import attempt
-from actors.roles.leasing import keep_busy
 from actors.roles.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
+from spade.leasing import keep_busy
 from spade.processes.entry import Launch, main
 from spade.protocol import EndedPlay, PlayLease
 

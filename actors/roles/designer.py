@@ -12,7 +12,6 @@ from functools import partial
 import trio
 
 from actors import corpus
-from actors.roles.leasing import keep_busy
 from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
 from actors.text.profile import Document
@@ -20,6 +19,7 @@ from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
 from spade.errors import BusError, SuspectError
+from spade.leasing import keep_busy
 from spade.processes.entry import Launch, main
 from spade.protocol import (
     MOST_HINT,

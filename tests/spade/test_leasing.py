@@ -1,7 +1,7 @@
 import pytest
 import trio
 
-from actors.roles.leasing import keep_busy
+from spade.leasing import keep_busy
 
 
 async def test_slots_are_filled_and_never_overfilled(autojump_clock):
