@@ -19,6 +19,7 @@ first: the tests of luck (`sequential.py`), with instances of their own for each
 """
 
 import time
+from functools import cached_property
 
 import trio
 
@@ -71,7 +72,6 @@ class Admission(Probing):
         self.stages: list[Stage] = []
         self.seed_sensitive = False
         self.stage, self.began = LOADING[0], time.monotonic()
-        self.patience_s = limits.load_s + 4 * limits.step_s
         self.deadline = trio.move_on_after(self.patience_s)
 
     def close(self, reason: str, passed: bool) -> None:
@@ -195,7 +195,7 @@ class Admission(Probing):
             raise RejectedError(f"{reason}{self.guessed}")
         return ""
 
-    @property
+    @cached_property
     def readable(self) -> bool:
         """The first observation lists the possible actions."""
         return offered(self.transcripts[0].answers[0].observation).readable

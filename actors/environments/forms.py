@@ -35,7 +35,7 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
     Takes at most load_s + 4 step_s. Raises RunError where the sandbox fails, not the program.
     """
     probing = Probing(sandbox, source, seed, limits, play)
-    with trio.move_on_after(limits.load_s + 4 * limits.step_s) as scope:
+    with trio.move_on_after(probing.patience_s) as scope:
         try:
             await probing.probe(probing.seed(0), probing.anything)
             await probing.find_form()
@@ -53,6 +53,7 @@ class Probing:
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         self.trials = Trials(sandbox, source, limits, play.max_turns)
+        self.patience_s = limits.load_s + 4 * limits.step_s
         self.win_return = play.win_return
         self.key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
         self.rng = random.Random(derive(self.key, "probe"))

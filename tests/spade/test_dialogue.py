@@ -60,7 +60,7 @@ def played(tokenizer, thoughts, opening, turns, room=ROOM):
     return prompts
 
 
-# What is thought, and what is said behind it; None: the answer was cut while it thought.
+# A thought and the text after it; None if the answer was cut inside the thought.
 THOUGHTS = st.one_of(st.just(""), ORDINARY.map(lambda text: f"<think>\nx{text}x\n</think>\n\n"), st.none())
 TURNS = st.lists(st.tuples(THOUGHTS, ORDINARY.map(lambda text: f"x{text}x"), ORDINARY), min_size=1, max_size=4)
 

@@ -683,7 +683,7 @@ async def test_a_call_sent_once_is_sent_to_no_second_life_unless_the_first_left_
             first.send_signal(signal.SIGKILL if how == "killed" else signal.SIGTERM)
             await first.wait()
         async with server_process(address, answers=True):
-            # What may be sent again is, on the same connection; and what was not sent yet is sent at any rate.
+            # The same connection repeats repeatable requests and sends all that were never sent.
             assert await client.call(StepEpisode("again", 2, "b"), once=True) == Observed("b")
             while not said:  # noqa: ASYNC110
                 await trio.sleep(0.01)

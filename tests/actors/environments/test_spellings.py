@@ -50,7 +50,7 @@ async def test_a_sound_program_is_admitted_however_its_actions_are_spelled(sandb
     programs = {name: program(name, solved=index % 3 > 0) for index, name in enumerate(SPELLINGS)}
     stages = await last_stages(sandbox, programs, LIMITS["readable"])
     assert {name: stage for name, stage in stages.items() if not stage[1]} == {}
-    # What games ask beside it, less luck, takes twice as many plays and has nothing to do with the spelling.
+    # The games' lower share of luck doubles the plays and does not depend on the spelling: a few programs show it.
     stages = await last_stages(sandbox, dict(list(programs.items())[::6]), LIMITS["games"])
     assert {name: stage for name, stage in stages.items() if not stage[1]} == {}
 

@@ -55,7 +55,7 @@ def framed(expression: str) -> str:
 
 
 def said(expression: str) -> str:
-    """What `reset` answers once it is mended."""
+    """The answer of the repaired program to `reset`."""
     names = dict(GIVEN)
     exec(mended(framed(expression)), names)
     return names["TideEnv"]().reset(1)
