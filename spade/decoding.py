@@ -4,7 +4,7 @@ A decoder is a pure function of its bytes. So all that it raises is said of them
 RecursionError beside its own errors, and a check after decoding raises what it likes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from spade.errors import SpadeError, reason
@@ -25,6 +25,19 @@ def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
         return decode(data)
     except Exception as error:
         raise UnreadableError(printable(error)) from None
+
+
+def each_decoded(read: Iterator[T]) -> Iterator[T]:
+    """What a library makes of bytes that others wrote, one by one. Raises UnreadableError where it raises anything."""
+    done = object()
+    while True:
+        try:
+            item = next(read, done)
+        except Exception as error:
+            raise UnreadableError(printable(error)) from None
+        if item is done:
+            return
+        yield item  # type: ignore[misc]
 
 
 def printable(error: Exception) -> str:

@@ -105,11 +105,12 @@ def replace(file: Path, data: bytes) -> None:
         raise
 
 
-def read(file: Path, most: int = 1 << 20) -> bytes:
-    """A file that a person or another program named, at most `most` bytes of it.
+@contextmanager
+def regular(file: Path) -> Iterator[BinaryIO]:
+    """Open a file that a person or another program named, to read it.
 
-    Raises RunError where it is longer, or no regular file: a FIFO may never have a writer, a device never end. Raises
-    OSError where it cannot be read.
+    Raises RunError where it is no regular file: a FIFO may never have a writer, a device never end. Raises OSError
+    where it cannot be opened.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -119,9 +120,18 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
         if not stat.S_ISREG(mode):
             raise RunError(f"{file}: is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as opened:
-            data = opened.read(most + 1) or b""  # None where a file of the kernel's has nothing now
+            yield opened
     finally:
         os.close(descriptor)
+
+
+def read(file: Path, most: int = 1 << 20) -> bytes:
+    """A file that a person or another program named, at most `most` bytes of it.
+
+    Raises RunError where it is longer, or no regular file. Raises OSError where it cannot be read.
+    """
+    with regular(file) as opened:
+        data = opened.read(most + 1) or b""  # None where a file of the kernel's has nothing now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data
