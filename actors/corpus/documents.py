@@ -31,7 +31,12 @@ def make(text: str, id: str, field: str = "", title: str = "") -> Document:
     text = text.strip()
     if not text:
         raise UnreadableError("the text is empty")
-    return Document(id, field, title.strip() or " ".join(text[:LONGEST].split())[:_TITLE_CHARACTERS], text)
+    return Document(
+        id,
+        field,
+        title.strip() or " ".join(text.split(maxsplit=_TITLE_CHARACTERS)[:_TITLE_CHARACTERS])[:_TITLE_CHARACTERS],
+        text,
+    )
 
 
 def read_line(line: bytes, number: int) -> Document:

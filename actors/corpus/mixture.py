@@ -8,7 +8,6 @@ rows read so far and the documents they gave are in a draft beside the corpus, f
 import hashlib
 import os
 import sqlite3
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -24,7 +23,7 @@ from spade.errors import RunError, reason
 from spade.text import line
 
 ROWS = 1_000  # between two commits of the draft
-_TELL_ROWS = 100_000
+TELL_ROWS = 100_000
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS spec (fingerprint BLOB);
@@ -43,9 +42,13 @@ class SourceProgress(msgspec.Struct):
     """
 
     rows: int = 0
-    dropped: Counter[str] = msgspec.field(default_factory=Counter)
+    dropped: dict[str, int] = {}
     greatest: bytes = b""
     done: bool = False
+
+    def drop(self, why: str, count: int = 1) -> None:
+        """Count rows that gave no document."""
+        self.dropped[why] = self.dropped.get(why, 0) + count
 
 
 def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
@@ -128,12 +131,12 @@ class _Mixture:
         for row in islice(source.read(), progress.rows, source.rows):
             progress.rows += 1
             if dropped := self._add(number, source.name, row, progress.greatest):
-                progress.dropped[dropped] += 1
+                progress.drop(dropped)
             if progress.rows % ROWS == 0:
                 if wanted and self._kept(number) > 2 * wanted:
                     self._prune(number, wanted, progress)
                 self._commit(number, progress)
-            if progress.rows % _TELL_ROWS == 0:
+            if progress.rows % TELL_ROWS == 0:
                 self._tell(f"{source.name}: {progress.rows} rows read")
         if wanted:
             self._prune(number, wanted, progress)
@@ -167,7 +170,7 @@ class _Mixture:
         if last is not None:
             (progress.greatest,) = last
             gone = self._base.execute("DELETE FROM documents WHERE source = ? AND key > ?", (number, progress.greatest))
-            progress.dropped["not drawn"] += gone.rowcount
+            progress.drop("not drawn", gone.rowcount)
 
     def _kept(self, number: int) -> int:
         ((kept,),) = self._base.execute("SELECT count(*) FROM documents WHERE source = ?", (number,))

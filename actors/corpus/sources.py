@@ -133,7 +133,9 @@ def _parquet(file: Path, name: str, column: str) -> Iterator[Row]:
 
         def batches() -> Iterator[Mapping[str, Any]]:
             table = parquet.ParquetFile(opened)
-            wanted = [name for name in table.schema_arrow.names if name in (column, *_OWN)]
+            names = table.schema_arrow.names
+            # Where the text is missing a row shows which columns there are.
+            wanted = [name for name in names if name in (column, *_OWN)] if column in names else names
             for batch in table.iter_batches(_BATCH, columns=wanted):
                 yield from batch.to_pylist()
 
