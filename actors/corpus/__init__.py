@@ -20,8 +20,8 @@ HELD_CHARACTERS = 1 << 26  # of a corpus that is held in memory
 def load(path: str) -> Corpus:
     """The documents of "builtin", of a JSONL, which is read by index, or of a Parquet file or folder, held in memory.
 
-    A document without `id` gets its number, one without `title` its first words. Raises ConfigError where there is
-    nothing such, something of it is no document, or there is none.
+    Of "none" there is none. A document without `id` gets its number, one without `title` its first words. Raises
+    ConfigError where there is nothing such, something of it is no document, or there is none.
     """
     try:
         return _load(path)
@@ -40,6 +40,8 @@ def built_at(name: str) -> Path:
 
 
 def _load(path: str) -> Corpus:
+    if path == "none":
+        return HeldCorpus(())
     if path == "builtin":
         return HeldCorpus(read_line(line, 0) for line in BUILTIN.read_bytes().splitlines())
     file = Path(path)

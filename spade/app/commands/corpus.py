@@ -33,7 +33,7 @@ def show_corpus(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A file or folder of documents, or builtin.")],
     index: Annotated[int | None, typer.Option(min=0, help="Print this document, from 0.")] = None,
 ) -> None:
-    """Print the number of documents of a corpus and its digest, or one of its documents."""
+    """Print the size and digest of a corpus, or a document of it."""
     from actors.corpus import load
     from spade.errors import ConfigError
 

@@ -156,7 +156,7 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     config = load(str(run.config_path) if run.exists and recipe is None else recipe or "nano", tuple(overrides))
     corpus = load_corpus(config.design.corpus).digest
     with run.lock("replay"):
-        run.create(config)
+        run.create(config, corpus)
     return run, config, corpus
 
 
