@@ -17,7 +17,7 @@ import msgspec
 
 from actors.corpus.cutting import counter, whole_sentences
 from actors.corpus.documents import make, write_line
-from actors.corpus.sources import Row
+from actors.corpus.sources import TextRow
 from actors.corpus.spec import CorpusSource, CorpusSpec, Exclusions
 from spade.errors import RunError, reason
 from spade.text import line
@@ -143,7 +143,7 @@ class _Mixture:
         progress.done = True
         self._commit(number, progress)
 
-    def _add(self, number: int, name: str, row: Row, greatest: bytes) -> str:
+    def _add(self, number: int, name: str, row: TextRow, greatest: bytes) -> str:
         """Take a row into the draft, or the reason why not. What costs most comes last."""
         text = row.text.replace("\r\n", "\n").strip()
         if not text:

@@ -24,7 +24,7 @@ _OWN = ("id", "title", "field")  # columns that are read beside the text, where 
 _rows = msgspec.json.Decoder(dict[str, Any])
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """One row: where it stands, for an error; its id, where it has none of its own; its text and its columns."""
 
     where: str
@@ -55,7 +55,7 @@ def files(path: Path) -> list[Path]:
     return found
 
 
-def rows(path: Path, column: str = "text") -> Iterator[Row]:
+def rows(path: Path, column: str = "text") -> Iterator[TextRow]:
     """The rows of a file or folder; a text file is one row.
 
     Raises RunError with the file and the line or row that cannot be read, ConfigError where a package is missing,
@@ -66,12 +66,12 @@ def rows(path: Path, column: str = "text") -> Iterator[Row]:
         if file.suffix == ".parquet":
             yield from _parquet(file, name, column)
         elif file.suffix in TEXTS:
-            yield Row(str(file), name or visible(file.name), _text_file(file), {})
+            yield TextRow(str(file), name or visible(file.name), _text_file(file), {})
         else:
             yield from _jsonl(file, name, column)
 
 
-def hub_rows(dataset: str, config: str, revision: str, split: str, column: str) -> Iterator[Row]:
+def hub_rows(dataset: str, config: str, revision: str, split: str, column: str) -> Iterator[TextRow]:
     """The rows of a data set by its name on the hub, or in a local folder; they are streamed.
 
     Raises RunError where it cannot be read, ConfigError where the package is missing.
@@ -110,7 +110,7 @@ def _text_file(file: Path) -> str:
     return text
 
 
-def _jsonl(file: Path, name: str, column: str) -> Iterator[Row]:
+def _jsonl(file: Path, name: str, column: str) -> Iterator[TextRow]:
     with regular(file) as opened:
         try:
             for number, _, line in each_line(opened):
@@ -119,12 +119,12 @@ def _jsonl(file: Path, name: str, column: str) -> Iterator[Row]:
                     columns = decoded(_rows.decode, line)
                 except UnreadableError as error:
                     raise UnreadableError(f"line {number}: {error}") from None
-                yield Row(where, _id(name, number), _text(where, columns, column), columns)
+                yield TextRow(where, _id(name, number), _text(where, columns, column), columns)
         except UnreadableError as error:
             raise RunError(f"{file}, {error}") from None
 
 
-def _parquet(file: Path, name: str, column: str) -> Iterator[Row]:
+def _parquet(file: Path, name: str, column: str) -> Iterator[TextRow]:
     if find_spec("pyarrow") is None:
         raise ConfigError(f"{file}: Parquet needs pyarrow: pip install 'spade-rl[corpus]'")
     from pyarrow import parquet
@@ -142,7 +142,7 @@ def _parquet(file: Path, name: str, column: str) -> Iterator[Row]:
         yield from _each(batches(), str(file), name, column)
 
 
-def _each(read_rows: Iterator[Mapping[str, Any]], place: str, name: str, column: str) -> Iterator[Row]:
+def _each(read_rows: Iterator[Mapping[str, Any]], place: str, name: str, column: str) -> Iterator[TextRow]:
     """Rows as another package reads them; whatever it raises is said of the row."""
     left = each_decoded(read_rows)
     for number in count(1):
@@ -153,7 +153,7 @@ def _each(read_rows: Iterator[Mapping[str, Any]], place: str, name: str, column:
             raise RunError(f"{where}: {error}") from None
         if columns is None:
             return
-        yield Row(where, _id(name, number), _text(where, columns, column), columns)
+        yield TextRow(where, _id(name, number), _text(where, columns, column), columns)
 
 
 def _id(name: str, number: int) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from actors.corpus.sources import Row, files, hub_rows, rows
+from actors.corpus.sources import TextRow, files, hub_rows, rows
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError
@@ -43,7 +43,7 @@ class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: Positive | None = None
     weight: Annotated[float, Meta(gt=0, le=1e9)] | None = None
 
-    def read(self) -> Iterator[Row]:
+    def read(self) -> Iterator[TextRow]:
         """Its rows. Raises as `rows` and `hub_rows` do."""
         if self.dataset:
             return hub_rows(self.dataset, self.config, self.revision, self.split, self.column)

@@ -51,7 +51,6 @@ def test_a_run_keeps_its_corpus_and_refuses_designers_that_have_another(folder):
         finally:
             service.send_signal(signal.SIGINT)
     assert refused.returncode == 1
-    print(refused.stderr)
     *_, line = refused.stderr.splitlines()  # behind its log
     recorded = json.loads((folder / "run" / "run.json").read_text())["corpus"]
     assert "has another corpus (digest " in line
