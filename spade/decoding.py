@@ -28,7 +28,7 @@ def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
 
 
 def each_decoded(read: Iterator[T]) -> Iterator[T]:
-    """What a library makes of bytes that others wrote, one by one. Raises UnreadableError where it raises anything."""
+    """Pass on the items that a library reads from bytes of others. Raises UnreadableError if it raises anything."""
     done = object()
     while True:
         try:

@@ -126,12 +126,12 @@ def regular(file: Path) -> Iterator[BinaryIO]:
 
 
 def read(file: Path, most: int = 1 << 20) -> bytes:
-    """A file that a person or another program named, at most `most` bytes of it.
+    """Read a file that a person or another program named, at most `most` bytes.
 
-    Raises RunError where it is longer, or no regular file. Raises OSError where it cannot be read.
+    Raises RunError if it is longer, or not a regular file. Raises OSError if it cannot be read.
     """
     with regular(file) as opened:
-        data = opened.read(most + 1) or b""  # None where a file of the kernel's has nothing now
+        data = opened.read(most + 1) or b""  # None if a kernel's file has no data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data

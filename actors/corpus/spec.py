@@ -131,7 +131,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
 
 
 class Exclusions:
-    """What a mixture leaves out."""
+    """The ids and texts that a mixture leaves out."""
 
     def __init__(self, spec: CorpusSpec) -> None:
         """Raises ConfigError that names the line of a text that is too short, RunError, OSError."""
