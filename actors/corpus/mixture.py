@@ -34,7 +34,7 @@ CREATE INDEX IF NOT EXISTS by_source ON documents (source, key);
 
 
 class SourceProgress(msgspec.Struct):
-    """How far a source has been read.
+    """The progress of reading a source.
 
     rows      that were read
     dropped   rows by the reason why they gave no document
