@@ -24,16 +24,18 @@ class _Line(msgspec.Struct):
 
 
 def load(path: str) -> tuple[Document, ...]:
-    """The documents of "builtin" or of a JSONL file, in its order; blank lines are skipped.
+    """The documents of "builtin" or of a JSONL file, in its order; blank lines are skipped. Of "none" there is none.
 
     A line without `id` gets its number, one without `title` its first words. Raises ConfigError where there is no such
     file, a line is no document, or there is none.
     """
+    if path == "none":
+        return ()
     file = BUILTIN if path == "builtin" else Path(path)
     try:
         lines = read(file, CORPUS_BYTES).splitlines()
     except OSError as error:
-        raise ConfigError(f"design.corpus: {file}: {reason(error)}; give a JSONL file or 'builtin'") from None
+        raise ConfigError(f"design.corpus: {file}: {reason(error)}; give a JSONL file, 'builtin' or 'none'") from None
     decoder = msgspec.json.Decoder(_Line)
     documents = tuple(_document(file, number, line, decoder) for number, line in enumerate(lines, 1) if line.strip())
     if not documents:

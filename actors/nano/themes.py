@@ -1,6 +1,7 @@
 """Themes that documents lend to environments: the name of the class and the words an agent acts with."""
 
 import re
+from random import Random
 
 WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "mathematics": (("circle", "square", "star", "cross", "ring"), ("alpha", "beta", "gamma", "delta", "omega")),
@@ -14,3 +15,11 @@ def camel(title: str) -> str:
     """A title as part of a class name: "Prime numbers" becomes "PrimeNumbers"."""
     words = re.findall(r"[A-Za-z]+", title)
     return "".join(word[:1].upper() + word[1:].lower() for word in words) or "Plain"
+
+
+def drawn_theme(draw: int) -> str:
+    """A field and a name of two of its words, as a document would lend them: "science/IronWater"."""
+    random = Random(draw)
+    field = random.choice(sorted(WORDS))
+    words = [word for kind in WORDS[field] for word in kind]
+    return f"{field}/{camel(' '.join(random.sample(words, 2)))}"
