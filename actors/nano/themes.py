@@ -10,6 +10,21 @@ WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """By a document's field, the sets of words that environments choose their actions from."""
 
+NAMES: dict[str, tuple[str, ...]] = {
+    "mathematics": (
+        "bipartite", "circles", "decimal", "graph", "greedy", "logarithms", "network", "right", "squares",
+        "tessellations",
+    ),
+    "science": (
+        "greenhouse", "honeybee", "immune", "magnets", "migration", "pendulum", "reaction", "rust", "sound", "waves",
+    ),
+    "everyday": (
+        "bakeries", "bank", "bicycle", "clocks", "delivery", "drawbridges", "fishing", "hospital", "recipes",
+        "warehouses",
+    ),
+}  # fmt: skip
+"""By field, words that the nano model can spell: it knows them from its demonstrations."""
+
 
 def camel(title: str) -> str:
     """A title as part of a class name: "Prime numbers" becomes "PrimeNumbers"."""
@@ -18,8 +33,7 @@ def camel(title: str) -> str:
 
 
 def drawn_theme(draw: int) -> str:
-    """A field and a name of two of its words, as a document would lend them: "science/IronWater"."""
+    """A field and a name of two of its words, in the place of a document's: "science/SoundRust"."""
     random = Random(draw)
-    field = random.choice(sorted(WORDS))
-    words = [word for kind in WORDS[field] for word in kind]
-    return f"{field}/{camel(' '.join(random.sample(words, 2)))}"
+    field = random.choice(sorted(NAMES))
+    return f"{field}/{camel(' '.join(random.sample(NAMES[field], 2)))}"
