@@ -230,3 +230,10 @@ async def test_a_designer_with_an_endpoint_asks_no_engine(tiny_checkpoint, serve
 def test_settings_that_cannot_work_are_refused(override, reason):
     with pytest.raises(ConfigError, match=reason):
         load("nano", ("endpoint.url=http://127.0.0.1:8000/v1", override))
+
+
+def test_agents_may_not_sample_elsewhere_where_designs_are_not_trained():
+    elsewhere = ("endpoint.url=http://127.0.0.1:8000/v1", "endpoint.roles=['agent']")
+    assert load("nano", elsewhere).design.train
+    with pytest.raises(ConfigError, match=r"under design\.train = false nothing is trained"):
+        load("nano", (*elsewhere, "design.train=false"))
