@@ -12,7 +12,6 @@ import trio
 
 from actors.sandbox.budget import excess, pause_s
 from actors.sandbox.process import Answer, ChildProcess
-from actors.sandbox.quarantine import Quarantine
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
 from actors.sandbox.wire import Answered, LoadProgram, Reset, Step
 from actors.sandbox.zygote import Zygote, run_zygote
@@ -77,7 +76,6 @@ class Sandbox:
         self.faults: Counter[str] = Counter()
         self.spawns = self._steps = self._evictions = self._grown_bytes = 0
         self._spawn_s = self._step_s = 0.0
-        self._quarantine = Quarantine(limits.quarantine_faults)
         self._attacks = tuple(attacks)
         self._nursery = nursery
         self._zygotes: dict[tuple[bool, int], Zygote] = {}
@@ -114,9 +112,6 @@ class Sandbox:
         self.close(episode)
         entry = self._episodes[episode] = ProgramEpisode(source, max_turns)
         async with entry.lock:
-            refusal = self._quarantine.refusal(source)
-            if refusal is not None:
-                return entry.settle(refusal)
             began = time.monotonic()
             answer = self._count(entry, await self._begin(entry, seed))
             self._spawn_s += RECENT * (time.monotonic() - began - self._spawn_s)
@@ -156,8 +151,6 @@ class Sandbox:
 
     def _count(self, entry: ProgramEpisode, answer: Observed | Faulted) -> Observed | Faulted:
         answer = entry.settle(answer)
-        if entry.over:
-            self._quarantine.note(entry.source, answer)
         if isinstance(answer, Faulted):
             self.faults[answer.kind] += 1
         return answer

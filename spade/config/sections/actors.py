@@ -202,9 +202,6 @@ class Sandbox(Section, frozen=True):
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
 
-    quarantine_faults: Count = 8
-    """Faults in a row after which an env-runner runs a program no more."""
-
     random_win_share: Share = 0.25
     """Share of plays that random actions may win. Admission lets a program pass that they win no more often, and
     rejects one that they win with 0.15 more, each but for one time in a hundred; 1 rejects none."""
