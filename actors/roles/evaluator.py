@@ -148,11 +148,11 @@ class Evaluator:
         return pulse.weights
 
     async def _evaluate(self, step: int) -> Evaluation | None:
-        slots, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
+        limiter, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
         began = trio.current_time()
 
         async def play(lease: PlayLease) -> None:
-            async with slots:
+            async with limiter:
                 ended.append(await self._play(lease))
 
         async with trio.open_nursery() as nursery:

@@ -163,10 +163,10 @@ class Desk:
             if asked is not None:
                 if isinstance(result, Exception):
                     result = self._faults.refusal(asked.request, result)
-                self._server.reply_nowait(asked.incoming, self._with_receipts(result))
+                self._server.reply_nowait(asked.incoming, self._with_digests(result))
         self._begin()
 
-    def _with_receipts(self, result: Generated | Refused) -> Generated | Refused:
+    def _with_digests(self, result: Generated | Refused) -> Generated | Refused:
         if self._follower is None or isinstance(result, Refused):
             return result
         return msgspec.structs.replace(result, digests=self._follower.digests(result.versions))

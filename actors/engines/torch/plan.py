@@ -15,9 +15,9 @@ from actors.engines.torch.buddy import TokenExtent
 
 
 class TokenChunk(NamedTuple):
-    """`size` new tokens of the sequence in `slot`, at positions `start` and on, stored in `extent`."""
+    """`size` new tokens of the sequence in `entry`, at positions `start` and on, stored in `extent`."""
 
-    slot: int
+    entry: int
     extent: TokenExtent
     start: int
     size: int
@@ -108,7 +108,7 @@ class Plan:
     """One forward: packed tokens by group, then by extent.
 
     chunks     in packed order
-    slot       (tokens,), position (tokens,): where each packed token belongs
+    entry      (tokens,), position (tokens,): where each packed token belongs
     positions  (tokens,), on the device
     """
 
@@ -116,9 +116,9 @@ class Plan:
         groups = arrange(chunks, spare)
         self.chunks = [chunk for group in groups for chunk in group]
         counts = [chunk.size for chunk in self.chunks]
-        self.slot = np.repeat([chunk.slot for chunk in self.chunks], counts)
+        self.entry = np.repeat([chunk.entry for chunk in self.chunks], counts)
         self.position = np.repeat([chunk.end for chunk in self.chunks], counts)
-        self.position += np.arange(len(self.slot)) - np.repeat(np.cumsum(counts), counts)
+        self.position += np.arange(len(self.entry)) - np.repeat(np.cumsum(counts), counts)
         self.positions = torch.from_numpy(self.position).to(device)
         self._extent = np.repeat([chunk.extent for chunk in self.chunks], counts, axis=0)
         self._places: dict[int, Tensor] = {}

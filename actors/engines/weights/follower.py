@@ -1,4 +1,4 @@
-"""From hearing of new weights to sampling from them, and the receipts of it.
+"""From hearing of new weights to sampling from them, and the digests that prove it.
 
     heard (push or pulse) ── on this host (fetched if need be) ── ordered ── in use ── told to the replay service
                                                                                └───── every byte checked
@@ -52,7 +52,7 @@ class Follower:
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
-        """The receipts of version runs; empty where one of the versions has none."""
+        """The digests of version runs; empty where one of the versions has none."""
         found = [self._digests.get(version, b"") for version, _ in versions]
         return b"".join(found) if all(found) else b""
 
