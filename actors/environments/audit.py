@@ -164,12 +164,12 @@ class Auditor:
         return answer
 
 
-async def decided(attempt: Callable[[], Awaitable[Result]]) -> Result:
+async def decided(once: Callable[[], Awaitable[Result]]) -> Result:
     """The result of the first try that has one. Raises UndecidedError where none has; `ours` if one was."""
     ours = False
     for _ in range(TRIES):
         try:
-            return await attempt()
+            return await once()
         except UndecidedError as undecided:
             ours = ours or undecided.ours
     raise UndecidedError(ours)

@@ -10,7 +10,7 @@ from functools import partial
 
 import trio
 
-from actors.roles.episode import attempt
+from actors.roles.episode import play
 from actors.roles.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
@@ -66,7 +66,7 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            ended = await attempt(self._session, lease)
+            ended = await play(self._session, lease)
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease))
             raise
