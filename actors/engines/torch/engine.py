@@ -15,7 +15,6 @@ import numpy as np
 import tokenizers
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from actors.engines.base import unfit
 from actors.engines.torch.forward import alone, open_forward
@@ -53,7 +52,7 @@ class TorchEngine:
         """Load `weights` (an empty digest is not checked). Raises RunError; ConfigError if it cannot run here."""
         self.version = weights.version
         self.sampled = 0
-        self._rows, self._context, self._dtype = settings.rows, settings.context_tokens, dtype
+        self._rows, self._context = settings.rows, settings.context_tokens
         self._device = policy.pick_device(settings.device)
         self._pace = _PACE.get(self._device.type, _PACE["cuda"])
         self._waiting: deque[SequenceInFlight] = deque()
@@ -63,7 +62,7 @@ class TorchEngine:
         bpe = tokenizers.Tokenizer.from_file(str(Path(weights.path) / "tokenizer.json"))
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
-        self._model = self._load(weights)
+        self._model = policy.load(Path(weights.path), dtype=dtype, device=self._device, digest=weights.digest or None)
         self._forward, token_bytes = open_forward(self._model, self._context)
         self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
@@ -104,10 +103,6 @@ class TorchEngine:
     @torch.inference_mode()
     def logprobs(self, ids: Sequence[int]) -> list[float]:
         return next_logprobs(alone(self._forward, torch.tensor(ids, device=self._device)), ids)
-
-    def _load(self, weights: Weights) -> PreTrainedModel:
-        digest = weights.digest or None
-        return policy.load(Path(weights.path), dtype=self._dtype, device=self._device, digest=digest)
 
     @torch.inference_mode()
     def step(self) -> list[tuple[int, Generated]]:

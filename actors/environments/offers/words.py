@@ -1,9 +1,9 @@
 """The words and numbers of an observation: what placeholders are filled with, and what guesses are drawn from. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 from actors.environments.offers.ranges import RANGE, numbers
 
@@ -55,12 +55,7 @@ class Words:
         """Those of the ranges that it names, else its own and 0 to 9."""
         ranged = (number for match in RANGE.finditer(self._text) for number in numbers(match))
         own = (match[0] for match in _NUMBER.finditer(self._text))
-        return unique(ranged, MOST_NUMBERS) or unique(_and_digits(own), MOST_NUMBERS)
-
-
-def _and_digits(own: Iterator[str]) -> Iterator[str]:
-    yield from islice(own, MOST_NUMBERS // 2)
-    yield from "0123456789"
+        return unique(ranged, MOST_NUMBERS) or unique(chain(islice(own, MOST_NUMBERS // 2), "0123456789"), MOST_NUMBERS)
 
 
 def unique(items: Iterable[str], most: int) -> tuple[str, ...]:
