@@ -1,8 +1,8 @@
 """A shorter forward of the common dense decoder (Llama, Mistral, Qwen2, Qwen3) over the same weights.
 
-While few rows decode, a step is mostly the overhead of operators and of the Python between them, of which Transformers'
-modules have many. Here projections of one input are one product, queries and keys are normed and rotated together, and
-residuals are added within the product.
+While few rows decode, most of a step is the overhead of operators and of the Python between them, and Transformers'
+modules have many of both. Here projections of one input are one product, queries and keys are normed and rotated
+together, and residuals are added within the product.
 """
 
 from typing import Any, NamedTuple

@@ -43,9 +43,9 @@ _ENTRIES = 2  # for each row, so that as many conversations as there are rows ma
 class TorchEngine:
     """See `base.Engine`. All keys and values lie within `engine.kv_bytes`.
 
-    Where these are full, the coldest keys that no sequence in flight uses are dropped; then a request waits in the
-    queue; and where sequences in flight outgrow them, the one admitted last goes back to the queue with what it has
-    sampled. The first in the queue is the first to go on.
+    When these are full, the coldest keys that no sequence in flight uses are dropped. If none are left, requests wait
+    in the queue; and if sequences in flight outgrow the room, the one admitted last returns to the queue with its
+    sampled tokens. The first in the queue is the first to go on.
     """
 
     def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
@@ -116,7 +116,7 @@ class TorchEngine:
         return self._sample(*self._compute(Plan(chunks, self._pace.spare, self._device)))
 
     def _grow(self) -> None:
-        """Room for the newest token of every sequence in flight, if need be at the cost of those admitted last."""
+        """Make room for the newest token of every sequence in flight; those admitted last may have to leave for it."""
         for row in list(self._active.values()):
             while self._active.get(row.entry) is row and not self._memory.fit(row.entry, len(row.tokens), self._active):
                 last = self._active[next(reversed(self._active))]
@@ -124,7 +124,7 @@ class TorchEngine:
                 self._waiting.appendleft(last)
 
     def _admit(self) -> None:
-        """Sequences from the queue in its order, past those that wait for keys being computed for another."""
+        """Admit sequences in the order of the queue, except those that wait for keys being computed for another."""
         held = []
         while self._waiting and len(self._active) < self._rows:
             row = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""Where the keys and values of sequences lie: in flight and at rest, within one bound."""
+"""The places of keys and values, of sequences in flight and at rest, within one bound."""
 
 from collections.abc import Container
 
@@ -38,7 +38,7 @@ class KvMemory:
         if extent is not None and not (source == entry and tokens) and extent.size != size:
             self._evict(entry)
         if not self.fit(entry, len(prompt), busy, spared=source):
-            # What it would share is in the way, or else nothing helps.
+            # The keys that it would share take the room, or there is none at all.
             placement = Placement(entry, entry, 0)
             if self._of[entry] is not None:
                 self._evict(entry)

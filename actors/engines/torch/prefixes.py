@@ -63,7 +63,7 @@ class Prefixes:
         return Placement(oldest, source, tokens) if tokens >= _COPY_FROM else Placement(oldest, oldest, 0)
 
     def _common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
-        """(entries,) how many leading tokens of the prompt, but its last, each entry's row of ids repeats."""
+        """(entries,) number of leading tokens of the prompt, without its last, that each entry has."""
         width = min(len(prompt) - 1, self._ids.shape[1])
         if width == 0:
             return np.zeros(len(self.filled), dtype=np.int64)

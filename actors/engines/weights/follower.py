@@ -3,7 +3,7 @@
     heard (push or pulse) ── on this host (fetched if need be) ── ordered ── in use ── told to the replay service
                                                                                └───── every byte checked
 
-Only the newest is followed: versions that come while one is on its way are passed over for the last of them.
+Only the newest is followed: of the versions that come while one is on its way, all but the last are skipped.
 """
 
 import logging
@@ -104,10 +104,10 @@ class Follower:
             except RefusedError:
                 raise
             except BusError as error:
-                log.warning("%s", error)  # a report that is late is of no use
+                log.warning("%s", error)  # a late report is of no use
 
     async def _check(self) -> None:
-        """Read every byte of what was mapped, beside the sampling: it takes longer than the swap itself."""
+        """Check every byte of the weights in use, while the engine samples: it takes longer than the swap itself."""
         async for weights in self._unchecked[1]:
             with suppress(FileNotFoundError):  # newer ones have been published since
                 await trio.to_thread.run_sync(manifest.verify, Path(weights.path), weights.digest)
