@@ -1,7 +1,7 @@
-"""Bytes that others wrote, decoded in one place: whatever is wrong with them is one error of ours.
+"""Decoding of bytes from outside, in one place: every fault of the bytes becomes an UnreadableError.
 
-A decoder is a pure function of its bytes. So all that it raises is said of them: msgspec raises UnicodeDecodeError and
-RecursionError beside its own errors, and a check after decoding raises what it likes.
+A decoder is a pure function of its bytes, so every exception that it raises is a fault of the bytes. msgspec also
+raises UnicodeDecodeError and RecursionError, and a check after decoding may raise anything.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class UnreadableError(SpadeError, ValueError):
-    """Bytes that are not what they should be. The text is one printable line of at most LONGEST characters."""
+    """Bytes that cannot be decoded. The text is one printable line of at most LONGEST characters."""
 
 
 def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
-    """Decode `data` by `decode`. Raises UnreadableError where it raises anything."""
+    """Decode `data` by `decode`. Raises UnreadableError for any exception of `decode`."""
     try:
         return decode(data)
     except Exception as error:
@@ -28,5 +28,5 @@ def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
 
 
 def printable(error: Exception) -> str:
-    """An error that may quote what others wrote, in one line of at most LONGEST characters that a terminal can show."""
+    """The text of an error, which may quote foreign bytes: one printable line of at most LONGEST characters."""
     return visible(" ".join((reason(error) or type(error).__name__)[:LONGEST].split()))[:LONGEST]

@@ -46,7 +46,7 @@ from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
-CLOCK_S = 5.0  # a kill loses at most so much of the run clock
+CLOCK_S = 5.0  # a kill loses at most this much of the run clock
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Service:
         self._base_s = opened.elapsed_s
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
-        self._expected = 1  # requests of the last round: peers that were answered together may ask again together
+        self._expected = 1  # requests of the last round: peers answered together often ask again together
         self._waiting = Waiting(config.bus.window)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)

@@ -74,7 +74,7 @@ for name, (help_text, commands) in GROUPS.items():
 
 
 def main() -> None:
-    """The `spade` command: a SpadeError, and a file or address that the system refuses, is one line and exit code 1."""
+    """Run the `spade` command. A SpadeError or OSError is printed as one line, with exit code 1."""
     open_streams()
     logs.warn_plainly()
     try:
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def _lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:
-    """Each error in a line; the lines that one was given to be read with it stand below."""
+    """One line for each error, followed by its notes."""
     for error in errors.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _lines(error)

@@ -1,4 +1,4 @@
-"""A run directory: where a run keeps its config, store, weights, checkpoints, logs and sockets."""
+"""The run directory: config, store, weights, checkpoints, logs and sockets of a run."""
 
 import fcntl
 import hashlib
@@ -48,7 +48,7 @@ class RunDir:
     """Paths of one run and the locks on them."""
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.realpath(path))  # not resolve(), which raises where links go round
+        self.path = Path(os.path.realpath(path))  # not resolve(), which raises for circular links
         self.config_path = self.path / "config.toml"
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
@@ -59,11 +59,11 @@ class RunDir:
 
     @property
     def exists(self) -> bool:
-        """True where a run was started here before."""
+        """True if a run was started here before."""
         return self.config_path.is_file()
 
     def require(self) -> "RunDir":
-        """Raises RunError where no run was ever started."""
+        """Raises RunError if no run was ever started."""
         if self.path.is_file():
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
@@ -71,11 +71,11 @@ class RunDir:
         return self
 
     def config(self) -> Config:
-        """The resolved config this run has."""
+        """The run's resolved config."""
         return load(str(self.require().config_path))
 
     def create(self, config: Config) -> None:
-        """Make the directory, or open it again under a config that means the same; save the config as resolved."""
+        """Make the directory, or reopen it under a config of the same meaning; save the resolved config."""
         if self.exists:
             before = self.config()
             if digest(before) != digest(config):
@@ -89,7 +89,7 @@ class RunDir:
         self.logs.mkdir(exist_ok=True)
         replace(self.config_path, dump(config).encode())
         record = _record(config, self)
-        if self.record_path.exists():  # what it was started with stays; where it listens may have changed
+        if self.record_path.exists():  # keep the start's versions; the address may have changed
             try:
                 started = decoded(_records.decode, read(self.record_path))
             except UnreadableError as error:
@@ -98,7 +98,7 @@ class RunDir:
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
 
     def socket(self, name: str) -> str:
-        """The ipc address of a service; below the system's temporary directory where the run's path is too long."""
+        """The ipc address of a service; below the system's temporary directory if the run's path is too long."""
         folder = self.path / "bus"
         if len(os.fsencode(folder)) + _SOCKET_NAME_BYTES > _LONGEST_SOCKET:
             key = hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
@@ -115,7 +115,7 @@ class RunDir:
 
     @contextmanager
     def lock(self, part: str) -> Iterator[None]:
-        """Hold `part` of the run ("replay", "learner") for this process. Raises RunError where another has it."""
+        """Hold `part` of the run ("replay", "learner") for this process. Raises RunError if another has it."""
         private(self.path)
         file = self.path / f"{part}.lock"
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
@@ -127,7 +127,7 @@ class RunDir:
             except BlockingIOError:
                 holder = _holder(file)
                 if holder is None:
-                    raise RunError(f"{file}: is locked by a process that is none of this run's; end it") from None
+                    raise RunError(f"{file}: is locked by a process outside this run; end it") from None
                 raise RunError(
                     f"{self.path}: its {part} is already up (pid {holder}); "
                     f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
@@ -140,25 +140,25 @@ class RunDir:
             os.close(descriptor)
 
     def holders(self) -> list[int]:
-        """The processes that hold a part of this run now; a process with some other lock on a file of it is none."""
+        """The processes that hold a part of this run now. Other locks on its files do not count."""
         found = (_holder(file) for file in sorted(self.path.glob("*.lock")))
         return sorted({pid for pid in found if pid is not None})
 
     def tell(self, pid: int, number: signal.Signals) -> None:
-        """Signal a holder; one that has just left, and whatever has its number now, is not."""
+        """Signal a holder. A process that reuses the pid of a former holder gets no signal."""
         with suppress(ProcessLookupError):
             process = os.pidfd_open(pid)
             try:
-                if pid in self.holders():  # asked again: from here on the descriptor is that process
+                if pid in self.holders():  # asked again: the descriptor now refers to this process
                     signal.pidfd_send_signal(process, number)
             finally:
                 os.close(process)
 
 
 def _holder(file: Path) -> int | None:
-    """The process that locked `file`, by the number it wrote and by the kernel's word that it has the lock.
+    """The process that locked `file`: the file states its pid, and the kernel confirms the lock.
 
-    None where there is no such process: the number is damaged, old, or another's, or of one we may not look at.
+    None if the pid is damaged, old, of another process, or of one that we may not inspect.
     """
     try:
         pid = int(read(file, _PID_WIDTH))
@@ -172,7 +172,7 @@ def _holder(file: Path) -> int | None:
 
 
 def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
-    """True where a descriptor of a process is `file` and holds a lock on it."""
+    """True if a descriptor of a process is `file` and holds a lock on it."""
     try:
         if not os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):
             return False
@@ -182,7 +182,7 @@ def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
 
 
 def _make_closed(folder: Path) -> None:
-    """Make a folder where everybody may write, or take one that is ours and was never open to others."""
+    """Make a private folder in a place open to all, or take one that is ours and private."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()

@@ -51,7 +51,7 @@ def up(
         partial(keep_up, opened, resolved, parts, launches=services, actor=actor, duration_s=duration_s, body=body)
     )
     say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
-    # Where the replay service had to be killed it may have left none.
+    # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, opened))):
         say(measured)
     if resolved.model.path == "nano":
@@ -153,5 +153,5 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
 
 
 def _short(path: Path) -> Path:
-    """A path as a person would type it from here."""
+    """A path relative to the working directory, if it lies inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -12,7 +12,7 @@ from spade.processes.gpus import share
 from spade.protocol import Role
 from spade.transport.keys import client_name
 
-MODULES: Mapping[Role, str] = {  # a service stands before those it serves: they are drained in the opposite order
+MODULES: Mapping[Role, str] = {  # services before their clients; drained in the opposite order
     "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",
@@ -66,7 +66,7 @@ def command_tag(bus: Bus) -> str:
 
 
 def _free_port(bus: Bus) -> str:
-    """Any port of the host in bus.bind, "" where bus.bind is empty."""
+    """Any free port of the host in bus.bind; "" if bus.bind is empty."""
     return bus.bind and f"{bus.bind.rpartition(':')[0]}:*"
 
 
