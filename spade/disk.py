@@ -105,11 +105,12 @@ def replace(file: Path, data: bytes) -> None:
         raise
 
 
-def read(file: Path, most: int = 1 << 20) -> bytes:
-    """Read a file that a person or another program named, at most `most` bytes.
+@contextmanager
+def regular(file: Path) -> Iterator[BinaryIO]:
+    """Open a file that a person or another program named, for reading.
 
-    Raises RunError if it is longer, or not a regular file: a FIFO may have no writer, a device no end. Raises OSError
-    if it cannot be read.
+    Raises RunError if it is not a regular file: a FIFO may have no writer, a device no end. Raises OSError if it cannot
+    be opened.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -119,9 +120,18 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
         if not stat.S_ISREG(mode):
             raise RunError(f"{file}: is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as opened:
-            data = opened.read(most + 1) or b""  # None if a kernel's file has no data now
+            yield opened
     finally:
         os.close(descriptor)
+
+
+def read(file: Path, most: int = 1 << 20) -> bytes:
+    """Read a file that a person or another program named, at most `most` bytes.
+
+    Raises RunError if it is longer, or not a regular file. Raises OSError if it cannot be read.
+    """
+    with regular(file) as opened:
+        data = opened.read(most + 1) or b""  # None if a kernel's file has no data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data

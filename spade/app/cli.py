@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from spade.app.commands import actors, config, doctor, env, keys, model, nano, status, stop, top, up, why
+from spade.app.commands import actors, config, corpus, doctor, env, keys, model, nano, status, stop, top, up, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -42,6 +42,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         },
     ),
     "config": ("List, show and check configs.", {"ls": config.ls, "show": config.show_config, "check": config.check}),
+    "corpus": ("Build and show corpora of documents.", {"build": corpus.build, "show": corpus.show_corpus}),
     "env": (
         "List, show, check and play environments.",
         {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},

@@ -30,7 +30,10 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", 
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """The beginning of a run, saved as `run.json`: versions, digest and the address of its replay service."""
+    """The beginning of a run, saved as `run.json`: versions, digests and the address of its replay service.
+
+    `corpus`: the digest of its documents, "" where none of its commands has read them.
+    """
 
     started: float
     spade: str
@@ -39,6 +42,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     packages: dict[str, str]
     digest: str
     replay: str
+    corpus: str = ""
 
 
 _records: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(RunRecord)
@@ -74,8 +78,11 @@ class RunDir:
         """The run's resolved config."""
         return load(str(self.require().config_path))
 
-    def create(self, config: Config) -> None:
-        """Make the directory, or reopen it under a config of the same meaning; save the resolved config."""
+    def create(self, config: Config, corpus: str = "") -> None:
+        """Make the directory, or reopen it under a config of the same meaning; save the resolved config.
+
+        `corpus`: digest of the documents. Raises RunError if the run was started with others.
+        """
         if self.exists:
             before = self.config()
             if digest(before) != digest(config):
@@ -85,17 +92,27 @@ class RunDir:
                 )
         if not str(self.path).isprintable():
             raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")
+        started = self._started()
+        if started is not None and corpus and started.corpus not in ("", corpus):
+            raise RunError(
+                f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
+                f"has {corpus[:8]} now); give it the one it had, or choose another --run"
+            )
         private(self.path)
         self.logs.mkdir(exist_ok=True)
         replace(self.config_path, dump(config).encode())
-        record = _record(config, self)
-        if self.record_path.exists():  # keep the start's versions; the address may have changed
-            try:
-                started = decoded(_records.decode, read(self.record_path))
-            except UnreadableError as error:
-                raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
-            record = msgspec.structs.replace(started, replay=record.replay)
+        record = _record(config, self, corpus)
+        if started is not None:  # keep the start's versions; the address may have changed
+            record = msgspec.structs.replace(started, replay=record.replay, corpus=started.corpus or corpus)
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
+
+    def _started(self) -> RunRecord | None:
+        if not self.record_path.exists():
+            return None
+        try:
+            return decoded(_records.decode, read(self.record_path))
+        except UnreadableError as error:
+            raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
 
     def socket(self, name: str) -> str:
         """The ipc address of a service; below the system's temporary directory if the run's path is too long."""
@@ -193,7 +210,7 @@ def _make_closed(folder: Path) -> None:
         )
 
 
-def _record(config: Config, run: RunDir) -> RunRecord:
+def _record(config: Config, run: RunDir, corpus: str) -> RunRecord:
     return RunRecord(
         started=time.time(),
         spade=spade.__version__,
@@ -202,4 +219,5 @@ def _record(config: Config, run: RunDir) -> RunRecord:
         packages={name: metadata.version(name) for name in _PACKAGES},
         digest=digest(config),
         replay=run.replay_address,
+        corpus=corpus,
     )

@@ -25,9 +25,18 @@ _NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands 
 
 def recipes() -> dict[str, Path]:
     """The shipped recipes by name."""
+    return _shipped(".")
+
+
+def mixtures() -> dict[str, Path]:
+    """The shipped mixtures of documents by name (`spade corpus build`)."""
+    return _shipped("corpora")
+
+
+def _shipped(folder: str) -> dict[str, Path]:
     package = Path(__file__).parents[1]
-    folder = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    configs = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
+    return {path.stem: path for path in sorted((configs / folder).glob("*.toml"))}
 
 
 def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:

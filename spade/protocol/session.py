@@ -59,7 +59,10 @@ class Ready(Wire, frozen=True):
 
 
 class Hello(Request[Ready], frozen=True):
-    """First message on every connection. `address` is where this process serves others."""
+    """First message on every connection. `address` is where this process serves others.
+
+    `corpus`: digest of the documents from which this process designs, or the processes it keeps; "" where none does.
+    """
 
     protocol: int
     digest: Name
@@ -67,6 +70,7 @@ class Hello(Request[Ready], frozen=True):
     name: Name
     pid: int
     address: Name | None = None
+    corpus: Name = ""
 
 
 class Pulse(Wire, frozen=True):

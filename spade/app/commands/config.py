@@ -101,7 +101,8 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
 def _corpus(config: "Config") -> str:
     from actors import corpus
 
-    return f"{len(corpus.load(config.design.corpus))} documents"
+    documents = corpus.load(config.design.corpus)
+    return f"{len(documents)} documents (digest {documents.digest[:12]})"
 
 
 def _programs(config: "Config") -> str:

@@ -40,6 +40,7 @@ async def keep_up(
     launches: Sequence[Launch] = (),
     actor: Callable[[Role, int], Launch] | None = None,
     address: str | None = None,
+    corpus: str = "",
     duration_s: float | None = None,
     body: Body = _wait,
 ) -> None:
@@ -48,6 +49,7 @@ async def keep_up(
     parts    parts of the run that this command locks
     actor    function: orders of an actor by role and 0-based index; None if this command keeps no actors
     address  address of the replay service; None for the run's own
+    corpus   digest of the documents of its designers; a run of other documents refuses this command
     body     runs meanwhile, with the connection to the replay service
     """
     with ExitStack() as locks:
@@ -65,7 +67,7 @@ async def keep_up(
             for launch in launches:
                 if launch.role == "replay":  # first, since all others call it
                     await supervisor.add(launch)
-            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid())
+            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid(), corpus=corpus)
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
                 actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
                 nursery.start_soon(_report, name, supervisor, actors, client)

@@ -51,8 +51,9 @@ class Design(Section, frozen=True):
     """Tokens of one hint. A model that thinks needs room for its thoughts: a hint that is cut is no hint."""
 
     corpus: str = "builtin"
-    """A JSONL file of documents, each line an object with a `text`, or `builtin`: 230 documents that ship with the
-    package. The paper has 15,000."""
+    """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
+    or `builtin`, 230 documents that ship with the package. The paper has 15,000 (docs/corpora.md). A run keeps the
+    documents it was started with."""
 
     memory_records: Count = 200
     """Environments that the memory keeps, the oldest out first. The default is the paper's."""
