@@ -211,9 +211,6 @@ class Sandbox(Section, frozen=True):
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
 
-    quarantine_faults: Count = 8
-    """Faults in a row after which an env-runner runs a program no more."""
-
     random_win_share: Share = 0.25
     """Share of plays that random actions may win; 1 rejects no program. Admission wrongly rejects a program at this
     share, or admits one at this share + 0.15, at most once in a hundred times."""
