@@ -93,7 +93,9 @@ class Tracer:
             return self._step(id)
         if is_play(id):
             play = self._store.get("plays", id, PlayRecord)
-            return None if play is None else self._lineage("play", id, self._some(_chunk(play)), [play], [])
+            if play is None:
+                return None
+            return self._lineage("play", id, self._some(chunk_id(play.environment, play.chunk)), [play], [])
         if is_chunk(id):
             prefixes = [arm_prefix(id, hinted) for hinted in (False, True)]
             plays = [play for prefix in prefixes for play in self._store.scan("plays", PlayRecord, prefix=prefix)]
@@ -176,7 +178,3 @@ class Tracer:
 
 def _line(group: GroupRecord, step: int | None) -> GroupLine:
     return GroupLine(group.id, group.role, step, group.baseline, group.members)
-
-
-def _chunk(play: PlayRecord) -> str:
-    return chunk_id(play.environment, play.chunk)
