@@ -41,7 +41,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], No
         (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
         for path in (*made.rglob("*"), made):
             sync(path)
-        if folder.exists():  # one that was not chosen at the start, so it is damaged
+        if folder.exists():  # damaged, since the start did not choose it
             discard(folder)
         os.replace(made, folder)
     sync(root)
@@ -61,7 +61,7 @@ def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
 
 
 def prune(root: Path, step: int, keep: int) -> None:
-    """Delete drafts, all but the newest `keep` up to `step`, and any beyond: `newest` passed over those as damaged."""
+    """Delete drafts, checkpoints beyond `step` (`newest` found these damaged), and all but `keep` up to it."""
     found = kept(root)
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
