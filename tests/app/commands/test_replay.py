@@ -1,4 +1,4 @@
-"""`spade replay …` on a run of real processes whose learner was killed on the way, beside the run and after it."""
+"""A run of real processes whose learner was killed on the way: what that one left, and `spade replay …` beside it."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -26,6 +27,7 @@ from spade.app.screen.observe import read_status
 from spade.disk import discard
 from spade.errors import RunError
 from spade.policy import manifest
+from spade.policy.model import parameters_digest
 from tests.learner.fed_learner import SMALL, running
 from tests.peers import pid_of
 from tests.replay.kept_world import keep_world
@@ -70,6 +72,29 @@ def copied(kept, tmp_path):
     """The same run, to be damaged."""
     shutil.copytree(kept[0], tmp_path / "run", ignore=shutil.ignore_patterns("replay"))
     return tmp_path / "run"
+
+
+def test_a_learner_that_was_killed_resumes_bit_for_bit_and_drained_it_keeps_what_it_learnt(kept):
+    run, _ = kept
+    assert "resumed at step 4 " in (run / "logs" / "learner.log").read_text()
+    # The steps after the checkpoint were taken twice. Had one bit of their parameters differed, they would have been
+    # published under a second digest, and so under a version beyond one for each step and the initial one.
+    weights = newest_weights(run / "store")
+    assert (weights.step, weights.version) == (STEPS, STEPS + 1)
+    folder = Path(weights.path)
+    assert folder == run / "weights" / weights.digest == run / "weights" / parameters_digest(folder)
+    assert (folder / "tokenizer.json").is_file()
+    _, manifest = checkpoint.newest(run / "checkpoints")
+    assert manifest.step == trio.run(read_status, RunDir(run)).learner_step == STEPS
+    assert manifest.metrics.trained_tokens > 0
+
+
+async def test_a_learner_ends_at_a_store_that_has_not_its_steps(copied):
+    shutil.rmtree(copied / "store")
+    refused = pytest.RaisesExc(RunError, match="checkpoints .*step 7 cannot retire")
+    with pytest.RaisesGroup(refused, allow_unwrapped=True, flatten_subgroups=True):
+        async with running(RunDir(copied).config(), copied):
+            pass
 
 
 @pytest.mark.parametrize("words", READ_ONLY, ids=lambda words: words[0])
