@@ -53,6 +53,7 @@ DOWN = [
     ["config", "check", "nano", "--set", f"model.path={EVIL}"],
     ["model", "export", "RUN", f"DIR/{NAMED}model"],
     ["nano", "report", f"DIR/{NAMED}"], ["nano", "report", "RUN"],
+    ["corpus", "build", "DIR/evil.toml"], ["corpus", "show", f"DIR/{NAMED}"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
 ]  # fmt: skip
 # Of a run that is up, whose peers have hostile names and tell hostile things.
