@@ -243,7 +243,7 @@ def test_lineage_of_a_step_names_plays_documents_and_weights(kept, replay):
     words = ("step 7, trained at version 7", "document tides", "hint: pull the second lever", "unhinted", ": weights ")
     assert [word for word in words if word not in said] == []
     line = json.loads(replay(run, "lineage", "e000000", "--json").stdout)
-    assert line["designs"][0]["environment"] == "e000000"
+    assert line["designs"][0]["environment"]["id"] == "e000000"
     done = replay(run, "lineage", "nothing")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
 
