@@ -52,15 +52,26 @@ def server_of(engine_of, tokenizer):
     return lambda context: completions(engine_of(context), tokenizer)
 
 
+@pytest.fixture
+def server(served, tokenizer):
+    with completions(served, tokenizer) as server:
+        yield server
+
+
+@pytest.fixture
+def engine(server, tokenizer):
+    with closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
+        yield engine
+
+
 def settings(url, deadline_s=60.0, **endpoint):
     engine = Engine(rows=4, context_tokens=64, request_deadline_s=deadline_s)
     return Config(engine=engine, endpoint=Endpoint(url=url, **endpoint))
 
 
-def test_its_samples_are_of_no_version_and_not_trained(served, tokenizer):
-    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
-        generated = answers(engine, [ONE])[0]
-        (asked,) = server.asked
+def test_its_samples_are_of_no_version_and_not_trained(server, engine):
+    generated = answers(engine, [ONE])[0]
+    (asked,) = server.asked
     assert engine.version == 0
     assert generated.versions == ()
     assert len(generated.logprobs) == len(generated.ids)
@@ -125,29 +136,26 @@ def test_a_server_that_is_gone_or_too_slow_is_one_clear_line(served, tokenizer):
     (500, b"\xff\n oops", "answers 500"),
     (307, b"", "answers 307"),
 ])  # fmt: skip
-def test_a_bad_answer_is_one_clear_line_and_no_end_of_the_engine(served, tokenizer, status, body, reason):
-    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
-        server.fixed = status, body
-        assert reason in refusal_of(engine)
-        server.fixed = None
-        assert len(answers(engine, [ONE])[0].ids)
+def test_a_bad_answer_is_one_clear_line_and_no_end_of_the_engine(server, engine, status, body, reason):
+    server.fixed = status, body
+    assert reason in refusal_of(engine)
+    server.fixed = None
+    assert len(answers(engine, [ONE])[0].ids)
 
 
 @pytest.mark.parametrize("logprobs", [b"null", b'{"token_logprobs": [null, -0.5]}', b'{"token_logprobs": [-0.5]}'])
-def test_log_probabilities_that_are_not_those_of_the_tokens_are_none(served, tokenizer, logprobs):
-    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
-        server.fixed = 200, b'{"choices": [{"token_ids": [5, 6], "logprobs": %s}]}' % logprobs
-        generated = answers(engine, [ONE])[0]
+def test_log_probabilities_that_are_not_those_of_the_tokens_are_none(server, engine, logprobs):
+    server.fixed = 200, b'{"choices": [{"token_ids": [5, 6], "logprobs": %s}]}' % logprobs
+    generated = answers(engine, [ONE])[0]
     assert (unpack_ids(generated.ids).tolist(), generated.logprobs) == ([5, 6], b"")
 
 
-def test_an_answer_is_read_up_to_a_bound_and_to_its_end(served, tokenizer, monkeypatch):
-    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
-        monkeypatch.setattr(completions_api, "MOST_BYTES", 1_000)
-        server.fixed = 200, bytes(1_001)
-        assert "answers with more than 1000 bytes" in refusal_of(engine)
-        server.fixed, server.promised = (200, b'{"choices": []}'), 100
-        assert "received 15 bytes, expected 100" in refusal_of(engine)
+def test_an_answer_is_read_up_to_a_bound_and_to_its_end(server, engine, monkeypatch):
+    monkeypatch.setattr(completions_api, "MOST_BYTES", 1_000)
+    server.fixed = 200, bytes(1_001)
+    assert "answers with more than 1000 bytes" in refusal_of(engine)
+    server.fixed, server.promised = (200, b'{"choices": []}'), 100
+    assert "received 15 bytes, expected 100" in refusal_of(engine)
 
 
 def test_an_answer_that_trickles_in_is_too_slow(served, tokenizer):

@@ -21,7 +21,7 @@ from spade.errors import RefusedError
 from spade.protocol import Counts, Done, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
 from tests.replay.feeding import publish
 from tests.replay.replay_world import config, ended, environment, leased_job, rejected, started, trajectory
-from tests.replay.service.test_service import joined, serving
+from tests.replay.service.running import joined, serving
 
 SETTINGS = config(
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=2",
