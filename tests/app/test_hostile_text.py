@@ -55,7 +55,7 @@ DOWN = [
     ["corpus", "build", "DIR/spec.toml", "-o", f"DIR/{NAMED}.built"], ["corpus", "build", "DIR/evil.toml"],
     ["model", "export", "RUN", f"DIR/{NAMED}model"],
     ["nano", "report", f"DIR/{NAMED}"], ["nano", "report", "RUN"],
-    ["corpus", "build", "DIR/evil.toml"], ["corpus", "show", f"DIR/{NAMED}"],
+    ["corpus", "show", f"DIR/{NAMED}"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
 ]  # fmt: skip
 # Of a run that is up, whose peers have hostile names and tell hostile things.

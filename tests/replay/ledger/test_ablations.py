@@ -108,9 +108,9 @@ def test_without_hinted_plays_regret_is_unknown_wherever_it_is_told_and_not_0(tm
         assert environments
         assert {e.score.regret for e in environments} == {None}
         assert {record.regret for record in store.scan("memory", Remembered)} == {None}
-        lines = [line for e in environments for line in Tracer(store).trace(e.id).designs]
-    assert {line.regret for line in lines} == {None}
-    assert any(line.reward for line in lines)
+        traced = [line.environment.score for e in environments for line in Tracer(store).trace(e.id).designs]
+    assert {score.regret for score in traced} == {None}
+    assert any(score.reward for score in traced)
 
 
 def test_designers_are_shown_what_paid_most_where_there_is_no_regret():
