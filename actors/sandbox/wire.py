@@ -11,7 +11,6 @@ import msgspec
 from actors.sandbox.inside.messages import LENGTH, MOST_INSTRUCTIONS, NAME_CHARACTERS
 from spade.decoding import decoded
 
-
 Instructions = Annotated[int, msgspec.Meta(ge=0, le=MOST_INSTRUCTIONS)]
 
 
