@@ -3,6 +3,7 @@
 from actors.text.toolcalls import hermes, xml
 from actors.text.toolcalls.blocks import Block, Call, Malformed, Said, Schemas
 from actors.text.toolcalls.dialect import Dialect
+from actors.text.toolcalls.probe import find_dialect
 
 DIALECTS = (
     Dialect("hermes", hermes.MARKS, hermes.read),
@@ -10,4 +11,4 @@ DIALECTS = (
 )
 """In the order in which a checkpoint's template is tried."""
 
-__all__ = ["DIALECTS", "Block", "Call", "Dialect", "Malformed", "Said", "Schemas"]
+__all__ = ["DIALECTS", "Block", "Call", "Dialect", "Malformed", "Said", "Schemas", "find_dialect"]

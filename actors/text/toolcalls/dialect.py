@@ -7,7 +7,7 @@ from actors.text.toolcalls.blocks import Said, Schemas
 
 
 class Dialect(NamedTuple):
-    """How a family of models writes its calls.
+    """The writing of calls by a family of models.
 
     marks  the texts around a call, which stay in a decoded message even where they are special tokens
     read   the blocks and the answer of a message without its thinking; never raises

@@ -71,8 +71,7 @@ class Checkpoint:
                 if seen is None:
                     del contexts[number]
                 else:
-                    [turn] = self.talk.turn(seen, act)
-                    contexts[number] += answer + self.tokenizer.turn_ids(answer, turn)
+                    contexts[number] += answer + self.tokenizer.turn_ids(answer, self.talk.turn(seen, act))
         return [conversation.episode_return for conversation in played]
 
     def _answers(self, requests: Sequence[Sequence[ChatMessage]], max_tokens: int) -> list[str]:
