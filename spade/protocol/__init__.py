@@ -8,6 +8,8 @@ from spade.protocol.audits import Audited, AuditJob, Audits, LeaseAudit, Recorde
 from spade.protocol.base import (
     DIGEST_BYTES,
     MOST_ACTORS,
+    MOST_ARGUMENTS,
+    MOST_CALLS,
     MOST_GAUGES,
     MOST_HINT,
     MOST_ITEMS,
@@ -44,6 +46,8 @@ from spade.protocol.programs import (
     Program,
     Stage,
     StepEpisode,
+    ToolCall,
+    ToolResult,
     Validate,
     Verdict,
 )
@@ -64,7 +68,7 @@ from spade.protocol.training import (
 )
 from spade.protocol.trajectories import Recording, Trajectory
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye
@@ -88,7 +92,8 @@ Response = (
 )  # fmt: skip
 
 __all__ = [
-    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION",
+    "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS",
+    "MOST_NAME", "PROTOCOL_VERSION",
     "AnyRequest", "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob",
     "Designs", "Done", "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated",
     "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories", "KeepProgram",
@@ -96,6 +101,7 @@ __all__ = [
     "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published", "Pulse",
     "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",
     "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "Role", "Serving", "Stage",
-    "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "Traffic", "Trajectory",
+    "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "ToolCall",
+    "ToolResult", "Traffic", "Trajectory",
     "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip
