@@ -136,7 +136,7 @@ class Auditor:
         played = await self._play(seed, self._job.max_turns, anything)
         return won(played.episode_return, self._job.win_return)
 
-    async def _play(self, seed: int, max_turns: int, player: Player) -> Conversation:
+    async def _play(self, seed: int, max_turns: int, player: Player[str]) -> Conversation[str]:
         """Play to the end or the first fault. Raises UndecidedError if that proves nothing."""
         self._opened += 1
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"

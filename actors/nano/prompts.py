@@ -42,9 +42,6 @@ class NanoProfile:
     def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         return [ChatMessage("user", observation if hint is None else f"Hint: {hint}\n{observation}")]
 
-    def turn(self, observation: str) -> ChatMessage:
-        return ChatMessage("user", observation)
-
 
 def class_name(source: str) -> str:
     """The name of the first class in a program, "" if there is none."""

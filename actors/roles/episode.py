@@ -7,8 +7,7 @@ import trio
 
 from actors.roles.pool import LostError, PooledService
 from actors.roles.session import Session
-from actors.text.actions import action_said, sent
-from actors.text.conversation import Conversation, converse
+from actors.text.conversation import Act, Conversation, converse
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import answer_digest, unpack_ids
 from spade.errors import BusError, SuspectError
@@ -67,7 +66,8 @@ class Episode:
         self._source = source
         self._opening = trio.current_time()
         self._dialogue = session.dialogue()
-        self._turns = 0
+        self._talk = session.talk(lease.reads)
+        self._acts: list[Act] = []
         self._answers = b""
         self._builder = TrajectoryBuilder(session.config.play.temperature)
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
@@ -94,23 +94,23 @@ class Episode:
             reply = await self._runner.call(opening, within_s)
         return self._answer(reply)
 
-    async def _act(self, seen: Observed) -> str | None:
-        """The model's action; None where the context has no room for a turn."""
-        reading = await self._read(seen.observation)
+    async def _act(self, seen: Observed) -> Act | None:
+        """The model's act; None where the context has no room for a turn."""
+        reading = await self._read(seen)
         if reading.tokens > self._most:
             return None
         self._builder.rewind(reading.kept)
         self._builder.read(reading.ids)
-        self._turns += 1
         said = unpack_ids((await self._sample()).ids).tolist()
         self._dialogue.said(said)
-        return sent(action_said(self._session.tokenizer.decode(said)), self._lease.reads)
+        self._acts.append(self._talk.act(self._session.tokenizer.decode(said)))
+        return self._acts[-1]
 
-    async def _read(self, observation: str) -> Reading:
-        """The next turn's prompt; a long observation is encoded in a thread, so that the event loop goes on."""
-        profile, hint = self._session.profile, self._lease.hint
-        messages = [profile.turn(observation)] if self._turns else profile.play(observation, hint)
-        if len(observation) <= LONG_TEXT:
+    async def _read(self, seen: Observed) -> Reading:
+        """The next turn's prompt; long messages are encoded in a thread, so that the event loop goes on."""
+        talk, hint = self._talk, self._lease.hint
+        messages = talk.turn(seen, self._acts[-1]) if self._acts else talk.open(seen, hint).messages
+        if sum(len(message.content) for message in messages) <= LONG_TEXT:
             return self._dialogue.read(messages, self._builder.ids, self._most)
         return await trio.to_thread.run_sync(self._dialogue.read, messages, self._builder.ids, self._most)
 
@@ -122,15 +122,15 @@ class Episode:
 
     async def _sample(self) -> Generated:
         play = self._session.config.play
-        seed = derive(b"", "turn", self._lease.sampler, self._turns)
+        seed = derive(b"", "turn", self._lease.sampler, len(self._acts) + 1)
         near = self._lease.environment
         most = min(play.max_turn_tokens, play.context_tokens - self._builder.tokens)
         generated = await self._session.generate(self._builder.ids, most, play.temperature, seed, near)
         self._builder.sampled(generated)
         return generated
 
-    async def _step(self, turn: int, action: str) -> Observed | Faulted:
-        config, request = self._session.config, StepEpisode(self._name, turn, action)
+    async def _step(self, turn: int, act: Act) -> Observed | Faulted:
+        config, request = self._session.config, StepEpisode(self._name, turn, act.action)
         # The env-runner enforces the program's deadline, we wait for the env-runner.
         within_s = config.sandbox.step_s + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
@@ -153,7 +153,7 @@ class Episode:
             except BusError as error:
                 log.info("%s not closed: %s", self._name, error)
 
-    def _end(self, played: Conversation) -> EndedPlay:
+    def _end(self, played: Conversation[Act]) -> EndedPlay:
         last, fault = played.answers[-1], ""
         if isinstance(last, Faulted):
             fault = f"{last.kind}: {last.detail}"
@@ -161,6 +161,7 @@ class Episode:
             fault = "protocol: the episode is over before the first action"
         elif not played.actions:
             fault = f"protocol: a first prompt of over {self._most} tokens does not fit play.context_tokens"
+        actions = tuple(act.action for act in played.actions)
         return EndedPlay(
             id=self._lease.id,
             lease=self._lease.lease,
@@ -170,5 +171,5 @@ class Episode:
             seconds=trio.current_time() - self._opening,
             trajectory=None if fault else self._builder.trajectory(),
             fault=fault,
-            recording=None if fault else Recording(tuple(played.actions), self._answers, self._max_turns),
+            recording=None if fault else Recording(actions, self._answers, self._max_turns),
         )

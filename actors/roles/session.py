@@ -1,4 +1,4 @@
-"""The common session of a designer and an agent: profile, tokenizer, and connections that outlive their work.
+"""The common session of a designer and an agent: domain, tokenizer, and connections that outlive their work.
 
 An order to leave cancels the work alone, an order to retire lets it run out. What it has to say to the replay service
 goes through an outbox, which is emptied over connections that close last.
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.nano.prompts import NanoProfile
+from actors.roles.domains import Talks, load_profile, load_talks
 from actors.roles.pool import Pool, open_pool
 from actors.text.profile import Profile
-from actors.text.prompts import FullProfile
 from replay.client import ReplayClient
 from spade.config import Config, digest
 from spade.errors import BusError, RefusedError
@@ -35,13 +34,14 @@ class OverdueError(BusError):
 class Session:
     """The connections of one actor, and the outbox of its results; `gauges` travel with its heartbeats.
 
-    `dialogue` begins a play.
+    `dialogue` and `talk` begin a play.
     """
 
     config: Config
     tokenizer: Tokenizer
     dialogue: Callable[[], Dialogue]
     profile: Profile
+    talk: Talks
     replay: ReplayClient
     engines: Pool
     runners: Pool
@@ -109,7 +109,7 @@ async def attend(
     """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
-    profile = load_profile(config)
+    profile, talk = load_profile(config), load_talks(config, tokenizer)
     hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid(), corpus=corpus)
     elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
     sampler: Role = "endpoint" if elsewhere else "engine"
@@ -126,17 +126,14 @@ async def attend(
                 connections.shield = True
                 replay = ReplayClient(client, lease_s)
                 async with trio.open_nursery() as outbox:
-                    session = Session(config, tokenizer, dialogue, profile, replay, engines, runners, outbox, retiring)
+                    session = Session(
+                        config, tokenizer, dialogue, profile, talk, replay, engines, runners, outbox, retiring
+                    )
                     ready()
                     with working:
                         await work(session)
                     outbox.cancel_scope.deadline = trio.current_time() + session.parting_s
         nursery.cancel_scope.cancel()
-
-
-def load_profile(config: Config) -> Profile:
-    """The profile that model.profile names."""
-    return NanoProfile() if config.model.profile == "nano" else FullProfile(config.design, config.play)
 
 
 async def _post(deliver: Callable[[], Awaitable[None]], arrived: trio.Event) -> None:

@@ -57,7 +57,3 @@ class Profile(Protocol):
     def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         """Open an episode. The hint is the only difference between the arms."""
         ...
-
-    def turn(self, observation: str) -> ChatMessage:
-        """Go on with an episode."""
-        ...

@@ -64,9 +64,6 @@ class FullProfile:
         told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
         return [ChatMessage("system", _filled(rules.GAME, max_turns=self._turns).strip()), ChatMessage("user", told)]
 
-    def turn(self, observation: str) -> ChatMessage:
-        return ChatMessage("user", observation)
-
     def _task(self, skill: str, challenge: Challenge) -> str:
         meaning, concepts = rules.SKILLS[skill]
         course = f"about {challenge.steps} or more actions long when played well"

@@ -140,7 +140,7 @@ def _endpoint(config: "Config") -> str:
 def _model(config: "Config") -> str:
     """Check a checkpoint folder: thought tokens, and the room for a design's prompt. Hub names are not looked up."""
     from actors import corpus
-    from actors.roles.session import load_profile
+    from actors.roles.domains import load_profile
     from actors.text.design_prompt import fit_prompt
     from spade.policy import model_folder
     from spade.protocol import DesignJob
