@@ -1,0 +1,144 @@
+"""What the families with tools share: knobs in six levels, calls as text, and the player that serves requests."""
+
+import json
+import random
+import re
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+from actors.nano.families.base import Player
+from actors.nano.tools.program import Tool
+
+LEVELS = 6
+MOST_TURNS = 12
+DONE = "<answer>done</answer>"
+FINISHED = "All requests are done."
+NEXT = "User: "
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """The parameters of a program.
+
+    turns    the limit
+    need     instructions
+    among    the candidates, of which `rule` is right
+    depth    look-ups in a row before a write
+    spare    wrong candidates that the turns allow for
+    locks    a wrong write ends all writing
+    printed  the first instruction states the rule
+    """
+
+    turns: int
+    need: int
+    among: tuple[str, ...]
+    rule: str
+    depth: int
+    spare: int
+    locks: bool
+    printed: bool
+
+    @property
+    def level(self) -> int:
+        """The difficulty, 1 to LEVELS."""
+        narrow = self.locks + (self.spare == 0) + 2 * (not self.printed)
+        return min(LEVELS, 1 + (self.need + len(self.among) + self.depth - 4 + narrow) * 2 // 3)
+
+    def told(self, sentence: str) -> str:
+        """The sentence that states the rule as an expression, if the program prints it."""
+        return f'" {sentence}"' if self.printed else ""
+
+
+def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> Knobs:
+    """Knobs of a level that is drawn first, so that none is rare.
+
+    `rules` are all candidates; `calls` are those of an instruction at depth 1, `retry` those of a wrong candidate.
+    """
+    level = rng.randint(1, LEVELS)
+    while True:
+        need, depth, spare = rng.randint(1, 4), rng.randint(1, 2), rng.randint(0, 2)
+        turns = need * (calls + depth - 1) + spare * retry + 1
+        among = tuple(rng.sample(rules, rng.randint(2, len(rules))))
+        knobs = Knobs(turns, need, among, rng.choice(among), depth, spare, rng.random() < 0.3, rng.random() < 0.5)
+        if knobs.level == level and turns <= MOST_TURNS:
+            return knobs
+
+
+def call(name: str, /, **arguments: str | int) -> str:
+    """A message that is one call."""
+    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
+
+
+Steps = Generator[str, str, None]
+"""The messages that serve one request; each is sent the result of the one before it. It never ends by itself."""
+Plan = Callable[[str, list[str]], Steps]
+"""The steps for a request, by the candidates that are left, the one to try first; a refused one is taken out."""
+
+
+class Clerk:
+    """Serves each request by the plan, and submits when all are done."""
+
+    def __init__(self, plan: Plan, candidates: list[str]) -> None:
+        self.plan = plan
+        self.left = candidates
+        self.steps: Steps | None = None
+
+    def act(self, observation: str) -> str:
+        if FINISHED in observation:
+            return DONE
+        request = requested(observation)
+        if self.steps is None or request is not None:
+            self.steps = self.plan(request or "", self.left)
+            return next(self.steps)
+        return self.steps.send(observation)
+
+
+def clerk(plan: Plan, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+    """A skilled player; uninformed it tries the candidates in any order."""
+    return Clerk(plan, [knobs.rule] if informed else rng.sample(knobs.among, len(knobs.among)))
+
+
+def requested(observation: str) -> str | None:
+    """The request in what a player hears: the end of the opening, which begins with the tools, or of a result."""
+    if observation.startswith("["):
+        return observation.splitlines()[-1]
+    return observation.rpartition(NEXT)[2] if NEXT in observation else None
+
+
+def refused(left: list[str]) -> None:
+    """Take the candidate that was tried out of those that are left."""
+    if len(left) > 1:
+        del left[0]
+
+
+FIND = Tool("find", "item: str", "self.number.get(item)")
+
+
+class Guesser:
+    """Calls any tool, with words and numbers that it has heard; submits when it is told to."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.tools: list[dict[str, dict[str, dict[str, dict[str, list[str]]]]]] = []
+        self.heard: list[str] = []
+
+    def act(self, observation: str) -> str:
+        if FINISHED in observation:
+            return DONE
+        if observation.startswith("["):
+            tools, _, observation = observation.partition("\n")
+            self.tools = json.loads(tools)
+        self.heard += re.findall(r"[a-z]+|\d+", observation)
+        function = self.rng.choice(self.tools)["function"]
+        properties = function["parameters"]["properties"]
+        arguments = {name: self.argument(schema) for name, schema in properties.items()}
+        return call(str(function["name"]), **arguments)
+
+    def argument(self, schema: dict[str, list[str]]) -> str | int:
+        """A value that the schema allows."""
+        if "enum" in schema:
+            return self.rng.choice(schema["enum"])
+        if str(schema["type"]) == "integer":
+            numbers = [int(word) for word in self.heard if word.isdigit()]
+            return self.rng.choice(numbers or list(range(1, 10)))
+        return self.rng.choice(self.heard)

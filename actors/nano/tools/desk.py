@@ -1,0 +1,66 @@
+"""Serve requests at a desk: decline those that no tool serves, and those that a rule forbids."""
+
+import random
+import re
+from collections.abc import Sequence
+
+from actors.nano.families.base import Player, quoted
+from actors.nano.tools.base import FIND, Knobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.program import Body, Tool
+
+VERBS = ("send", "fix", "sell", "lend", "wash")
+
+
+class Desk:
+    name = "Desk"
+    skills = ("tool selection", "state modification")
+
+    def knobs(self, rng: random.Random) -> Knobs:
+        return draw(rng, VERBS[:4], calls=1, retry=1)
+
+    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+        deep = knobs.depth > 1
+        where = "number" if deep else "item"
+        key = "self.number[item]" if deep else "item"
+        look = '("find", {"item": a.split()[1]}), ' if deep else ""
+        served = [verb for verb in knobs.among if verb != knobs.rule]
+        return Body(
+            reset=f"items = rng.sample({quoted(words)}, {knobs.need})\n"
+            + (f'self.number = dict(zip(items, rng.sample("123456789", {knobs.need})))\n' if deep else "")
+            + f"verbs = rng.choices({quoted([*knobs.among, VERBS[4]])}, k={knobs.need})\n"
+            f'verbs[rng.randrange({knobs.need})] = "{knobs.rule}"\n'
+            f'self.tasks = [(f"{{verb}} {{item}}", {key}) for verb, item in zip(verbs, items)]\n'
+            f'self.right = {{b: a.split()[0] if a.split()[0] in {quoted(served)} else "decline_request"'
+            " for a, b in self.tasks}",
+            message='f"Please {a}."',
+            told=knobs.told(f"Never {knobs.rule}."),
+            locks=knobs.locks,
+            tools=(
+                *((FIND,) if deep else ()),
+                *(
+                    Tool(name, f"{where}: str", f'self.write({where}, "{name}")')
+                    for name in (*knobs.among, "decline_request")
+                ),
+            ),
+            solution=f'[call for a, b in self.tasks for call in [{look}(self.right[b], {{"{where}": b}})]]',
+        )
+
+    def hint(self, knobs: Knobs) -> str:
+        find = "Find it first. " if knobs.depth > 1 else ""
+        return f"{find}Never {knobs.rule}. Decline what no tool does."
+
+    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+        def plan(request: str, left: list[str]) -> Steps:
+            verb, place = re.findall(r"Please (\w+) (\w+)", request)[0]
+            where = "item"
+            if knobs.depth > 1:
+                place, where = (yield call("find", item=place)), "number"
+            while True:
+                serve = verb in knobs.among and verb != left[0]
+                yield call(verb if serve else "decline_request", **{where: place})
+                if serve:  # it is the forbidden one
+                    left[:] = [verb]
+                else:
+                    refused(left)
+
+        return clerk(plan, knobs, informed, rng)

@@ -1,0 +1,61 @@
+"""Set one thing by another: read a mode, and write the same, the next, the opposite or the last one."""
+
+import random
+import re
+from collections.abc import Sequence
+
+from actors.nano.families.base import Player, quoted
+from actors.nano.tools.base import FIND, Knobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.program import Body, Tool
+
+MODES = ("low", "mid", "high", "max")
+SHIFTS = {"same": 0, "next": 1, "opposite": 2, "last": 3}
+
+
+class Match:
+    name = "Match"
+    skills = ("state modification", "multi-step workflows")
+
+    def knobs(self, rng: random.Random) -> Knobs:
+        return draw(rng, tuple(SHIFTS), calls=2, retry=1)
+
+    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+        deep = knobs.depth > 1
+        where = "number" if deep else "item"
+        place = "self.number[a]" if deep else "a"
+        look = '("find", {"item": a}), ' if deep else ""
+        return Body(
+            reset=f"items = rng.sample({quoted(words)}, 5)\n"
+            f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
+            + ('self.number = dict(zip(items, rng.sample("123456789", 5)))\n' if deep else "")
+            + f"modes = {quoted(MODES)}\n"
+            f"self.mode = dict(zip({'self.number.values()' if deep else 'items'}, rng.choices(modes, k=5)))\n"
+            f"self.right = {{b: modes[(modes.index(self.mode[{place}]) + {SHIFTS[knobs.rule]}) % 4]"
+            " for a, b in self.tasks}",
+            message='f"Set {b} by {a}."',
+            told=knobs.told(f"Take the {knobs.rule} mode."),
+            locks=knobs.locks,
+            tools=(
+                *((FIND,) if deep else ()),
+                Tool("read", f"{where}: str", f"self.mode.get({where})"),
+                Tool("set", f"item: str, mode: Literal{quoted(MODES)}", "self.write(item, mode)"),
+            ),
+            solution=f"[call for a, b in self.tasks for call in [{look}"
+            f'("read", {{"{where}": {place}}}), ("set", {{"item": b, "mode": self.right[b]}})]]',
+        )
+
+    def hint(self, knobs: Knobs) -> str:
+        return f"{'Find, then read' if knobs.depth > 1 else 'Read'}, then set. Take the {knobs.rule} mode."
+
+    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+        def plan(request: str, left: list[str]) -> Steps:
+            item, other = re.findall(r"Set (\w+) by (\w+)", request)[0]
+            place, where = other, "item"
+            if knobs.depth > 1:
+                place, where = (yield call("find", item=other)), "number"
+            mode = yield call("read", **{where: place})
+            while True:
+                yield call("set", item=item, mode=MODES[(MODES.index(mode) + SHIFTS[left[0]]) % 4])
+                refused(left)
+
+        return clerk(plan, knobs, informed, rng)
