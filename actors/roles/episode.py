@@ -1,7 +1,9 @@
 """A play: one episode from its first observation to its end, with its tokens and its rewards."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -10,6 +12,7 @@ from actors.roles.session import Session
 from actors.text.conversation import Act, Conversation, converse
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import answer_digest, unpack_ids
+from spade.decoding import UnreadableError
 from spade.errors import BusError, SuspectError
 from spade.protocol import (
     CloseEpisode,
@@ -24,7 +27,7 @@ from spade.protocol import (
     StepEpisode,
 )
 from spade.seeds import derive
-from spade.tokens import LONG_TEXT, Reading
+from spade.tokens import LONG_TEXT, NO_TOOLS, Reading
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +71,7 @@ class Episode:
         self._dialogue = session.dialogue()
         self._talk = session.talk(lease.reads)
         self._acts: list[Act] = []
+        self._unfit = f"a first prompt of over {self._most} tokens does not fit play.context_tokens"
         self._answers = b""
         self._builder = TrajectoryBuilder(session.config.play.temperature)
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
@@ -96,23 +100,30 @@ class Episode:
 
     async def _act(self, seen: Observed) -> Act | None:
         """The model's act; None where the context has no room for a turn."""
-        reading = await self._read(seen)
+        try:
+            reading = await self._read(seen)
+        except UnreadableError as error:
+            self._unfit = f"the program's tools: {error}"
+            return None
         if reading.tokens > self._most:
             return None
         self._builder.rewind(reading.kept)
         self._builder.read(reading.ids)
         said = unpack_ids((await self._sample()).ids).tolist()
         self._dialogue.said(said)
-        self._acts.append(self._talk.act(self._session.tokenizer.decode(said)))
+        self._acts.append(self._talk.act(self._session.tokenizer.decode(said, self._talk.marks)))
         return self._acts[-1]
 
     async def _read(self, seen: Observed) -> Reading:
         """The next turn's prompt; long messages are encoded in a thread, so that the event loop goes on."""
-        talk, hint = self._talk, self._lease.hint
-        messages = talk.turn(seen, self._acts[-1]) if self._acts else talk.open(seen, hint).messages
-        if sum(len(message.content) for message in messages) <= LONG_TEXT:
-            return self._dialogue.read(messages, self._builder.ids, self._most)
-        return await trio.to_thread.run_sync(self._dialogue.read, messages, self._builder.ids, self._most)
+        tools = NO_TOOLS
+        if self._acts:
+            messages = self._talk.turn(seen, self._acts[-1])
+        else:
+            messages, tools = self._talk.open(seen, self._lease.hint)
+        read = partial(self._dialogue.read, messages, self._builder.ids, self._most, tools)
+        length = sum(len(message.content) for message in messages) + len(tools.skeleton)
+        return read() if length <= LONG_TEXT else await trio.to_thread.run_sync(read)
 
     @property
     def _most(self) -> int:
@@ -130,7 +141,7 @@ class Episode:
         return generated
 
     async def _step(self, turn: int, act: Act) -> Observed | Faulted:
-        config, request = self._session.config, StepEpisode(self._name, turn, act.action)
+        config, request = self._session.config, StepEpisode(self._name, turn, act.action, act.calls)
         # The env-runner enforces the program's deadline, we wait for the env-runner.
         within_s = config.sandbox.step_s + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
@@ -160,8 +171,7 @@ class Episode:
         elif not played.actions and played.pending is None:
             fault = "protocol: the episode is over before the first action"
         elif not played.actions:
-            fault = f"protocol: a first prompt of over {self._most} tokens does not fit play.context_tokens"
-        actions = tuple(act.action for act in played.actions)
+            fault = f"protocol: {self._unfit}"
         return EndedPlay(
             id=self._lease.id,
             lease=self._lease.lease,
@@ -171,5 +181,14 @@ class Episode:
             seconds=trio.current_time() - self._opening,
             trajectory=None if fault else self._builder.trajectory(),
             fault=fault,
-            recording=None if fault else Recording(actions, self._answers, self._max_turns),
+            recording=None if fault else self._recording(played.actions),
+            calls=sum(len(act.calls) for act in played.actions),
+            refused=sum(result.refused for seen in played.observed for result in seen.results),
+            malformed=sum(block is not None for act in played.actions for block in act.blocks),
+            done=max((seen.done for seen in played.observed), default=0),
+            instructions=max((seen.instructions for seen in played.observed), default=0),
         )
+
+    def _recording(self, acts: Sequence[Act]) -> Recording:
+        actions, calls = tuple(act.action for act in acts), tuple(act.calls for act in acts)
+        return Recording(actions, self._answers, self._max_turns, calls if any(calls) else ())

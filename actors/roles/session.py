@@ -40,13 +40,17 @@ class Session:
     config: Config
     tokenizer: Tokenizer
     dialogue: Callable[[], Dialogue]
-    profile: Profile
     talk: Talks
     replay: ReplayClient
     engines: Pool
     runners: Pool
     outbox: trio.Nursery
     retiring: trio.Event
+
+    @property
+    def profile(self) -> Profile:
+        """The designer's prompts. Raises ConfigError where the domain has none for the model."""
+        return load_profile(self.config)
 
     @property
     def gauges(self) -> dict[str, float]:
@@ -109,7 +113,7 @@ async def attend(
     """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
-    profile, talk = load_profile(config), load_talks(config, tokenizer)
+    talk = load_talks(config, tokenizer)
     hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid(), corpus=corpus)
     elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
     sampler: Role = "endpoint" if elsewhere else "engine"
@@ -126,9 +130,7 @@ async def attend(
                 connections.shield = True
                 replay = ReplayClient(client, lease_s)
                 async with trio.open_nursery() as outbox:
-                    session = Session(
-                        config, tokenizer, dialogue, profile, talk, replay, engines, runners, outbox, retiring
-                    )
+                    session = Session(config, tokenizer, dialogue, talk, replay, engines, runners, outbox, retiring)
                     ready()
                     with working:
                         await work(session)

@@ -10,7 +10,7 @@ from spade.protocol import MemorySeed
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One message of a conversation; `role` is system, user or assistant."""
+    """One message of a conversation; `role` is system, user, assistant or tool."""
 
     role: str
     content: str

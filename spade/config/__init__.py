@@ -5,11 +5,11 @@ the bounds of each setting, then the rules across settings.
 """
 
 from spade.config.checks import is_local
+from spade.config.domains import DOMAINS, SKILLS, DomainName
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
 from spade.config.loading import MEANING, digest, dump, load, mixtures, recipes
 from spade.config.sections import (
     LONGEST_WAIT_S,
-    SKILLS,
     Actors,
     Audit,
     Bus,
@@ -28,11 +28,12 @@ from spade.config.sections import (
     Sandbox,
     Supervise,
     Tier,
+    ToolUse,
 )
 
 __all__ = [
-    "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
-    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Loss",
-    "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
+    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
+    "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
+    "Learner", "Loss", "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier", "ToolUse",
     "digest", "dump", "is_local", "load", "mixtures", "recipes",
 ]  # fmt: skip

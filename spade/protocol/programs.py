@@ -15,6 +15,9 @@ class ToolCall(Wire, frozen=True):
     arguments: Annotated[str, Meta(max_length=MOST_ARGUMENTS)] = "{}"
 
 
+Calls = Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)]
+
+
 class ToolResult(Wire, frozen=True):
     """What a call returned, with the instructions that it led to. A refused call never reached the program."""
 
@@ -77,7 +80,7 @@ class StepEpisode(Request[Observed | Faulted], frozen=True):
     episode: str
     turn: int
     action: str
-    calls: Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)] = ()
+    calls: Calls = ()
 
 
 class CloseEpisode(Request[Done], frozen=True):

@@ -11,6 +11,8 @@ from spade.protocol import Form, Observed
 class GameTalk:
     """A play of a game. `opening`: a profile's `play`; `reads`: the form of an action that the program reads."""
 
+    marks = ()
+
     def __init__(self, opening: Callable[[str, str | None], list[ChatMessage]], reads: Form = "inside") -> None:
         self._opening = opening
         self._reads = reads

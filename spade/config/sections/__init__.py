@@ -9,12 +9,14 @@ from spade.config.sections.engines import Endpoint, Engine
 from spade.config.sections.learner import Learner, Loss
 from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
 from spade.config.sections.replay import Audit, Replay, Reward
-from spade.config.sections.run import SKILLS, Model, Run
+from spade.config.sections.run import Model, Run
+from spade.config.sections.tools import ToolUse
 
 __all__ = [
-    "LONGEST_WAIT_S", "SKILLS",
+    "LONGEST_WAIT_S",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Loss", "Model",
     "Play", "Replay", "Reward", "Run", "Sandbox", "Section", "Supervise", "Tier",
+    "ToolUse",
 ]  # fmt: skip
 
 
@@ -25,6 +27,7 @@ class Config(Section, frozen=True):
     model: Model = Model()
     design: Design = Design()
     play: Play = Play()
+    tools: ToolUse = ToolUse()
     reward: Reward = Reward()
     loss: Loss = Loss()
     learner: Learner = Learner()

@@ -1,0 +1,46 @@
+"""The domains as the kernel knows them: their skills, and the settings that they allow.
+
+`actors.roles.domains` has the prompts and the talk of each.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
+
+DomainName = Literal["games", "tools"]
+GameSkill = Literal[
+    "mathematical reasoning",
+    "logical deduction",
+    "spatial reasoning",
+    "pattern recognition",
+    "optimization",
+    "causal inference",
+]
+ToolSkill = Literal[
+    "API orchestration",
+    "data retrieval",
+    "state modification",
+    "error recovery",
+    "tool selection",
+    "multi-step workflows",
+]
+Skill = Literal[GameSkill, ToolSkill]
+SKILLS: tuple[Skill, ...] = get_args(GameSkill)
+"""The skills of games."""
+
+
+class Domain(NamedTuple):
+    """One domain.
+
+    skills    those that design jobs ask for, unless the run names some
+    thoughts  the values of play.thoughts that its conversations allow
+    """
+
+    skills: tuple[Skill, ...]
+    thoughts: tuple[str, ...]
+
+
+DOMAINS: Mapping[DomainName, Domain] = {
+    "games": Domain(SKILLS, ("keep", "strip")),
+    # Chat templates keep the thoughts between the calls of one request.
+    "tools": Domain(get_args(ToolSkill), ("keep",)),
+}
