@@ -16,7 +16,7 @@ class ToolCall(Wire, frozen=True):
 
 
 class ToolResult(Wire, frozen=True):
-    """What a call returned, with the instructions that it led to. A refused call never reached the program."""
+    """The result of a call, with the instructions that it led to. A refused call never reached the program."""
 
     text: str
     refused: bool = False
