@@ -9,14 +9,17 @@ from spade.protocol import (
     Checkpointed,
     DesignJob,
     Designs,
+    Diversity,
     EndedPlay,
     Evaluated,
     Evaluation,
+    GetNewestPrograms,
     GetProgram,
     GetStatus,
     LeaseAudit,
     LeaseDesigns,
     LeasePlays,
+    MeasuredDiversity,
     NotYet,
     Orders,
     PlayLease,
@@ -107,6 +110,21 @@ class ReplayClient:
     async def evaluated(self, evaluation: Evaluation) -> None:
         """Hand in an evaluation."""
         await self._call(Evaluated(evaluation))
+
+    async def newest_programs(self, count: int) -> tuple[str, ...]:
+        """The sources of the newest admitted programs, the oldest first."""
+        return (await self._call(GetNewestPrograms(count))).sources
+
+    async def measured_diversity(self, diversity: Diversity) -> None:
+        """Hand in a diversity."""
+        await self._call(MeasuredDiversity(diversity))
+
+    async def weights_after(self, step: int) -> Weights:
+        """The newest weights, once they are of learner step `step` or later."""
+        pulse = self.client.pulse
+        while pulse.weights is None or pulse.weights.step < step:
+            pulse = await self.client.wait_pulse()
+        return pulse.weights
 
     async def report_processes(
         self, supervisor: str, processes: tuple[Process, ...], wanted: dict[Role, int] | None = None

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import trio
 
 from actors import corpus
+from actors.roles.judge import Judge
 from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
 from actors.text.profile import Document
@@ -69,6 +71,7 @@ class Designer:
         self._config = session.config
         self._replay = session.replay
         self._documents = documents
+        self._judge = Judge(session)
         self._gauges = session.gauges
         self._gauges.update(designs=0, drafts=0, rejects=0, admitted=0, repaired=0, designs_released=0)
 
@@ -163,6 +166,7 @@ class Designer:
         hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number))
         if isinstance(hint, FailedStage):
             return hint
+        reveals = await self._judge.reveals(source, verdict, derive(b"", "judge", job.sampler, attempt.number))
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,
@@ -177,6 +181,7 @@ class Designer:
             shown=attempt.shown,
             reads=verdict.reads,
             repairs=written.repairs + verdict.repairs,
+            measures=msgspec.structs.replace(verdict.measures, reveals=reveals),
         )
 
     async def _hint(self, source: str, seed: int) -> str | FailedStage:

@@ -37,7 +37,7 @@ class FullProfile:
         challenge = draw_challenge(self._settings, draw)
         interface, world, example = self._answer() if challenge.single_turn else self._course(challenge.steps)
         parts = [self._task(skill, challenge), _document(document), interface, rules.PROGRAM, rules.PLAYER, world]
-        parts.append(f"{rules.EXAMPLE}\n\n{_code(example)}")
+        parts.append(f"{rules.EXAMPLE}\n\n{code(example)}")
         parts += [_vary(seed) for seed in seeds]
         if avoid is not None:
             parts.append(_avoid(avoid))
@@ -48,7 +48,7 @@ class FullProfile:
         return program_in(answer(completion))
 
     def hint(self, source: str) -> list[ChatMessage]:
-        return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{_code(source)}\n\n{rules.HINT.strip()}")]
+        return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{code(source)}\n\n{rules.HINT.strip()}")]
 
     def hint_text(self, completion: str) -> str:
         return _LABEL.sub("", answer(completion).strip()).strip()
@@ -56,6 +56,9 @@ class FullProfile:
     def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
         return [ChatMessage("system", _filled(rules.GAME, max_turns=self._turns).strip()), ChatMessage("user", told)]
+
+    def reveals(self, name: str, observation: str) -> bool | None:
+        return None
 
     def turn(self, observation: str) -> ChatMessage:
         return ChatMessage("user", observation)
@@ -101,18 +104,19 @@ def _vary(seed: MemorySeed) -> str:
     return (
         f"This earlier environment taught well: players won {seed.win_rate:.0%} of the time without a hint, and a hint "
         f"raised their mean return by {seed.regret:.2f}. Learn from what makes it so and build something else: another "
-        f"setting, another mechanism, a twist that asks for more.\n\n{_code(seed.source)}"
+        f"setting, another mechanism, a twist that asks for more.\n\n{code(seed.source)}"
     )
 
 
 def _avoid(seed: MemorySeed) -> str:
     return (
         f"This earlier environment taught nothing: it was {seed.reason}. Do not repeat its fault."
-        f"\n\n{_code(seed.source)}"
+        f"\n\n{code(seed.source)}"
     )
 
 
-def _code(source: str) -> str:
+def code(source: str) -> str:
+    """A program as a fenced block."""
     return f"```python\n{source.strip()}\n```"
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from replay.ledger.records import Audit, Environment, Reject, RunCounters, Source
 from replay.store import open_reader
-from spade.protocol import Form, Repairs, Weights
+from spade.protocol import Form, Measures, Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
@@ -27,6 +27,8 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
     regret_error: float | None
     reward: float | None
     audit: str
+    reward_levels: int
+    measures: Measures
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
@@ -94,6 +96,8 @@ def _summary(environment: Environment) -> EnvironmentSummary:
         regret_error=None if score is None else score.regret_error,
         reward=None if score is None else score.reward,
         audit="" if environment.audit is None else _audit(environment.audit),
+        reward_levels=len(environment.levels),
+        measures=environment.measures,
     )
 
 

@@ -131,7 +131,7 @@ def reject(state: RunState, request: RejectCandidate, now: float) -> None:
 def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
     state.close_job(job, "failed")
     state.counters.failed_jobs += 1
-    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
+    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False, skill=job.skill))
     sampled = provenance.oldest(state.steps, request.trajectory)
     member = Member(trajectory, 0.0, sampled) if sampled else None
     close_member(state, job.round, job.skill, member, now)
@@ -158,6 +158,7 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
         deadline=now + state.config.play.window_deadline_s,
         parents=job.varied(request.lease, request.shown),
         repairs=request.repairs,
+        measures=request.measures,
     )
     source = Source(request.source, request.hint, request.first_observation, request.reads)
     state.add_environment(environment, source)

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import Form, Repairs, StepMetrics, Trajectory, Weights
+from spade.protocol import Form, Measures, Repairs, StepMetrics, Trajectory, Weights
 
 Table = Literal[
     "meta",
@@ -147,8 +147,8 @@ class Audit(Record):
 class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
-    `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
-    designer told.
+    `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, and
+    `measures` its measures, as its designer told.
     """
 
     id: str
@@ -170,6 +170,7 @@ class Environment(Record):
     parents: tuple[str, ...] = ()
     audit: Audit | None = None
     repairs: Repairs = ()
+    measures: Measures = Measures()
 
 
 class PlayRecord(Record):

@@ -6,7 +6,7 @@ from replay.ledger import batches
 from replay.ledger.ledger import Ledger
 from replay.ledger.state import RunState
 from replay.ledger.statistics import Statistics
-from spade.protocol import Counts, Histories, Process, Recent, Role, Status, Traffic, Wait
+from spade.protocol import Counts, Diversity, Histories, Process, Recent, Role, Status, Traffic, Wait
 
 NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__struct_fields__)
 
@@ -37,7 +37,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         backlog=batches.waiting(state),
         waiting_for=waiting_for(state, seen.roles),
         counts=msgspec.convert(state.counters, Counts, from_attributes=True),
-        recent=_recent(state.statistics),
+        recent=_recent(state.statistics, history.diversity),
         traffic=seen.traffic,
         step_metrics=None if state.counters.newest is None else state.counters.newest.metrics,
         processes=seen.processes,
@@ -47,7 +47,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
     )
 
 
-def _recent(statistics: Statistics) -> Recent:
+def _recent(statistics: Statistics, diversity: Diversity | None) -> Recent:
     unhinted, unhinted_error = statistics.win_rate(hinted=False)
     regret, regret_error = statistics.regret()
     return Recent(
@@ -60,9 +60,17 @@ def _recent(statistics: Statistics) -> Recent:
         learnable_share=statistics.learnable_share(),
         zero_variance_share=statistics.zero_variance_share(),
         reward_levels=statistics.reward_levels(),
-        response_tokens=statistics.response_tokens(),
+        response_tokens=statistics.response_tokens(hinted=False),
         designer_reward=statistics.designer_reward(),
         examples_shown=statistics.examples_shown(),
+        response_tokens_hinted=statistics.response_tokens(hinted=True),
+        turns=statistics.turns(hinted=False),
+        turns_hinted=statistics.turns(hinted=True),
+        program_lines=statistics.program_lines(),
+        hidden_variables=statistics.hidden_variables(),
+        revealing_share=statistics.revealing_share(),
+        diversity=None if diversity is None else diversity.share,
+        skills=statistics.skills(),
     )
 
 

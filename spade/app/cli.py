@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from spade.app.commands import actors, config, doctor, env, keys, model, nano, status, stop, top, up, why
+from spade.app.commands import actors, config, doctor, env, env_stats, keys, model, nano, status, stop, top, up, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -43,8 +43,8 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     ),
     "config": ("List, show and check configs.", {"ls": config.ls, "show": config.show_config, "check": config.check}),
     "env": (
-        "List, show, check and play environments.",
-        {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},
+        "List, show, measure, check and play environments.",
+        {"ls": env.ls, "show": env.show, "stats": env_stats.stats, "check": env.check, "play": env.play},
     ),
     "model": ("Export the model of a run.", {"export": model.export}),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),

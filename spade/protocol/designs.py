@@ -1,6 +1,7 @@
 """Designers and the replay service."""
 
 from spade.protocol.base import Form, Repairs, Request, Wire
+from spade.protocol.measures import Measures
 from spade.protocol.session import Done
 from spade.protocol.trajectories import Trajectory
 
@@ -82,6 +83,7 @@ class SubmitEnvironment(Request[Done], frozen=True):
     shown: tuple[str, ...] = ()
     reads: Form = "inside"
     repairs: Repairs = ()
+    measures: Measures = Measures()
 
 
 class ReleaseDesign(Request[Done], frozen=True):

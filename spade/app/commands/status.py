@@ -10,7 +10,7 @@ def status(run: RunArgument, json: Json = False) -> None:
     import trio
 
     from spade.app.rundir import RunDir
-    from spade.app.screen.observe import evaluated, read_status, sentence, unforeseen
+    from spade.app.screen.observe import by_skill, evaluated, read_status, sentence, unforeseen
 
     found = trio.run(read_status, RunDir(run))
     if json:
@@ -19,6 +19,8 @@ def status(run: RunArgument, json: Json = False) -> None:
     say(sentence(found))
     if measured := evaluated(found):
         say(measured)
+    for row in by_skill(found):
+        say(row)
     # Names of actors that joined carry their host.
     names = [line(process.name) for process in found.processes]
     width = max(map(len, names), default=0)

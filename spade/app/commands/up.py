@@ -39,7 +39,7 @@ def up(
     duration_s = seconds(duration)
     opened, resolved = _open(config, run, [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])])
     services = [launches.replay(opened, resolved), launches.learner(opened, resolved)]
-    if resolved.evaluation.programs:
+    if resolved.evaluation.programs or resolved.evaluation.diversity_programs:
         services.append(launches.evaluator(opened, resolved))
     actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
     narrated = headless or not interactive()
