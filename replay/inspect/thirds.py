@@ -1,4 +1,4 @@
-"""The environments of a run in three parts by the order of their jobs: how what is designed changes as the run goes on."""
+"""The environments of a run in three parts, by the order of their jobs: the change of designs over a run."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from spade.protocol import MOST_PROGRAMS
 class Third(msgspec.Struct, frozen=True):
     """Means over the environments of a third; None where none of them has the figure.
 
-    `revealing_share` is the share of those of which it is known, `turns` the mean over all unhinted plays that finished.
+    `revealing_share` is over those of which it is known, `turns` the mean over all unhinted plays that finished.
     """
 
     environments: int

@@ -26,8 +26,9 @@ class SentenceEmbedding:
         try:
             self._model: Any = SentenceTransformer(name, device="cpu")
         except (OSError, ValueError, KeyError) as error:
+            why = next(iter(reason(error).splitlines()), "")  # the package tells in many
             raise ConfigError(
-                f"evaluation.embedding: {name!r} cannot be loaded ({reason(error)}); give 'tfidf', or the folder or "
+                f"evaluation.embedding: {name!r} cannot be loaded ({why}); give 'tfidf', or the folder or "
                 "hub name of a sentence-transformers model"
             ) from None
         self._known: dict[str, NDArray[np.float64]] = {}

@@ -38,15 +38,13 @@ def ls(
             why = " ".join(reject.reason.split())
             say(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
-    figures = "unhinted hinted regret reward lines hidden levels"
+    figures = "unhinted hinted regret reward  lines hidden levels"
     say(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} {figures}")
     for env in read_environments(found.store):
         numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
         row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
         counts = (env.measures.lines, env.measures.hidden_variables, env.reward_levels or None)
-        row += "".join(
-            f" {'–' if count is None else count:>{width}}" for count, width in zip(counts, (5, 6, 6), strict=True)
-        )
+        row += "".join(f" {'–' if count is None else count:>6}" for count in counts)
         say(f"{env.id:<8} {line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
 
 

@@ -10,9 +10,9 @@ ROWS = {  # figures, with their decimals
 
 
 def stats(run: RunArgument, json: Json = False) -> None:
-    """Show how a run's environments change: means over its first, second and last third of them.
+    """Show how a run's environments change.
 
-    The diversity is measured by evaluation.embedding of the run.
+    Means over the first, second and last third of them; the diversity by evaluation.embedding of the run.
     """
     import msgspec
 
