@@ -41,7 +41,10 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "import": store.import_run,
         },
     ),
-    "config": ("List, show and check configs.", {"ls": config.ls, "show": config.show_config, "check": config.check}),
+    "config": (
+        "List, show, compare and check configs.",
+        {"ls": config.ls, "show": config.show_config, "diff": config.diff, "check": config.check},
+    ),
     "env": (
         "List, show, check and play environments.",
         {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},

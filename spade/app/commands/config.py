@@ -1,4 +1,4 @@
-"""`spade config`: recipes listed, a config shown, and checked for what the processes of a run would refuse."""
+"""`spade config`: recipes listed, configs shown, compared, and checked for what a run's processes would refuse."""
 
 import re
 import textwrap
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.app.commands.options import Set
-from spade.app.printing import say, show
+from spade.app.commands.options import Json, Set
+from spade.app.printing import print_json, say, show
 from spade.errors import SpadeError
 
 if TYPE_CHECKING:
@@ -24,13 +24,15 @@ def ls() -> None:
     """List the shipped recipes."""
     from spade.config import recipes
 
-    for name, path in recipes().items():
+    found = recipes()
+    width = max(map(len, found))
+    for name, path in found.items():
         first = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
-        say(f"{name:<12} {first}")
+        say(f"{name:<{width}} {first}")
 
 
 def show_config(
-    config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run's config.toml.")] = "nano",
+    config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run directory.")] = "nano",
     set_: Set = None,
     help_fields: Annotated[bool, typer.Option("--help-fields", help="Print what each setting means, too.")] = False,
 ) -> None:
@@ -69,6 +71,34 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
     screen.tell()
 
 
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="A recipe, a TOML file or a run directory.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    json: Json = False,
+) -> None:
+    """Print the settings that differ, each with A's value and B's."""
+    from spade.config import differences, load
+
+    found = differences(load(a), load(b))
+    if json:
+        print_json({setting: {"a": one, "b": other} for setting, (one, other) in found.items()})
+        return
+    if not found:
+        say(f"{a} and {b} have the same settings")
+    width = max(map(len, found), default=0)
+    shown = [(setting, _written(one), _written(other)) for setting, (one, other) in found.items()]
+    wide = max((len(one) for _, one, _ in shown), default=0)
+    for setting, one, other in shown:
+        say(f"{setting:<{width}}  {one:<{wide}}  {other}")
+
+
+def _written(value: object) -> str:
+    """A value as TOML has it, in one line."""
+    import msgspec
+
+    return "left out" if value is None else msgspec.json.encode(value).decode()
+
+
 def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
     """Check a config and the files it names.
 
@@ -80,17 +110,18 @@ def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")
 
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
     """The line of a config that is fine. Raises a group of SpadeErrors, one for each thing that would be refused."""
-    from spade.config import digest, load
+    from spade.config import digest, load, read_merged
     from spade.processes.gpus import placement
 
     config = load(name, overrides)
+    merged = read_merged(name)
     found = [f"meaning {digest(config)[:12]}"]
     refused: list[SpadeError] = []
     for look in (_corpus, _programs, _keys, _endpoint, _model):
         try:
             found.append(look(config))
         except SpadeError as error:
-            refused.append(error)
+            refused.append(type(error)(merged.told(str(error))))
     if refused:
         raise ExceptionGroup(f"{name} is refused", refused)
     if gpus := placement(config):
