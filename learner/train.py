@@ -78,9 +78,10 @@ class Learner:
         ended = trio.current_time()
         self._metrics = msgspec.structs.replace(metrics, wait_s=started - before, step_s=ended - started)
         self._report()
-        if batch.step % learner.publish_every == 0:
+        last = batch.step == self._config.limits.steps
+        if last or batch.step % learner.publish_every == 0:
             await self._publish()
-        if batch.step % learner.checkpoint_every == 0:
+        if last or batch.step % learner.checkpoint_every == 0:
             await self._save()
             await self._replay.checkpointed(batch.step)
 

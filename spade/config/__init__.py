@@ -20,6 +20,7 @@ from spade.config.sections import (
     Engine,
     Evaluation,
     Learner,
+    Limits,
     Loss,
     Model,
     Play,
@@ -33,7 +34,7 @@ from spade.config.sections import (
 
 __all__ = [
     "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
-    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Loss",
-    "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
+    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Limits",
+    "Loss", "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
     "differences", "digest", "dump", "is_local", "load", "read_merged", "recipes",
 ]  # fmt: skip

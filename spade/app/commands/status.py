@@ -10,15 +10,15 @@ def status(run: RunArgument, json: Json = False) -> None:
     import trio
 
     from spade.app.rundir import RunDir
-    from spade.app.screen.observe import evaluated, read_status, sentence, unforeseen
+    from spade.app.screen.observe import ended, evaluated, read_status, sentence, unforeseen
 
     found = trio.run(read_status, RunDir(run))
     if json:
         print_json(found.flat())
         return
     say(sentence(found))
-    if measured := evaluated(found):
-        say(measured)
+    for told in filter(None, (ended(found), evaluated(found))):
+        say(told)
     # Names of actors that joined carry their host.
     names = [line(process.name) for process in found.processes]
     width = max(map(len, names), default=0)

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.app.commands.options import Agents, Config, Count, For, Headless, Run, RunArgument, Set, seconds
+from spade.app.commands.options import (
+    Agents,
+    Config,
+    Count,
+    For,
+    Headless,
+    Rollouts,
+    Run,
+    RunArgument,
+    Set,
+    Steps,
+    seconds,
+)
 from spade.app.printing import say
 from spade.errors import ConfigError
 
@@ -20,12 +32,17 @@ if TYPE_CHECKING:
 def up(
     config: Config = None,
     run: Run = None,
+    steps: Steps = None,
+    rollouts: Rollouts = None,
     duration: For = None,
     headless: Headless = False,
     agents: Agents = None,
     set_: Set = None,
 ) -> None:
     """Start or resume a run: all roles, supervised, in a live view.
+
+    It goes on until Ctrl-C, or until the first of its limits (--steps, --rollouts, --for, or [limits] in the config) is
+    reached. Then the same command says so, and one with a larger limit goes on.
 
     The numbers of actors are those of [actors] in the config. `spade actors scale` changes them until this command
     ends.
@@ -36,8 +53,10 @@ def up(
     from spade.app.supervisor import launches
     from spade.app.supervisor.up import Body, keep_up
 
-    duration_s = seconds(duration)
-    opened, resolved = _open(config, run, [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])])
+    limits = {"limits.steps": steps, "limits.rollouts": rollouts, "limits.seconds": seconds(duration)}
+    given = {**limits, "actors.agents": agents}
+    overrides = [f"{setting}={value}" for setting, value in given.items() if value is not None]
+    opened, resolved = _open(config, run, [*(set_ or ()), *overrides])
     services = [launches.replay(opened, resolved), launches.learner(opened, resolved)]
     if resolved.evaluation.programs:
         services.append(launches.evaluator(opened, resolved))
@@ -47,10 +66,11 @@ def up(
     if narrated:
         say(f"self-play in {opened.path}")
     parts = ("replay", "learner")
-    trio.run(
-        partial(keep_up, opened, resolved, parts, launches=services, actor=actor, duration_s=duration_s, body=body)
-    )
-    say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
+    finished = trio.run(partial(keep_up, opened, resolved, parts, launches=services, actor=actor, body=body))
+    if finished:
+        say(f"finished: {finished}; `spade up --run {_short(opened.path)}` with a larger limit goes on from here")
+    else:
+        say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
     # Where the replay service had to be killed it may have left none.
     if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, opened))):
         say(measured)
@@ -68,7 +88,7 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     opened, resolved = _open(config, run, set_ or ())
     say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
     say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
-    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved)]))
+    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved)], lasting=True))
     say("replay service: stopped")
 
 
@@ -98,8 +118,8 @@ def learner_up(
     with opened.lock("learner"):
         opened.create(resolved)
     say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
-    trio.run(partial(keep_up, opened, resolved, ("learner",), launches=[learner(opened, resolved)]))
-    say("learner: stopped")
+    finished = trio.run(partial(keep_up, opened, resolved, ("learner",), launches=[learner(opened, resolved)]))
+    say(f"learner: stopped{finished and f'; the run is finished: {finished}'}")
 
 
 def actors_up(
@@ -136,8 +156,8 @@ def actors_up(
     opened.create(resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
     launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
-    trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect))
-    say("actors: stopped")
+    finished = trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect))
+    say(f"actors: stopped{finished and f'; the run is finished: {finished}'}")
 
 
 def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved]":
