@@ -6,10 +6,10 @@ brings the passing of time. Deadlines are compared with the `now` the caller giv
 
 import math
 
-from replay.ledger import audits, batches, designs, limits, nonsense, provenance, windows
+from replay.ledger import audits, batches, designs, nonsense, provenance, windows
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import attempt_id, quarantine_key
-from replay.ledger.pacing import Allowance, PacingFigures, allowance
+from replay.ledger.pacing import Allowance, PacingFigures, allowance, spent
 from replay.ledger.records import Audit, BatchRecord, Job, PlayRecord
 from replay.ledger.state import RunState
 from spade.config import LONGEST_WAIT_S
@@ -58,9 +58,9 @@ class Ledger:
         if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
             _check_wait(request)
         match request:
-            case LeasePlays() | LeaseDesigns() | LeaseAudit() if limits.spent(state, now):
+            case LeasePlays() | LeaseDesigns() | LeaseAudit() if spent(state, now):
                 return None
-            case TakeBatch(step=step) if step > state.counters.taken_step and limits.spent(state, now):
+            case TakeBatch(step=step) if step > state.counters.taken_step and spent(state, now):
                 return None
             case LeasePlays(count=count):
                 plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)
@@ -120,7 +120,7 @@ class Ledger:
 
     def advance(self, now: float) -> None:
         """Open what is due: chunks of active windows, and design jobs for free slots; none at the run's end."""
-        if limits.spent(self.state, now):
+        if spent(self.state, now):
             return
         windows.open_chunks(self.state, now, self._starving())
         designs.open_jobs(self.state, self.allowance().designs, now)

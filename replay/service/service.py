@@ -14,7 +14,7 @@ import trio
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import holder_id
 from replay.ledger.ledger import Ledger
-from replay.ledger.limits import reached
+from replay.ledger.pacing import reached
 from replay.ledger.records import BatchRecord, Change, Clock
 from replay.service.journal import Journal
 from replay.service.peers import Peers

@@ -4,7 +4,7 @@ import msgspec
 
 from replay.ledger import batches
 from replay.ledger.ledger import Ledger
-from replay.ledger.limits import reached, rollouts
+from replay.ledger.pacing import reached, rollouts
 from replay.ledger.state import RunState
 from replay.ledger.statistics import Statistics
 from spade.protocol import Counts, Histories, Process, Recent, Role, Status, Traffic, Wait

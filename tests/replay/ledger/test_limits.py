@@ -2,7 +2,7 @@
 
 import pytest
 
-from replay.ledger import limits
+from replay.ledger import pacing
 from replay.ledger.records import BatchRecord
 from spade import protocol
 from tests.replay.replay_world import Pace, World, config, environment, leased_job, played, started, weights
@@ -42,12 +42,12 @@ def test_with_its_last_batch_a_run_gives_no_more_work_and_with_its_checkpoint_it
     assert asked(ledger) == []
     ledger.tick(1e6, None)
     assert not state.jobs or all(job.state == "open" for job in state.jobs.values())
-    assert not limits.reached(state, 0.0)
+    assert not pacing.reached(state, 0.0)
     assert ledger.apply(protocol.TakeBatch(1, 0.0), "learner/1", 0.0) == batch  # a learner that was killed has it again
     ledger.apply(weights(1), "learner/1", 0.0)
-    assert not limits.reached(state, 0.0)
+    assert not pacing.reached(state, 0.0)
     ledger.apply(protocol.Checkpointed(1), "learner/1", 0.0)
-    assert limits.reached(state, 0.0) == "1 learner steps were made (limits.steps = 1)"
+    assert pacing.reached(state, 0.0) == "1 learner steps were made (limits.steps = 1)"
 
 
 @pytest.mark.parametrize("steps", [1, 4, 7])
@@ -60,23 +60,23 @@ def test_no_batch_is_handed_out_beyond_the_limit_of_steps(steps):
 def test_a_rollout_is_a_chunk_of_unhinted_plays_for_every_slot():
     world = World(config(*SLOTS, "limits.rollouts=3"), 5, Pace(episodes=4))
     state, leased = world.ledger.state, []
-    world.run(2_000.0, lambda world: leased.append((limits.rollouts(world.ledger.state), len(world.leases))))
+    world.run(2_000.0, lambda world: leased.append((pacing.rollouts(world.ledger.state), len(world.leases))))
     # Two slots of two plays are a rollout: hinted twins of the first chunk count for nothing.
-    assert state.counters.unhinted == 4 * limits.rollouts(state) < state.counters.plays
-    assert 3.0 <= limits.rollouts(state) < 4.0
+    assert state.counters.unhinted == 4 * pacing.rollouts(state) < state.counters.plays
+    assert 3.0 <= pacing.rollouts(state) < 4.0
     assert len({leases for done, leases in leased if done >= 3.0}) == 1
     assert asked(world.ledger, world.now) == []
-    assert limits.reached(state, world.now) == "3 rollouts were played (limits.rollouts = 3)"
+    assert pacing.reached(state, world.now) == "3 rollouts were played (limits.rollouts = 3)"
 
 
 def test_time_counts_on_the_run_clock():
     ledger = started(config(*SLOTS, "limits.seconds=60"))
     assert asked(ledger, 59.9) == ["LeaseDesigns"]
     assert asked(ledger, 60.0) == []
-    assert limits.reached(ledger.state, 60.0) == "it was up for 60 s (limits.seconds = 60)"
+    assert pacing.reached(ledger.state, 60.0) == "it was up for 60 s (limits.seconds = 60)"
 
 
 def test_without_limits_a_run_never_ends():
     ledger = started(config(*SLOTS))
     assert asked(ledger, 1e8) == ["LeaseDesigns"]
-    assert limits.reached(ledger.state, 1e8) == ""
+    assert pacing.reached(ledger.state, 1e8) == ""
