@@ -23,6 +23,7 @@ from learner.broadcast import broadcast
 from learner.models import policy, reference
 from replay.client import ReplayClient
 from spade.config import Config, digest
+from spade.disk import link_folder
 from spade.errors import RefusedError, RunError
 from spade.policy.model import pick_device, require_gpus
 from spade.policy.model_folder import resolve
@@ -131,7 +132,7 @@ class Learner:
         if self._published is None or self._published[0] != self._backend.step:
             self._write_weights()
         assert self._published is not None
-        weights.link(self._published[1], draft / "model")
+        link_folder(self._published[1], draft / "model")
         if self._config.learner.lora_rank:
             lora.write_adapter(draft / state.FILE, self._config.learner, draft / "adapter")
 

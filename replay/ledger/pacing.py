@@ -13,8 +13,8 @@ Under that bound, no more is started than fills all slots once while one batch w
 It cannot lock: a chunk once begun counts whole and its plays may always be leased; and with nothing in flight and the
 learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
 
-The end of a run. A limit of learner steps ends it in two parts: with the last batch taken no more work is given out, and
-when that step is published and in a checkpoint the run is over. The other limits end both at once.
+The end of a run. A limit of learner steps ends it in two parts: with the last batch taken no more work is given out;
+when that step is published and in a checkpoint, the run is over. The other limits end both at once.
 """
 
 import math
