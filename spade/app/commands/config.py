@@ -10,6 +10,7 @@ import typer
 from spade.app.commands.options import Json, Set
 from spade.app.printing import print_json, say, show
 from spade.errors import SpadeError
+from spade.text import line
 
 if TYPE_CHECKING:
     from spade.app.screen.console import Screen
@@ -37,9 +38,12 @@ def show_config(
     help_fields: Annotated[bool, typer.Option("--help-fields", help="Print what each setting means, too.")] = False,
 ) -> None:
     """Print a config with all settings, defaults included."""
+    from spade.app.rundir import RunDir
     from spade.config import dump, load
 
     resolved = load(config, tuple(set_ or ()))
+    if Path(config).is_dir() and (origin := RunDir(Path(config)).origin):
+        show(f"# {line(str(origin))}")
     if help_fields:
         _show_documented(resolved)
     else:

@@ -22,6 +22,13 @@ Set = Annotated[
 Recipe = Annotated[
     str | None, typer.Option("--config", help="The rules: a recipe or a TOML file [default: the run's, else nano].")
 ]
+From = Annotated[
+    Path | None, typer.Option("--from", metavar="RUN", help="Begin a new run with the newest policy of this one.")
+]
+Step = Annotated[
+    str | None, typer.Option(metavar="N|best", help="With --from: its policy of this step, or of its best evaluation.")
+]
+Memory = Annotated[bool, typer.Option("--memory", help="With --from: bring its environment memory, too.")]
 For = Annotated[
     str | None,
     typer.Option("--for", metavar="TIME", help="Stop when the run was up so long, over all resumes: 90s, 10m, 2h."),

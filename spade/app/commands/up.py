@@ -13,11 +13,14 @@ from spade.app.commands.options import (
     Config,
     Count,
     For,
+    From,
     Headless,
+    Memory,
     Rollouts,
     Run,
     RunArgument,
     Set,
+    Step,
     Steps,
     seconds,
 )
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 def up(
     config: Config = None,
     run: Run = None,
+    from_: From = None,
+    step: Step = None,
+    memory: Memory = False,
     steps: Steps = None,
     rollouts: Rollouts = None,
     duration: For = None,
@@ -55,8 +61,9 @@ def up(
 
     limits = {"limits.steps": steps, "limits.rollouts": rollouts, "limits.seconds": seconds(duration)}
     given = {**limits, "actors.agents": agents}
-    overrides = [f"{setting}={value}" for setting, value in given.items() if value is not None]
-    opened, resolved = _open(config, run, [*(set_ or ()), *overrides])
+    overrides = [*(set_ or ()), *(f"{setting}={value}" for setting, value in given.items() if value is not None)]
+    _begin(config, run, overrides, from_, step, memory)
+    opened, resolved = _open(config, run, overrides)
     services = [launches.replay(opened, resolved), launches.learner(opened, resolved)]
     if resolved.evaluation.programs:
         services.append(launches.evaluator(opened, resolved))
@@ -160,13 +167,36 @@ def actors_up(
     say(f"actors: stopped{finished and f'; the run is finished: {finished}'}")
 
 
+def _begin(
+    recipe: str | None, path: Path | None, overrides: Sequence[str], old: Path | None, step: str | None, memory: bool
+) -> None:
+    """Bring policy and memory of the run `old` into a new one, where it is given."""
+    from spade.app.commands.beginning import Source, begin, parse_step
+    from spade.app.rundir import RunDir
+
+    if old is None:
+        if step is not None or memory:
+            raise ConfigError("--step and --memory go with --from RUN")
+        return
+    if recipe is None:
+        raise ConfigError("--from: name the new run's CONFIG, for example `spade up games-4b-stage2 --from RUN`")
+    begin(RunDir(_place(recipe, path)), recipe, overrides, Source(RunDir(old), parse_step(step), memory))
+
+
+def _place(recipe: str | None, path: Path | None) -> Path:
+    """The directory of a run."""
+    return path or Path("runs") / Path(recipe or "nano").stem
+
+
 def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved]":
     """A run to start or resume. An existing run keeps its config unless `recipe` names another."""
+    from spade.app.commands.beginning import model_override
     from spade.app.rundir import RunDir
     from spade.config import load
 
-    run = RunDir(path or Path("runs") / Path(recipe or "nano").stem)
-    config = load(str(run.config_path) if run.exists and recipe is None else recipe or "nano", tuple(overrides))
+    run = RunDir(_place(recipe, path))
+    name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
+    config = load(name, (*overrides, *model_override(run)))
     with run.lock("replay"):
         run.create(config)
     return run, config
