@@ -10,7 +10,7 @@ from spade.disk import discard, discard_unless_held
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
-# An engine has the time of so many more publications to load a version.
+# An engine has the time of this many further publications to load a version.
 KEPT = 4
 
 

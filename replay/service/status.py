@@ -6,7 +6,6 @@ from replay.ledger import batches
 from replay.ledger.ledger import Ledger
 from replay.ledger.pacing import reached, rollouts
 from replay.ledger.state import RunState
-from replay.ledger.statistics import Statistics
 from spade.protocol import Counts, Histories, Process, Recent, Role, Status, Traffic, Wait
 
 NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__struct_fields__)
@@ -40,7 +39,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         rollouts=rollouts(state),
         finished=finished,
         counts=msgspec.convert(state.counters, Counts, from_attributes=True),
-        recent=_recent(state.statistics),
+        recent=_recent(state),
         traffic=seen.traffic,
         step_metrics=None if state.counters.newest is None else state.counters.newest.metrics,
         processes=seen.processes,
@@ -50,7 +49,8 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
     )
 
 
-def _recent(statistics: Statistics) -> Recent:
+def _recent(state: RunState) -> Recent:
+    statistics = state.statistics
     unhinted, unhinted_error = statistics.win_rate(hinted=False)
     regret, regret_error = statistics.regret()
     return Recent(
@@ -66,6 +66,7 @@ def _recent(statistics: Statistics) -> Recent:
         response_tokens=statistics.response_tokens(),
         designer_reward=statistics.designer_reward(),
         examples_shown=statistics.examples_shown(),
+        return_gap={skill: abs(each.fast - each.slow) for skill, each in state.counters.averages.items()},
     )
 
 

@@ -6,7 +6,7 @@ one way in: the base, the file, then overrides, then the bounds of each setting,
 
 from spade.config.checks import is_local
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
-from spade.config.inheritance import read_merged, recipes
+from spade.config.inheritance import mixtures, read_merged, recipes
 from spade.config.loading import MEANING, differences, digest, dump, load
 from spade.config.sections import (
     LONGEST_WAIT_S,
@@ -36,5 +36,5 @@ __all__ = [
     "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Limits",
     "Loss", "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
-    "differences", "digest", "dump", "is_local", "load", "read_merged", "recipes",
+    "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "recipes",
 ]  # fmt: skip

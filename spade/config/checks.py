@@ -14,7 +14,7 @@ from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Bus, Config, Endpoint, Learner
 from spade.errors import ConfigError
 
-BYTES_PER_TOKEN = 9  # of a trajectory at most: id, log-probability, and its share of what counts and names them
+BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of version runs
 
 
 def check(config: Config) -> None:
@@ -27,8 +27,9 @@ def check(config: Config) -> None:
     _check_gpus(config)
     _check_engine(config)
     _check_progress(config)
+    _check_arms(config)
     _check_bind(config.bus)
-    _check_endpoint(config.endpoint)
+    _check_endpoint(config.endpoint, config.design.train)
 
 
 def _check_texts(config: Config) -> None:
@@ -41,7 +42,7 @@ def _check_texts(config: Config) -> None:
 
 
 def _check_rounds(config: Config) -> None:
-    """Skills that cannot share a round."""
+    """Refuse skills that cannot share a round evenly."""
     run, design = config.run, config.design
     if len(set(run.skills)) < len(run.skills):
         raise ConfigError(f"run.skills: names a skill twice: {', '.join(run.skills)}")
@@ -58,7 +59,7 @@ def _check_rounds(config: Config) -> None:
 
 def _check_challenges(config: Config) -> None:
     """Refuse difficulties that need more turns than a play has."""
-    if config.model.profile == "nano":  # its worlds are asked for without a difficulty
+    if config.model.profile == "nano":  # its prompts state no difficulty
         return
     turns = config.play.max_turns
     for name, steps in config.design.difficulties:
@@ -67,15 +68,17 @@ def _check_challenges(config: Config) -> None:
 
 
 def _check_pairs(config: Config) -> None:
-    """Bounds of which one would be on the wrong side of the other."""
+    """Refuse pairs of settings in the wrong order."""
     reward, learner, actors, audit = config.reward, config.learner, config.actors, config.audit
     if reward.anchor_low > reward.anchor_high:
         raise ConfigError(f"reward.anchor_low: {reward.anchor_low} is over reward.anchor_high = {reward.anchor_high}")
+    if reward.slow >= reward.fast:
+        raise ConfigError(f"reward.slow: must be under reward.fast = {reward.fast}, is {reward.slow}")
     if learner.lr_min > learner.lr:
         raise ConfigError(f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}")
     if learner.schedule == "cosine" and learner.schedule_steps <= learner.warmup_steps + 1:
         raise ConfigError(
-            f"learner.schedule_steps: {learner.schedule_steps} leave nothing to fall over after "
+            f"learner.schedule_steps: {learner.schedule_steps} leave no steps to fall over after "
             f"learner.warmup_steps = {learner.warmup_steps}"
         )
     if actors.agents_min > actors.agents_max:
@@ -87,7 +90,7 @@ def _check_pairs(config: Config) -> None:
 
 
 def _check_backend(learner: Learner) -> None:
-    """Settings that the backend would not heed."""
+    """Refuse settings that the backend would ignore."""
     if learner.backend == "torch" and (learner.processes > 1 or learner.offload != "none"):
         raise ConfigError(
             "learner.processes, learner.offload: backend 'torch' has neither; use learner.backend=deepspeed"
@@ -98,11 +101,11 @@ def _check_backend(learner: Learner) -> None:
 
 
 def _check_gpus(config: Config) -> None:
-    """Lists of GPUs that cannot be shared out."""
+    """Refuse lists of GPUs that cannot be shared out."""
     engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
     for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
         if gpus and device not in ("auto", "cuda"):
-            raise ConfigError(f"{name}.gpus: {name}.device = {device!r} does not heed them; use 'auto'")
+            raise ConfigError(f"{name}.gpus: {name}.device = {device!r} ignores them; use 'auto'")
     if len(engine.gpus) % each:
         raise ConfigError(f"engine.gpus: {len(engine.gpus)} cannot be shared by engine.tensor_parallel = {each}")
     if engine.gpus and config.actors.engines * each > len(engine.gpus):
@@ -145,7 +148,7 @@ def _or_take(kinds: Iterable[str]) -> str:
 
 
 def _check_progress(config: Config) -> None:
-    """Settings that would wait for each other for ever."""
+    """Refuse settings under which processes would wait for each other for ever."""
     design, play, learner, engine = config.design, config.play, config.learner, config.engine
     if play.max_turn_tokens >= play.context_tokens:
         raise ConfigError("play.max_turn_tokens: must be under play.context_tokens, else no observation fits")
@@ -166,11 +169,11 @@ def _check_progress(config: Config) -> None:
 
 
 def _check_training(config: Config) -> None:
-    """Settings under which something would never be trained, or a batch never arrive."""
+    """Refuse settings under which a role would never be trained, or a batch never arrive."""
     design, play, learner = config.design, config.play, config.learner
     # A batch is whole groups until it is full, so its last group may be over.
     sequences = learner.batch_sequences - 1 + max(play.group_size, design.round_jobs // design.active_skills)
-    # Stripped, every turn's thoughts are in a play's record beside what is in its context at the end.
+    # Under "strip" a play's record holds the thoughts of every turn beside its last context.
     thoughts = play.max_turns * play.max_turn_tokens if play.thoughts == "strip" else 0
     longest = max(play.context_tokens + thoughts, config.engine.context_tokens)
     if sequences * longest * BYTES_PER_TOKEN > config.bus.max_message_bytes:
@@ -180,18 +183,29 @@ def _check_training(config: Config) -> None:
         )
 
 
-def _check_endpoint(endpoint: Endpoint) -> None:
+def _check_arms(config: Config) -> None:
+    """Refuse a reward whose measure would never be taken."""
+    if config.reward.kind == "regret" and not config.hinted:
+        raise ConfigError(
+            "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
+            "reward.kind"
+        )
+
+
+def _check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:
     if endpoint.url and not _is_http(endpoint.url):
         raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
     if {"designer", "agent"} <= set(endpoint.roles) and endpoint.url:
         raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
+    if "agent" in endpoint.roles and endpoint.url and not train_designs:
+        raise ConfigError("endpoint.roles: agents sample elsewhere, and under design.train = false nothing is trained")
 
 
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
-    except ValueError:  # of a port that is no number, or a bracket that stands alone
+    except ValueError:  # raised for a port that is no number, or an unmatched bracket
         return False
 
 
@@ -215,7 +229,7 @@ def _check_bind(bus: Bus) -> None:
     if not (bus.bind.startswith("tcp://") and host and _is_port(port)):
         raise ConfigError(f"bus.bind: write tcp://HOST:PORT, is {bus.bind!r}")
     if host in ("*", "0.0.0.0", "[::]"):
-        raise ConfigError(f"bus.bind: {bus.bind} says nothing to others; give the address of this host they reach")
+        raise ConfigError(f"bus.bind: {bus.bind} is no address for others; give the address of this host they reach")
     if not (bus.keys or is_local(bus.bind)):
         raise ConfigError(
             f"bus.bind: {bus.bind} can be reached by other machines and needs keys: "

@@ -39,9 +39,18 @@ class Merged(msgspec.Struct, frozen=True):
 
 def recipes() -> dict[str, Path]:
     """The shipped recipes by name."""
+    return _shipped(".")
+
+
+def mixtures() -> dict[str, Path]:
+    """The shipped mixtures of documents by name (`spade corpus build`)."""
+    return _shipped("corpora")
+
+
+def _shipped(folder: str) -> dict[str, Path]:
     package = Path(__file__).parents[1]
-    folder = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"), key=lambda path: path.stem)}
+    configs = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
+    return {path.stem: path for path in sorted((configs / folder).glob("*.toml"), key=lambda path: path.stem)}
 
 
 def read_merged(name: str) -> Merged:

@@ -16,10 +16,10 @@ from spade.config.sections import Config
 from spade.errors import ConfigError
 from spade.text import line
 
-# Changing these changes what a run means, so a resume or a peer with others is refused.
+# These define the meaning of a run: a resume or a peer with other values is refused.
 MEANING = ("run", "model", "reward")
 LONGEST_SHOWN = 200  # characters of a value that is refused
-_NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits, or of brackets
+_NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits or brackets raise others
 
 
 def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
@@ -34,7 +34,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         config = msgspec.convert(merged.tree, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(_refused(str(error), merged)) from None
-    if config.bus.keys:  # a run's processes and its observers stand in different folders
+    if config.bus.keys:  # a run's processes and its observers have different working directories
         keys = str(Path(config.bus.keys).expanduser().absolute())
         config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
     try:
@@ -61,7 +61,9 @@ def _refused(error: str, merged: Merged) -> str:
     path = path.removesuffix("`")
     if unknown := re.fullmatch("Object contains unknown field `(.+)`", text):
         wrong = f"{path}{path and '.'}{unknown[1]}"
-        return f"{_origin(merged, wrong)}: unknown setting {wrong}; `spade config show` lists all"
+        return (
+            f"{_origin(merged, wrong)}: unknown setting {wrong}; correct or remove it (`spade config show` lists all)"
+        )
     if setting := re.match(r"(\w+)\.(\w+)", path):
         section, field = setting.groups()
         values = allowed(fields(type(getattr(Config(), section)))[field].type)
@@ -77,7 +79,7 @@ def _origin(merged: Merged, setting: str) -> str:
 def _shown(value: object) -> str:
     try:
         return line(repr(value), LONGEST_SHOWN)
-    except ValueError:  # of a hexadecimal number whose decimal digits would be too many
+    except ValueError:  # raised for a hexadecimal number with too many decimal digits
         return "a number of too many digits"
 
 

@@ -64,7 +64,7 @@ from spade.protocol.training import (
 )
 from spade.protocol.trajectories import Recording, Trajectory
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye

@@ -63,8 +63,8 @@ def up(
     given = {**limits, "actors.agents": agents}
     overrides = [*(set_ or ()), *(f"{setting}={value}" for setting, value in given.items() if value is not None)]
     _begin(config, run, overrides, from_, step, memory)
-    opened, resolved = _open(config, run, overrides)
-    services = [launches.replay(opened, resolved), launches.learner(opened, resolved)]
+    opened, resolved, corpus = _open(config, run, overrides)
+    services = [launches.replay(opened, resolved, corpus), launches.learner(opened, resolved)]
     if resolved.evaluation.programs:
         services.append(launches.evaluator(opened, resolved))
     actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
@@ -78,7 +78,7 @@ def up(
         say(f"finished: {finished}; `spade up --run {_short(opened.path)}` with a larger limit goes on from here")
     else:
         say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
-    # Where the replay service had to be killed it may have left none.
+    # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, opened))):
         say(measured)
     if resolved.model.path == "nano":
@@ -92,10 +92,10 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     from spade.app.supervisor.launches import replay
     from spade.app.supervisor.up import keep_up
 
-    opened, resolved = _open(config, run, set_ or ())
+    opened, resolved, corpus = _open(config, run, set_ or ())
     say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
     say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
-    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved)], lasting=True))
+    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved, corpus)], lasting=True))
     say("replay service: stopped")
 
 
@@ -148,6 +148,7 @@ def actors_up(
     """
     import trio
 
+    from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts, command_tag
     from spade.app.supervisor.up import keep_up
@@ -160,10 +161,11 @@ def actors_up(
     resolved = load(config or "nano", tuple(overrides))
     if not any(actor_counts(resolved).values()):
         raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
+    corpus = load_corpus(resolved.design.corpus).digest if designers else ""
     opened.create(resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
     launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
-    finished = trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect))
+    finished = trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus))
     say(f"actors: stopped{finished and f'; the run is finished: {finished}'}")
 
 
@@ -188,8 +190,12 @@ def _place(recipe: str | None, path: Path | None) -> Path:
     return path or Path("runs") / Path(recipe or "nano").stem
 
 
-def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved]":
-    """A run to start or resume. An existing run keeps its config unless `recipe` names another."""
+def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved, str]":
+    """A run to start or resume, and the digest of its corpus.
+
+    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus.
+    """
+    from actors.corpus import load as load_corpus
     from spade.app.commands.beginning import model_override
     from spade.app.rundir import RunDir
     from spade.config import load
@@ -197,11 +203,12 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     run = RunDir(_place(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
+    corpus = load_corpus(config.design.corpus).digest
     with run.lock("replay"):
-        run.create(config)
-    return run, config
+        run.create(config, corpus)
+    return run, config, corpus
 
 
 def _short(path: Path) -> Path:
-    """A path as a person would type it from here."""
+    """A path relative to the working directory, if it lies inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -20,7 +20,7 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, style:
     columns = max(width - _AXIS, 1)
     shown = _fit(points, columns)
     if not shown:
-        return Text("\n" * (height // 2) + "no learner step yet".center(width), style="dim")
+        return Text("\n" * (height // 2) + "nothing measured yet".center(width), style="dim")
     low = min(0.0, *(value - error for value, error in shown))
     high = max(0.1, *(value + error for value, error in shown))
     grid = [[(" ", "")] * columns for _ in range(height)]
@@ -38,7 +38,7 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, style:
 
 
 def _fit(points: Sequence[tuple[float, float]], columns: int) -> list[tuple[float, float]]:
-    """At most `columns` points: neighbours become their mean, with their mean error, as their windows overlap."""
+    """At most `columns` points: the means of neighbours. Errors are averaged too, since the windows overlap."""
     if len(points) <= columns:
         return list(points)
     edges = [index * len(points) // columns for index in range(columns + 1)]

@@ -38,3 +38,8 @@ class Config(Section, frozen=True):
     replay: Replay = Replay()
     bus: Bus = Bus()
     supervise: Supervise = Supervise()
+
+    @property
+    def hinted(self) -> bool:
+        """True if environments have a hint and are played with it, too: the reward needs it, or it is asked for."""
+        return self.reward.kind == "regret" if self.play.hinted == "auto" else self.play.hinted

@@ -18,10 +18,12 @@ from spade.config.sections.bounds import (
 
 
 class Reward(Section, frozen=True):
-    """The designer's reward: regret_weight * clip(regret / regret_scale) + anchor_weight * anchor(win rate).
+    """The designer's reward (docs/designing.md, "The designer's reward"). A resume with other values is refused."""
 
-    A resume with other values is refused.
-    """
+    kind: Literal["regret", "learning_potential", "win_rate"] = "regret"
+    """Measure that is paid. "regret", the paper's: regret_weight * clip(regret / regret_scale) + anchor_weight *
+    anchor(win rate); "learning_potential": distance of the mean unhinted return from the skill's slow average;
+    "win_rate": the anchor alone, at weight 1."""
 
     regret_scale: Positive = 0.15
     """Regret that counts as 1; the regret is clipped to [0, 1] after the division. The default is the paper's."""
@@ -44,6 +46,14 @@ class Reward(Section, frozen=True):
     shrink: bool = False
     """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""
 
+    fast: ShareAboveZero = 0.2
+    """Weight of a window in the fast average of its skill's mean unhinted returns. At the default it forgets over about
+    five windows, under a round's of a skill."""
+
+    slow: ShareAboveZero = 0.05
+    """The same of the slow average, with which "learning_potential" compares; under `reward.fast`. At the default it
+    forgets over about twenty windows."""
+
 
 class Audit(Section, frozen=True):
     """The audit of a window before its designer is paid (docs/sandbox.md, "Audit").
@@ -58,8 +68,8 @@ class Audit(Section, frozen=True):
     """Plays of random actions on instances that the agent won."""
 
     random_wins: Count = 13
-    """Won random plays that are a finding. At the default, an honest world that random actions win half of the time
-    comes there once in a hundred windows."""
+    """Number of won random plays that is a finding. At the default, an honest environment that random actions win half
+    of the time is quarantined once in a hundred windows."""
 
 
 class Replay(Section, frozen=True):
@@ -70,17 +80,17 @@ class Replay(Section, frozen=True):
     the process, not of the machine."""
 
     learnable_slots: Count = 24
-    """Slots that closed or failed last, over which the status takes learnable share and regret."""
+    """Number of newest closed or failed slots from which the status computes learnable share and regret."""
 
     statistics_plays: Count = 512
-    """Plays that finished last, over which the status takes win rates and lengths."""
+    """Number of newest finished plays from which the status computes win rates and lengths."""
 
     stall_s: Seconds = 600.0
     """Seconds without a learner step or a finished play after which a run has stalled; the log then says once which
     process waits for which."""
 
     commit_delay_ms: Milliseconds = 2.0
-    """Milliseconds that a commit waits at most for as many requests as the last one had; 0 commits at once."""
+    """Milliseconds for which a commit may wait for as many requests as the last one had; 0 commits at once."""
 
     retain_s: SecondsOrZero = 0.0
     """Seconds after which trajectories are deleted that were trained and that no resume needs; 0 keeps them."""

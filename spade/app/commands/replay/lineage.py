@@ -68,7 +68,7 @@ def _play_line(play: "PlayLine") -> str:
 def _design_lines(design: "DesignLine") -> Iterator[str]:
     came_to = "no environment" if design.environment is None else f"environment {design.environment} {design.name}"
     yield f"  design {design.job}: {design.skill}, round {design.round}, {came_to}"
-    yield f"    document {design.document or 'none yet'}, memory parents {' '.join(design.parents) or 'none'}"
+    yield f"    document {design.document or 'none'}, memory parents {' '.join(design.parents) or 'none'}"
     if design.hint is not None:
         yield f"    hint: {' '.join(design.hint.split())}"
     if design.trajectory:
@@ -76,7 +76,7 @@ def _design_lines(design: "DesignLine") -> Iterator[str]:
 
 
 def _runs(versions: "Runs") -> str:
-    """Tokens by version, as few words as possible."""
+    """Numbers of tokens by version, in short form."""
     counts: dict[int, int] = {}
     for version, count in versions:
         counts[version] = counts.get(version, 0) + count
