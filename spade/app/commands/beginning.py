@@ -21,7 +21,7 @@ _SHAPE = (
 _TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt")
 
 
-class Source(NamedTuple):
+class OldRun(NamedTuple):
     """The other run, and what is asked of it: `step` a number, "best", or None for its newest policy."""
 
     run: RunDir
@@ -51,7 +51,7 @@ def model_override(run: RunDir) -> tuple[str, ...]:
     return () if run.origin is None else (f"model.path={json.dumps(str(run.start), ensure_ascii=False)}",)
 
 
-def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: Source) -> None:
+def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) -> None:
     """Bring policy and memory into the new run, or see that a run that exists began from the same one.
 
     Raises RunError or ConfigError in one line; the other run is only read.
@@ -77,7 +77,7 @@ def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: Source) ->
         run.set_origin(origin)
 
 
-def _check_resumed(run: RunDir, source: Source) -> None:
+def _check_resumed(run: RunDir, source: OldRun) -> None:
     origin = run.origin
     if origin is None or origin.path != str(source.run.path):
         began = "began anew" if origin is None else f"began from {origin.path}"
@@ -86,7 +86,7 @@ def _check_resumed(run: RunDir, source: Source) -> None:
         raise RunError(f"{run.path}: this run began with step {origin.step}, not {source.step}; choose another --run")
 
 
-def _choose(source: Source) -> Policy:
+def _choose(source: OldRun) -> Policy:
     kept = _policies(source.run)
     match source.step:
         case None:

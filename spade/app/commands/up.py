@@ -173,7 +173,7 @@ def _begin(
     recipe: str | None, path: Path | None, overrides: Sequence[str], old: Path | None, step: str | None, memory: bool
 ) -> None:
     """Bring policy and memory of the run `old` into a new one, where it is given."""
-    from spade.app.commands.beginning import Source, begin, parse_step
+    from spade.app.commands.beginning import OldRun, begin, parse_step
     from spade.app.rundir import RunDir
 
     if old is None:
@@ -182,7 +182,7 @@ def _begin(
         return
     if recipe is None:
         raise ConfigError("--from: name the new run's CONFIG, for example `spade up games-4b-stage2 --from RUN`")
-    begin(RunDir(_place(recipe, path)), recipe, overrides, Source(RunDir(old), parse_step(step), memory))
+    begin(RunDir(_place(recipe, path)), recipe, overrides, OldRun(RunDir(old), parse_step(step), memory))
 
 
 def _place(recipe: str | None, path: Path | None) -> Path:

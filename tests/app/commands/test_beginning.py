@@ -10,7 +10,7 @@ from replay.inspect.environments import published, run_id
 from replay.ledger.records import Remembered
 from replay.store import open_reader
 from spade.app.cli import app
-from spade.app.commands.beginning import Source, begin, model_override, parse_step
+from spade.app.commands.beginning import OldRun, begin, model_override, parse_step
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import ConfigError, RunError
@@ -50,7 +50,7 @@ def newest(run):
 
 
 def test_a_run_begins_with_the_newest_policy_and_the_memory_and_notes_both(old, new):
-    begin(new, "nano", (), Source(old, memory=True))
+    begin(new, "nano", (), OldRun(old, memory=True))
     origin = new.origin
     assert (origin.path, origin.run, origin.step) == (str(old.path), run_id(old.store), newest(old))
     assert origin.digest == manifest.digest_of(manifest.measure(new.start))
@@ -61,37 +61,37 @@ def test_a_run_begins_with_the_newest_policy_and_the_memory_and_notes_both(old, 
 
 
 def test_the_same_command_again_resumes_and_copies_nothing(old, new):
-    begin(new, "nano", (), Source(old))
+    begin(new, "nano", (), OldRun(old))
     new.create(load("nano", model_override(new)))
     (new.start / "config.json").write_text("of the new run")
     shutil.rmtree(old.path)
-    begin(new, "nano", (), Source(old))
+    begin(new, "nano", (), OldRun(old))
     assert (new.start / "config.json").read_text() == "of the new run"
     with pytest.raises(RunError, match=r"began from .*old, not from .*other; choose another --run"):
-        begin(new, "nano", (), Source(RunDir(old.path.parent / "other")))
+        begin(new, "nano", (), OldRun(RunDir(old.path.parent / "other")))
     with pytest.raises(RunError, match="began with step"):
-        begin(new, "nano", (), Source(old, step=1))
+        begin(new, "nano", (), OldRun(old, step=1))
 
 
 def test_what_a_killed_command_left_is_made_again(old, new):
-    begin(new, "nano", (), Source(old, memory=True))
+    begin(new, "nano", (), OldRun(old, memory=True))
     whole = new.origin
     new.origin_path.unlink()
     (new.start / manifest.PARAMETERS).unlink()
-    begin(new, "nano", (), Source(old, memory=True))
+    begin(new, "nano", (), OldRun(old, memory=True))
     assert new.origin == whole
     assert manifest.digest_of(manifest.measure(new.start)) == whole.digest
 
 
 @pytest.mark.parametrize(("step", "taken"), [(1, 1), ("best", 2), (2, 2)])
 def test_a_step_in_a_checkpoint_and_the_best_one_are_found(old, new, step, taken):
-    begin(new, "nano", (), Source(old, step))
+    begin(new, "nano", (), OldRun(old, step))
     assert new.origin.step == taken
 
 
 def test_a_step_that_is_not_kept_is_refused_with_those_that_are(old, new):
     with pytest.raises(RunError) as caught:
-        begin(new, "nano", (), Source(old, 999))
+        begin(new, "nano", (), OldRun(old, 999))
     there = f"step {newest(old)} (published), step 1 (checkpoint), step 2 (best)"
     assert str(caught.value) == f"{old.path}: the policy of step 999 is not kept; there is {there}"
     assert not new.exists
@@ -100,14 +100,14 @@ def test_a_step_that_is_not_kept_is_refused_with_those_that_are(old, new):
 def test_another_model_or_tokenizer_is_refused(old, new, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(NANO, other)
-    begin(RunDir(tmp_path / "same"), "nano", (f"model.path={other}",), Source(old))
+    begin(RunDir(tmp_path / "same"), "nano", (f"model.path={other}",), OldRun(old))
     (other / "tokenizer.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"another tokenizer\.json"):
-        begin(new, "nano", (f"model.path={other}",), Source(old))
+        begin(new, "nano", (f"model.path={other}",), OldRun(old))
     settings = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**settings, "hidden_size": 7}))
     with pytest.raises(ConfigError, match="has hidden_size 7, the other run's policy"):
-        begin(new, "nano", (f"model.path={other}",), Source(old))
+        begin(new, "nano", (f"model.path={other}",), OldRun(old))
     assert not new.path.exists()
 
 
@@ -118,17 +118,17 @@ def test_damaged_weights_are_refused(old, new):
     file.unlink()
     file.write_bytes(bytes(data))
     with pytest.raises(RunError, match="other weights"):
-        begin(new, "nano", (), Source(old))
+        begin(new, "nano", (), OldRun(old))
     assert not new.exists
 
 
 def test_a_third_stage_knows_the_first_model_and_a_run_shows_where_it_came_from(old, new, tmp_path):
-    begin(new, "nano", (), Source(old))
+    begin(new, "nano", (), OldRun(old))
     new.create(load("nano", model_override(new)))
     keep_world(new.store, 4, 40.0, load("nano", (*model_override(new), "audit.replays=0", "audit.random_plays=0")))
     shutil.copytree(new.start, new.weights / published(new.store)[-1].digest)
     third = RunDir(tmp_path / "third")
-    begin(third, "nano", (), Source(new))
+    begin(third, "nano", (), OldRun(new))
     assert third.origin.model == "nano"
     shown = CliRunner().invoke(app, ["config", "show", str(new.path)]).stdout
     assert shown.startswith(
