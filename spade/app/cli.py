@@ -50,7 +50,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         "List, show, check and play environments.",
         {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},
     ),
-    "model": ("Export the model of a run.", {"export": model.export, "best": model.export_best}),
+    "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),
     "keys": ("Make and list keys of hosts that join over a network.", {"new": keys.new, "ls": keys.ls}),
 }

@@ -35,7 +35,7 @@ def export_best(
     run: RunArgument,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder to write.")] = None,
 ) -> None:
-    """Write the policy with the best evaluation of a run as a Hugging Face folder.
+    """Write the policy with the best evaluation as a Hugging Face folder.
 
     The best is that of the highest held-out win rate, of equal ones the latest. Without -o: print which one it is.
     """
