@@ -40,9 +40,9 @@ def discard(folder: Path) -> None:
 
     Raises OSError.
     """
-    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
-    os.replace(folder, draft)
-    rmtree(draft)
+    gone = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
+    os.replace(folder, gone)
+    rmtree(gone)
 
 
 def hold(file: Path) -> BinaryIO:
@@ -86,6 +86,18 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 @contextmanager
+def draft(parent: Path) -> Iterator[Path]:
+    """A new folder in `parent` to fill and then to rename; where it was not renamed it is deleted. Raises OSError."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))
+    try:
+        folder.chmod(0o755)  # mkdtemp's folders are private
+        yield folder
+    finally:
+        rmtree(folder, ignore_errors=True)  # half a folder must not fill the disk
+
+
+@contextmanager
 def whole(folder: Path) -> Iterator[Path]:
     """A draft to fill in the block: at its end it is renamed to `folder`; if the block fails it is deleted.
 
@@ -94,13 +106,9 @@ def whole(folder: Path) -> Iterator[Path]:
     if os.path.lexists(folder):
         raise RunError(f"{folder}: exists already; give a new directory")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
-        try:
-            yield draft / folder.name
-            os.replace(draft / folder.name, folder)
-        finally:
-            rmtree(draft, ignore_errors=True)
+        with draft(folder.parent) as beside:
+            yield beside / folder.name
+            os.replace(beside / folder.name, folder)
     except OSError as error:
         raise RunError(f"{folder}: was not made ({reason(error)}); nothing of it is left") from None
 

@@ -62,7 +62,7 @@ class FailedStage:
 
 
 class Designer:
-    """Gauges: `designs` going on, `drafts` written, `rejects` and `admitted` handed in, `designs_released`.
+    """Gauges: `designs` going on, `attempts` written, `rejects` and `admitted` handed in, `designs_released`.
 
     `repaired` are those of the admitted that needed a repair.
     """
@@ -73,7 +73,7 @@ class Designer:
         self._replay = session.replay
         self._documents = documents
         self._gauges = session.gauges
-        self._gauges.update(designs=0, drafts=0, rejects=0, admitted=0, repaired=0, designs_released=0)
+        self._gauges.update(designs=0, attempts=0, rejects=0, admitted=0, repaired=0, designs_released=0)
 
     async def work(self) -> None:
         """Design until cancelled, when jobs in hand are given back, or retired, when they are finished."""
@@ -150,7 +150,7 @@ class Designer:
         seed = derive(b"", "design", job.sampler, number)
         generated = await self._session.generate(builder.ids, design.max_tokens, design.temperature, seed)
         builder.sampled(generated)
-        self._gauges["drafts"] += 1
+        self._gauges["attempts"] += 1
         cut = generated.finish == "length"
         grounds = "" if document is None else document.id
         return Attempt(number, grounds, self._text(generated), builder.trajectory(), cut, prompt.shown)

@@ -6,22 +6,9 @@ from typing import Any
 
 import msgspec
 
-from replay.ledger import audits, provenance
+from replay.ledger import audits, provenance, records
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.keys import batch_key, environment_prefix
-from replay.ledger.records import (
-    BatchRecord,
-    Clock,
-    DesignGroup,
-    Environment,
-    GroupRecord,
-    Job,
-    PlayRecord,
-    Publication,
-    Remembered,
-    RunCounters,
-    Source,
-)
 from replay.ledger.state import RunState
 from replay.ledger.statistics import History, Statistics
 from replay.store.store import Store
@@ -93,43 +80,43 @@ def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
     now = msgspec.structs.replace(header, settings=settings, corpus=corpus or header.corpus)
     if now != header:
         state.touch("meta", "run", now)
-    clock = store.get("meta", "clock", Clock) or Clock()
+    clock = store.get("meta", "clock", records.Clock) or records.Clock()
     return Opened(state, clock.elapsed_s, True, changed, now.corpus)
 
 
 def load(store: Store, config: Config, secret: bytes) -> RunState:
     """The live records of a run."""
     state = RunState(config, secret)
-    state.counters = store.get("meta", "counters", RunCounters) or state.counters
+    state.counters = store.get("meta", "counters", records.RunCounters) or state.counters
     state.history = store.get("meta", "history", History) or state.history
     statistics = store.get("meta", "statistics", Statistics)
     if statistics is not None:
         state.statistics = msgspec.structs.replace(
             statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
         )
-    state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", Remembered))
-    for publication in store.scan("publications", Publication):
+    state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", records.Remembered))
+    for publication in store.scan("publications", records.Publication):
         provenance.note(state, publication.weights)
-    for job in sorted(store.scan("jobs", Job), key=lambda job: job.number):
+    for job in sorted(store.scan("jobs", records.Job), key=lambda job: job.number):
         if job.state in ("open", "leased"):
             state.add_job(job)
-    for environment in store.scan("environments", Environment):
+    for environment in store.scan("environments", records.Environment):
         if environment.state == "active":
             _load_environment(state, store, environment)
-    groups = store.scan("design_groups", DesignGroup)
+    groups = store.scan("design_groups", records.DesignGroup)
     state.design_groups = {group.id: group for group in groups if group.closed < group.jobs}
-    state.queue = {group.order: group for group in store.scan("queue", GroupRecord)}
+    state.queue = {group.order: group for group in store.scan("queue", records.GroupRecord)}
     state.quarantine = {key for key, _ in store.each("quarantine")}
     retired = batch_key(state.counters.retired_step + 1)
-    state.batches = {batch.step: batch for batch in store.scan("batches", BatchRecord, start=retired)}
+    state.batches = {batch.step: batch for batch in store.scan("batches", records.BatchRecord, start=retired)}
     return state
 
 
-def _load_environment(state: RunState, store: Store, environment: Environment) -> None:
-    state.add_environment(environment, store.get_many("sources", [environment.id], Source)[0])
+def _load_environment(state: RunState, store: Store, environment: records.Environment) -> None:
+    state.add_environment(environment, store.get_many("sources", [environment.id], records.Source)[0])
     for chunk in environment.chunks:
         state.flight.open(environment, chunk)
-    plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment.id))
+    plays = store.scan("plays", records.PlayRecord, prefix=environment_prefix(environment.id))
     for play in sorted(plays, key=lambda play: (play.chunk, play.hinted, play.index)):
         state.add_play(play)
     for play in plays:

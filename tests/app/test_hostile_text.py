@@ -52,6 +52,8 @@ DOWN = [
     ["replay", "import", "DIR/new", "RUN"], ["replay", "import", "RUN", "BAD"],
     ["config", "show", "DIR/evil.toml"], ["config", "check", "DIR/evil.toml"], ["config", "check", f"none{EVIL}"],
     ["config", "check", "nano", "--set", f"model.path={EVIL}"],
+    ["corpus", "show", f"DIR/{NAMED}.jsonl"], ["corpus", "show", f"DIR/{NAMED}.jsonl", "--index", "0"],
+    ["corpus", "build", "DIR/spec.toml", "-o", f"DIR/{NAMED}.built"], ["corpus", "build", "DIR/evil.toml"],
     ["model", "export", "RUN", f"DIR/{NAMED}model"],
     ["nano", "report", f"DIR/{NAMED}"], ["nano", "report", "RUN"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
@@ -145,6 +147,9 @@ def folder(tmp_path_factory):
     says = PROGRAM.replace("EVIL", repr(EVIL)).replace("END", f"return {EVIL!r}, 0.0, True, False, {{}}")
     (made / "raises.py").write_text(raises)
     (made / "says.py").write_text(says)
+    (made / f"{NAMED}.jsonl").write_text(json.dumps({"text": EVIL, "id": EVIL, "field": EVIL, "title": EVIL}))
+    source = f"[[source]]\nname = {json.dumps(EVIL)}\npath = {json.dumps(str(made / NAMED) + '.jsonl')}\n"
+    (made / "spec.toml").write_text(source)
     (made / f"{NAMED}.py").write_text(raises + "\nLampEnv.__name__ = " + repr(EVIL))
     Path(os.fsdecode(bytes(made) + b"/\xff.py")).write_text(raises)
     return made

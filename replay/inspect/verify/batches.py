@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from replay.inspect.contents import StoreContents
 from replay.ledger.keys import arm_prefix, environment_id, group_id, job_of, reject_key
-from replay.ledger.records import BatchRecord, GroupRecord, Member
+from replay.ledger.records import GroupRecord, Member
 from spade.returns import differ
 
 
@@ -87,18 +87,14 @@ def _batches(found: StoreContents) -> Iterator[str]:
     if counters.retired_step > counters.taken_step:
         yield f"batches: step {counters.retired_step} retired, the last one taken is {counters.taken_step}"
     for batch in found.batches.values():
-        yield from _batch(batch)
+        if not batch.groups:
+            yield f"batches {batch.step}: is empty"
+        for group in batch.groups:
+            if newer := [member.trajectory for member in group.members if member.version > batch.version]:
+                yield f"batches {batch.step}: trained at version {batch.version}, {newer[0]} is newer"
     orders = [group.order for batch in found.batches.values() for group in batch.groups]
     if orders != sorted(orders):
         yield "batches: groups were not taken in the order they became trainable"
-
-
-def _batch(batch: BatchRecord) -> Iterator[str]:
-    if not batch.groups:
-        yield f"batches {batch.step}: is empty"
-    for group in batch.groups:
-        if newer := [member.trajectory for member in group.members if member.version > batch.version]:
-            yield f"batches {batch.step}: trained at version {batch.version}, {newer[0]} is newer"
 
 
 def _conservation(found: StoreContents) -> Iterator[str]:

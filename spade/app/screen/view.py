@@ -188,7 +188,7 @@ def _footer(status: Status, note: str) -> Text:
     counts = status.counts
     line = Text(no_wrap=True, overflow="ellipsis")
     if counts.quarantined:
-        line.append(f" {counts.quarantined} quarantined ", "bold red")
+        line.append(f" {counts.quarantined} trajectories quarantined ", "bold red")
         line.append(counts.newest_quarantined + " ")
     if counts.audit_findings:
         line.append(f" {counts.audit_findings} failed their audit ", "yellow")

@@ -230,7 +230,7 @@ def test_lineage_of_a_step_names_plays_documents_and_weights(kept):
     ):
         assert word in said
     line = json.loads(spade(run, "lineage", "e000000", "--json").stdout)
-    assert line["designs"][0]["environment"] == "e000000"
+    assert line["designs"][0]["environment"]["id"] == "e000000"
     done = spade(run, "lineage", "nothing")
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

@@ -169,4 +169,5 @@ def test_a_person_sees_the_quarantine():
     )
     console = Console(width=140, height=40, file=io.StringIO())
     console.print(render(status, 140, 40))
-    assert "2 quarantined e000001-0u000/1 of agent-0: version 9 was never published" in console.file.getvalue()
+    shown = "2 trajectories quarantined e000001-0u000/1 of agent-0: version 9 was never published"
+    assert shown in console.file.getvalue()

@@ -233,7 +233,7 @@ def test_a_voids_pair_is_dropped_from_the_regret():
     assert (score.regret, score.win_rate, score.voids) == (pytest.approx(1 / 3), pytest.approx(1 / 3), 1)
 
 
-def test_too_many_voids_quarantine_the_program_at_once(ledger):
+def test_too_many_voids_quarantine_the_environment_at_once(ledger):
     plays = lease(ledger)
     finish(ledger, plays[:2], [1.0, 0.0])
     for play in plays[2:4]:
