@@ -316,7 +316,8 @@ class RunCounters(Record):
     `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` the numbers of its jobs and
     skills (None: it began before this was kept); `recent` are the publications since the last checkpoint; trajectories
     of the steps up to `dropped_step` have been deleted by retention. `trainable`, `trained` and `wasted` count both
-    roles' trajectories, `designer_trainable` and so on the designer's alone; `averages` are by skill.
+    roles' trajectories, `designer_trainable` and so on the designer's alone; `unhinted` those of `plays` without the
+    hint; `averages` are by skill.
     """
 
     jobs: int = 0
@@ -358,6 +359,7 @@ class RunCounters(Record):
     designer_trained: int = 0
     designer_wasted: int = 0
     averages: dict[str, MovingAverages] = {}
+    unhinted: int = 0
 
     def waste(self, role: Literal["agent", "designer"], count: int) -> None:
         """Count trainable trajectories of a role that are never trained."""

@@ -139,6 +139,7 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
             audits.record(state, play, ended.recording)
         won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
+        state.counters.unhinted += not play.hinted
         state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
     state.flight.add(play)
     state.touch("plays", play.id, play)

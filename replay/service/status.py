@@ -4,6 +4,7 @@ import msgspec
 
 from replay.ledger import batches
 from replay.ledger.ledger import Ledger
+from replay.ledger.pacing import reached, rollouts
 from replay.ledger.state import RunState
 from spade.protocol import Counts, Histories, Process, Recent, Role, Status, Traffic, Wait
 
@@ -25,7 +26,7 @@ class Seen(msgspec.Struct, frozen=True):
 def build_status(ledger: Ledger, seen: Seen) -> Status:
     """The Status of a run; names, units and windows as in `docs/metrics.md`."""
     state = ledger.state
-    history = state.history
+    history, finished = state.history, reached(state, seen.now)
     return Status(
         run=seen.run,
         elapsed_s=seen.now,
@@ -34,7 +35,9 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         active_environments=len(state.environments),
         memory=len(state.memory),
         backlog=batches.waiting(state),
-        waiting_for=waiting_for(state, seen.roles),
+        waiting_for=f"nothing: the run is finished, {finished}" if finished else waiting_for(state, seen.roles),
+        rollouts=rollouts(state),
+        finished=finished,
         counts=msgspec.convert(state.counters, Counts, from_attributes=True),
         recent=_recent(state),
         traffic=seen.traffic,

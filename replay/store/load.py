@@ -30,6 +30,11 @@ class Header(msgspec.Struct):
     created: float
     corpus: str = ""
 
+    @property
+    def id(self) -> str:
+        """A name of the run that no other has and that does not tell its secret."""
+        return f"{derive(self.secret, 'origin'):016x}"
+
 
 class Opened(msgspec.Struct, frozen=True):
     """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now].

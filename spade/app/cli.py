@@ -41,13 +41,16 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "import": store.import_run,
         },
     ),
-    "config": ("List, show and check configs.", {"ls": config.ls, "show": config.show_config, "check": config.check}),
+    "config": (
+        "List, show, compare and check configs.",
+        {"ls": config.ls, "show": config.show_config, "diff": config.diff, "check": config.check},
+    ),
     "corpus": ("Build and show corpora of documents.", {"build": corpus.build, "show": corpus.show_corpus}),
     "env": (
         "List, show, check and play environments.",
         {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},
     ),
-    "model": ("Export the model of a run.", {"export": model.export}),
+    "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),
     "keys": ("Make and list keys of hosts that join over a network.", {"new": keys.new, "ls": keys.ls}),
 }

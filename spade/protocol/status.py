@@ -101,6 +101,8 @@ class Status(Wire, frozen=True):
     wanted: dict[str, dict[Role, int]] = field(default_factory=dict)
     waits: tuple[Wait, ...] = ()
     histories: Histories = Histories()
+    rollouts: float = 0.0
+    finished: str = ""
 
     def flat(self) -> dict[str, Any]:
         """All figures by name, as people and their tools read them."""
