@@ -8,15 +8,13 @@ import hashlib
 import logging
 import math
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from shutil import rmtree
 
 import msgspec
 
 from spade.decoding import decoded
-from spade.disk import DRAFT, discard, sync
+from spade.disk import DRAFT, discard, draft, sync
 from spade.protocol import StepMetrics
 
 MANIFEST = "manifest.json"
@@ -35,23 +33,17 @@ class Manifest(msgspec.Struct, frozen=True):
 
 def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], None]) -> Path:
     """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns."""
-    root.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
-    try:
-        save(draft)
-        files = sorted(path for path in draft.rglob("*") if path.is_file())
-        manifest = Manifest(step, metrics, {str(path.relative_to(draft)): file_digest(path) for path in files})
-        (draft / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-        for path in (*draft.rglob("*"), draft):
+    folder = root / f"{PREFIX}{step}"
+    with draft(root) as made:
+        save(made)
+        files = sorted(path for path in made.rglob("*") if path.is_file())
+        manifest = Manifest(step, metrics, {str(path.relative_to(made)): file_digest(path) for path in files})
+        (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+        for path in (*made.rglob("*"), made):
             sync(path)
-        draft.chmod(0o755)  # mkdtemp's folders are private
-        folder = root / f"{PREFIX}{step}"
         if folder.exists():  # damaged, since the start did not choose it
             discard(folder)
-        os.replace(draft, folder)
-    except BaseException:
-        rmtree(draft, ignore_errors=True)  # half a checkpoint must not fill the disk
-        raise
+        os.replace(made, folder)
     sync(root)
     return folder
 

@@ -2,44 +2,7 @@
 
 import trio
 
-from spade.protocol import (
-    Audited,
-    AuditJob,
-    Batch,
-    Checkpointed,
-    DesignJob,
-    Designs,
-    Diversity,
-    EndedPlay,
-    Evaluated,
-    Evaluation,
-    GetNewestPrograms,
-    GetProgram,
-    GetStatus,
-    LeaseAudit,
-    LeaseDesigns,
-    LeasePlays,
-    MeasuredDiversity,
-    NotYet,
-    Orders,
-    PlayLease,
-    Plays,
-    Process,
-    Publish,
-    RejectCandidate,
-    ReleaseDesign,
-    ReleasePlay,
-    Reply,
-    ReportProcesses,
-    Request,
-    Role,
-    Status,
-    StepMetrics,
-    SubmitEnvironment,
-    SubmitPlays,
-    TakeBatch,
-    Weights,
-)
+from spade import protocol
 from spade.transport import Client
 
 
@@ -55,71 +18,71 @@ class ReplayClient:
         self._call_deadline_s = call_deadline_s
         self._unserved: dict[str, float] = {}  # the start of each wait, by name; later requests of the name continue it
 
-    async def lease_designs(self, count: int, wait_s: float) -> tuple[DesignJob, ...]:
+    async def lease_designs(self, count: int, wait_s: float) -> tuple[protocol.DesignJob, ...]:
         """Up to `count` design jobs; empty if there is none within `wait_s`."""
-        return (await self._call(LeaseDesigns(count, wait_s), wait_s)).jobs
+        return (await self._call(protocol.LeaseDesigns(count, wait_s), wait_s)).jobs
 
-    async def reject_candidate(self, rejected: RejectCandidate) -> None:
+    async def reject_candidate(self, rejected: protocol.RejectCandidate) -> None:
         """Keep an attempt that failed admission."""
         await self._call(rejected)
 
-    async def submit_environment(self, environment: SubmitEnvironment) -> None:
+    async def submit_environment(self, environment: protocol.SubmitEnvironment) -> None:
         """Hand in an admitted program."""
         await self._call(environment)
 
-    async def release_design(self, job: DesignJob) -> None:
+    async def release_design(self, job: protocol.DesignJob) -> None:
         """Give a design job back undone."""
-        await self._call(ReleaseDesign(job.id, job.lease))
+        await self._call(protocol.ReleaseDesign(job.id, job.lease))
 
-    async def lease_plays(self, count: int, wait_s: float) -> tuple[PlayLease, ...]:
+    async def lease_plays(self, count: int, wait_s: float) -> tuple[protocol.PlayLease, ...]:
         """Up to `count` plays; empty if there is none within `wait_s`."""
-        return (await self._call(LeasePlays(count, wait_s), wait_s)).plays
+        return (await self._call(protocol.LeasePlays(count, wait_s), wait_s)).plays
 
     async def program(self, digest: str) -> str:
         """The source of an active environment, by its digest. Raises RefusedError if none has it."""
-        return (await self._call(GetProgram(digest))).source
+        return (await self._call(protocol.GetProgram(digest))).source
 
-    async def submit_plays(self, plays: tuple[EndedPlay, ...]) -> None:
+    async def submit_plays(self, plays: tuple[protocol.EndedPlay, ...]) -> None:
         """Hand in episodes that ended. Raises RefusedError if one makes no sense; the others are taken."""
-        await self._call(SubmitPlays(plays))
+        await self._call(protocol.SubmitPlays(plays))
 
-    async def release_play(self, play: PlayLease, *, suspect: bool = False) -> None:
+    async def release_play(self, play: protocol.PlayLease, *, suspect: bool = False) -> None:
         """Give a play back: it is leased again, on the same seed, unless it was `suspect` before."""
-        await self._call(ReleasePlay(play.id, play.lease, suspect))
+        await self._call(protocol.ReleasePlay(play.id, play.lease, suspect))
 
-    async def lease_audit(self, wait_s: float) -> tuple[AuditJob, ...]:
+    async def lease_audit(self, wait_s: float) -> tuple[protocol.AuditJob, ...]:
         """At most one audit; empty if there is none within `wait_s`."""
-        return (await self._call(LeaseAudit(wait_s), wait_s)).jobs
+        return (await self._call(protocol.LeaseAudit(wait_s), wait_s)).jobs
 
-    async def audited(self, outcome: Audited) -> None:
+    async def audited(self, outcome: protocol.Audited) -> None:
         """Hand in an audit that is over."""
         await self._call(outcome)
 
-    async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
+    async def take_batch(self, step: int, wait_s: float) -> protocol.Batch | protocol.NotYet:
         """The batch of learner step `step`; the reason if there is none within `wait_s`."""
-        return await self._call(TakeBatch(step, wait_s), wait_s)
+        return await self._call(protocol.TakeBatch(step, wait_s), wait_s)
 
-    async def publish(self, step: int, digest: str, path: str, metrics: StepMetrics) -> Weights:
+    async def publish(self, step: int, digest: str, path: str, metrics: protocol.StepMetrics) -> protocol.Weights:
         """Announce new weights; the same weights after the same step keep their version."""
-        return (await self._call(Publish(step, digest, path, metrics))).weights
+        return (await self._call(protocol.Publish(step, digest, path, metrics))).weights
 
     async def checkpointed(self, step: int) -> None:
         """Report a durable checkpoint of `step`."""
-        await self._call(Checkpointed(step))
+        await self._call(protocol.Checkpointed(step))
 
-    async def evaluated(self, evaluation: Evaluation) -> None:
+    async def evaluated(self, evaluation: protocol.Evaluation) -> None:
         """Hand in an evaluation."""
-        await self._call(Evaluated(evaluation))
+        await self._call(protocol.Evaluated(evaluation))
 
     async def newest_programs(self, count: int) -> tuple[str, ...]:
         """The sources of the newest admitted programs, the oldest first."""
-        return (await self._call(GetNewestPrograms(count))).sources
+        return (await self._call(protocol.GetNewestPrograms(count))).sources
 
-    async def measured_diversity(self, diversity: Diversity) -> None:
+    async def measured_diversity(self, diversity: protocol.Diversity) -> None:
         """Hand in a diversity."""
-        await self._call(MeasuredDiversity(diversity))
+        await self._call(protocol.MeasuredDiversity(diversity))
 
-    async def weights_after(self, step: int) -> Weights:
+    async def weights_after(self, step: int) -> protocol.Weights:
         """The newest weights, once they are of learner step `step` or later."""
         pulse = self.client.pulse
         while pulse.weights is None or pulse.weights.step < step:
@@ -127,25 +90,25 @@ class ReplayClient:
         return pulse.weights
 
     async def report_processes(
-        self, supervisor: str, processes: tuple[Process, ...], wanted: dict[Role, int] | None = None
-    ) -> Orders:
+        self, supervisor: str, processes: tuple[protocol.Process, ...], wanted: dict[protocol.Role, int] | None = None
+    ) -> protocol.Orders:
         """Report a supervisor's children and the number of actors it keeps up; returns the changes it is to make."""
-        return await self._call(ReportProcesses(supervisor, processes, wanted))
+        return await self._call(protocol.ReportProcesses(supervisor, processes, wanted))
 
-    async def order(self, orders: Orders) -> None:
+    async def order(self, orders: protocol.Orders) -> None:
         """Change the number of actors that a supervisor keeps up, or drain some."""
         await self._call(orders)
 
-    async def status(self) -> Status:
+    async def status(self) -> protocol.Status:
         """The status of the run."""
-        return await self._call(GetStatus())
+        return await self._call(protocol.GetStatus())
 
-    async def _call(self, request: Request[Reply], wait_s: float = 0.0) -> Reply:
+    async def _call(self, request: protocol.Request[protocol.Reply], wait_s: float = 0.0) -> protocol.Reply:
         # A request after the answer "none yet" continues the same wait.
         name = type(request).__name__
         since = self._unserved.pop(name, trio.current_time())
         with self.client.waits.on("replay", name, since):
             reply = await self.client.call(request, wait_s + self._call_deadline_s)
-        if reply in (Plays(), Designs()) or isinstance(reply, NotYet):
+        if reply in (protocol.Plays(), protocol.Designs()) or isinstance(reply, protocol.NotYet):
             self._unserved[name] = since
         return reply

@@ -4,7 +4,7 @@ A decoder is a pure function of its bytes, so every exception that it raises is 
 raises UnicodeDecodeError and RecursionError, and a check after decoding may raise anything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from spade.errors import SpadeError, reason
@@ -25,6 +25,19 @@ def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
         return decode(data)
     except Exception as error:
         raise UnreadableError(printable(error)) from None
+
+
+def each_decoded(read: Iterator[T]) -> Iterator[T]:
+    """Pass on the items that a library reads from bytes of others. Raises UnreadableError if it raises anything."""
+    done = object()
+    while True:
+        try:
+            item = next(read, done)
+        except Exception as error:
+            raise UnreadableError(printable(error)) from None
+        if item is done:
+            return
+        yield item  # type: ignore[misc]
 
 
 def printable(error: Exception) -> str:

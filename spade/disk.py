@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from shutil import rmtree
+from shutil import copyfile, copytree, rmtree
 from typing import BinaryIO
 
 from spade.errors import RunError, reason
@@ -40,9 +40,9 @@ def discard(folder: Path) -> None:
 
     Raises OSError.
     """
-    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
-    os.replace(folder, draft)
-    rmtree(draft)
+    gone = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
+    os.replace(folder, gone)
+    rmtree(gone)
 
 
 def hold(file: Path) -> BinaryIO:
@@ -73,6 +73,30 @@ def discard_unless_held(folder: Path, name: str) -> None:
         discard(folder)
 
 
+def link_folder(folder: Path, copy: Path) -> None:
+    """Make `copy` of a folder by hard links if possible, which outlive it and take no space. Raises OSError."""
+    copytree(folder, copy, copy_function=_link_or_copy)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        copyfile(source, target)
+
+
+@contextmanager
+def draft(parent: Path) -> Iterator[Path]:
+    """A new folder in `parent` to fill and then to rename; where it was not renamed it is deleted. Raises OSError."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))
+    try:
+        folder.chmod(0o755)  # mkdtemp's folders are private
+        yield folder
+    finally:
+        rmtree(folder, ignore_errors=True)  # half a folder must not fill the disk
+
+
 @contextmanager
 def whole(folder: Path) -> Iterator[Path]:
     """A draft to fill in the block: at its end it is renamed to `folder`; if the block fails it is deleted.
@@ -82,13 +106,9 @@ def whole(folder: Path) -> Iterator[Path]:
     if os.path.lexists(folder):
         raise RunError(f"{folder}: exists already; give a new directory")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
-        try:
-            yield draft / folder.name
-            os.replace(draft / folder.name, folder)
-        finally:
-            rmtree(draft, ignore_errors=True)
+        with draft(folder.parent) as beside:
+            yield beside / folder.name
+            os.replace(beside / folder.name, folder)
     except OSError as error:
         raise RunError(f"{folder}: was not made ({reason(error)}); nothing of it is left") from None
 
@@ -105,11 +125,12 @@ def replace(file: Path, data: bytes) -> None:
         raise
 
 
-def read(file: Path, most: int = 1 << 20) -> bytes:
-    """Read a file that a person or another program named, at most `most` bytes.
+@contextmanager
+def regular(file: Path) -> Iterator[BinaryIO]:
+    """Open a file that a person or another program named, for reading.
 
-    Raises RunError if it is longer, or not a regular file: a FIFO may have no writer, a device no end. Raises OSError
-    if it cannot be read.
+    Raises RunError if it is not a regular file: a FIFO may have no writer, a device no end. Raises OSError if it cannot
+    be opened.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -119,9 +140,18 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
         if not stat.S_ISREG(mode):
             raise RunError(f"{file}: is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as opened:
-            data = opened.read(most + 1) or b""  # None if a kernel's file has no data now
+            yield opened
     finally:
         os.close(descriptor)
+
+
+def read(file: Path, most: int = 1 << 20) -> bytes:
+    """Read a file that a person or another program named, at most `most` bytes.
+
+    Raises RunError if it is longer, or not a regular file. Raises OSError if it cannot be read.
+    """
+    with regular(file) as opened:
+        data = opened.read(most + 1) or b""  # None if a kernel's file has no data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data

@@ -42,7 +42,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt as the model wrote it; `cut` at design.max_tokens. `shown`: the examples in its prompt."""
+    """One attempt as the model wrote it; `cut` at design.max_tokens. `shown`: the examples in its prompt.
+
+    `document` is "" without a corpus.
+    """
 
     number: int
     document: str
@@ -61,7 +64,7 @@ class FailedStage:
 
 
 class Designer:
-    """Gauges: `designs` going on, `drafts` written, `rejects` and `admitted` handed in, `designs_released`.
+    """Gauges: `designs` going on, `attempts` written, `rejects` and `admitted` handed in, `designs_released`.
 
     `repaired` are those of the admitted that needed a repair.
     """
@@ -73,7 +76,7 @@ class Designer:
         self._documents = documents
         self._judge = Judge(session)
         self._gauges = session.gauges
-        self._gauges.update(designs=0, drafts=0, rejects=0, admitted=0, repaired=0, designs_released=0)
+        self._gauges.update(designs=0, attempts=0, rejects=0, admitted=0, repaired=0, designs_released=0)
 
     async def work(self) -> None:
         """Design until cancelled, when jobs in hand are given back, or retired, when they are finished."""
@@ -117,7 +120,7 @@ class Designer:
         number = 0
         while True:
             number += 1
-            attempt = await self._write(job, number, self._documents[(job.draw + number - 1) % len(self._documents)])
+            attempt = await self._write(job, number)
             examined = await self._examine(job, attempt)
             if isinstance(examined, SubmitEnvironment):
                 return examined
@@ -135,9 +138,14 @@ class Designer:
             await self._session.hand_in(partial(self._replay.reject_candidate, result))
             self._gauges["rejects"] += 1
 
-    async def _write(self, job: DesignJob, number: int, document: Document) -> Attempt:
+    def _document(self, job: DesignJob, number: int) -> Document | None:
+        """The document of an attempt; None where designs have none."""
+        return self._documents[(job.draw + number - 1) % len(self._documents)] if self._documents else None
+
+    async def _write(self, job: DesignJob, number: int) -> Attempt:
         design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
         room = self._config.engine.context_tokens - design.max_tokens
+        document = self._document(job, number)
         # Documents and programs of the memory may be long: they take their time beside the event loop.
         fit = partial(fit_prompt, self._session.profile, self._session.tokenizer, job, document, room)
         prompt = await trio.to_thread.run_sync(fit)
@@ -145,9 +153,10 @@ class Designer:
         seed = derive(b"", "design", job.sampler, number)
         generated = await self._session.generate(builder.ids, design.max_tokens, design.temperature, seed)
         builder.sampled(generated)
-        self._gauges["drafts"] += 1
+        self._gauges["attempts"] += 1
         cut = generated.finish == "length"
-        return Attempt(number, document.id, self._text(generated), builder.trajectory(), cut, prompt.shown)
+        grounds = "" if document is None else document.id
+        return Attempt(number, grounds, self._text(generated), builder.trajectory(), cut, prompt.shown)
 
     async def _examine(self, job: DesignJob, attempt: Attempt) -> SubmitEnvironment | FailedStage:
         if attempt.cut:
@@ -163,7 +172,7 @@ class Designer:
             return FailedStage("contain", str(error))
         if not verdict.passed:
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
-        hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number))
+        hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number)) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
         reveals = await self._judge.reveals(source, verdict, derive(b"", "judge", job.sampler, attempt.number))
@@ -222,7 +231,10 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     """A designer process, until cancelled."""
     documents = corpus.load(config.design.corpus)
 
-    await attend(launch, config, config.design.lease_s, ready, lambda session: Designer(session, documents).work())
+    async def work(session: Session) -> None:
+        await Designer(session, documents).work()
+
+    await attend(launch, config, config.design.lease_s, ready, work, documents.digest)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,11 @@ by the draw. Nothing of them is trained on, and nothing but their figures is kep
 The process also measures the diversity of the newest programs (`actors/roles/diversity.py`).
 """
 
+import hashlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -18,15 +20,17 @@ import trio
 from actors.corpus import load
 from actors.nano.world import unseen
 from actors.roles.diversity import DiversityMeter
-from actors.roles.episode import Undone, attempt
+from actors.roles.episode import Undone, play
 from actors.roles.pool import MOST_ENDS
 from actors.roles.session import Session, attend
 from actors.text.measures.diversity import load_embedding
 from spade.codec import program_digest
 from spade.config import Config
-from spade.disk import read
+from spade.disk import hold, read
 from spade.errors import BusError, ConfigError, SuspectError, reason
 from spade.estimates import mean_and_error
+from spade.policy import best
+from spade.policy.manifest import PARAMETERS
 from spade.processes.entry import Launch, main
 from spade.protocol import EndedPlay, Evaluation, Form, PlayLease, Validate
 from spade.returns import won
@@ -74,6 +78,12 @@ def draw_plays(config: Config, sources: Sequence[str]) -> list[PlayLease]:
     ]
 
 
+def measure(config: Config, sources: Sequence[str]) -> str:
+    """Digest of all that the plays of an evaluation are made of: with another one its figure means something else."""
+    made_of = ([program_digest(each) for each in sources], config.evaluation.plays, config.run.seed, config.play)
+    return hashlib.blake2b(msgspec.json.encode(made_of), digest_size=16).hexdigest()
+
+
 def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: float) -> Evaluation | None:
     """The figures of an evaluation; None where no play counts."""
     counted = [(play, play.trajectory) for play in ended if play.trajectory is not None]
@@ -96,8 +106,9 @@ def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: f
 class Evaluator:
     """Gauges: `episodes` going on, `turns` played, `plays_again` that our own services failed, `evaluations` made."""
 
-    def __init__(self, session: Session, sources: Sequence[str]) -> None:
+    def __init__(self, session: Session, sources: Sequence[str], run: Path) -> None:
         self._session = session
+        self._run = run
         self._config = session.config
         self._replay = session.replay
         self._sources = sources
@@ -106,6 +117,7 @@ class Evaluator:
         self._forms: dict[int, Form] = dict.fromkeys(range(len(sources)), "inside") if builtin else {}
         self._finding = [trio.Lock() for _ in sources]
         self._plays = draw_plays(session.config, sources)
+        self._measure = measure(session.config, sources)
         self._episodes = 0
         self._gauges = session.gauges
         self._gauges.update(episodes=0, turns=0, plays_again=0, evaluations=0)
@@ -115,13 +127,23 @@ class Evaluator:
         due = 0
         while True:
             weights = await self._replay.weights_after(due)
-            evaluation = await self._evaluate(weights.step)
+            folder = self._run / "weights" / weights.digest
+            async with _held(folder / PARAMETERS) as here:
+                evaluation = await self._evaluate(weights.step)
+                if evaluation is not None and here:
+                    await self._keep_best(evaluation, weights.digest, folder)
             if evaluation is None:
                 log.warning("each of the %d plays was void; what evaluation.programs names faults", len(self._plays))
             else:
                 await self._session.hand_in(partial(self._replay.evaluated, evaluation))
                 self._gauges["evaluations"] += 1
             due = weights.step + self._config.evaluation.every_steps
+
+    async def _keep_best(self, made: Evaluation, digest: str, folder: Path) -> None:
+        """Keep the policy if its evaluation is the best so far: before it is handed in, so that no kill loses it."""
+        new = best.Best(made.step, digest, self._measure, made.win_rate, made.error, made.plays)
+        if await trio.to_thread.run_sync(best.keep, self._run / best.FOLDER, folder, new):
+            log.info("the best so far: %s", new)
 
     async def _form(self, number: int) -> Form:
         """The form of an action that a program reads: admission finds it once, before the program's first play.
@@ -136,25 +158,25 @@ class Evaluator:
                 self._forms[number] = verdict.reads
             return self._forms[number]
 
-    async def _attempt(self, lease: PlayLease) -> EndedPlay | Undone:
+    async def _play_once(self, lease: PlayLease) -> EndedPlay | Undone:
         number = int(lease.environment)
         try:
             reads = await self._form(number)
         except BusError as error:
             return Undone(str(error), suspect=isinstance(error, SuspectError))
-        return await attempt(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
+        return await play(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
 
     async def _evaluate(self, step: int) -> Evaluation | None:
-        slots, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
+        limiter, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
         began = trio.current_time()
 
-        async def play(lease: PlayLease) -> None:
-            async with slots:
+        async def limited(lease: PlayLease) -> None:
+            async with limiter:
                 ended.append(await self._play(lease))
 
         async with trio.open_nursery() as nursery:
             for lease in self._plays:
-                nursery.start_soon(play, lease)
+                nursery.start_soon(limited, lease)
         return summary(ended, step, self._config.play.win_return, trio.current_time() - began)
 
     async def _play(self, lease: PlayLease) -> EndedPlay:
@@ -169,7 +191,7 @@ class Evaluator:
                 await self._session.services()
                 # An env-runner knows an episode by its name; no two are the same one.
                 self._episodes += 1
-                ended = await self._attempt(msgspec.structs.replace(lease, lease=self._episodes))
+                ended = await self._play_once(msgspec.structs.replace(lease, lease=self._episodes))
                 if isinstance(ended, EndedPlay):
                     return ended
                 suspected += ended.suspect
@@ -184,6 +206,19 @@ class Evaluator:
             self._gauges["episodes"] -= 1
 
 
+@asynccontextmanager
+async def _held(file: Path) -> AsyncIterator[bool]:
+    """Keep published weights from being pruned during the block; yields False where they are not on this machine."""
+    try:
+        held = await trio.to_thread.run_sync(hold, file)
+    except FileNotFoundError:
+        log.warning("%s is not here, so the policy of this evaluation cannot be kept", file)
+        yield False
+        return
+    with held:
+        yield True
+
+
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """An evaluator process, until cancelled.
 
@@ -196,7 +231,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     async def work(session: Session) -> None:
         async with trio.open_nursery() as nursery:
             if sources:
-                nursery.start_soon(Evaluator(session, sources).work)
+                nursery.start_soon(Evaluator(session, sources, Path(launch.run)).work)
             if embedding is not None:
                 nursery.start_soon(DiversityMeter(session, embedding).work)
 

@@ -101,12 +101,16 @@ async def attend(
     lease_s: float,
     ready: Callable[[], None],
     work: Callable[[Session], Awaitable[None]],
+    corpus: str = "",
 ) -> None:
-    """Connect, be ready, and work until told to leave. `lease_s` is how long the replay service may be away."""
+    """Connect, be ready, and work until told to leave.
+
+    `lease_s` is how long the replay service may be away, `corpus` the digest of the documents to design from.
+    """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
     profile = load_profile(config)
-    hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid())
+    hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid(), corpus=corpus)
     elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
     sampler: Role = "endpoint" if elsewhere else "engine"
     working, retiring = trio.CancelScope(), trio.Event()

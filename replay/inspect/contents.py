@@ -7,22 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from replay.ledger import provenance
-from replay.ledger.records import (
-    BatchRecord,
-    Clock,
-    DesignGroup,
-    Environment,
-    GroupRecord,
-    Job,
-    PlayRecord,
-    Publication,
-    Quarantined,
-    Reject,
-    Remembered,
-    RunCounters,
-    Source,
-)
+from replay.ledger import provenance, records
 from replay.ledger.statistics import History, Statistics
 from replay.store import Commit, Format, Store
 from replay.store.load import Header
@@ -32,10 +17,10 @@ META: dict[str, type[msgspec.Struct]] = {
     "format": Format,
     "commit": Commit,
     "run": Header,
-    "counters": RunCounters,
+    "counters": records.RunCounters,
     "statistics": Statistics,
     "history": History,
-    "clock": Clock,
+    "clock": records.Clock,
 }
 
 
@@ -59,18 +44,18 @@ class StoreContents:
     """
 
     header: Header | None = None
-    counters: RunCounters = field(default_factory=RunCounters)
-    jobs: dict[str, Job] = field(default_factory=dict)
-    rejects: dict[str, Reject] = field(default_factory=dict)
-    environments: dict[str, Environment] = field(default_factory=dict)
+    counters: records.RunCounters = field(default_factory=records.RunCounters)
+    jobs: dict[str, records.Job] = field(default_factory=dict)
+    rejects: dict[str, records.Reject] = field(default_factory=dict)
+    environments: dict[str, records.Environment] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
-    plays: dict[str, PlayRecord] = field(default_factory=dict)
+    plays: dict[str, records.PlayRecord] = field(default_factory=dict)
     trajectories: dict[str, StoredTokens] = field(default_factory=dict)
-    design_groups: dict[str, DesignGroup] = field(default_factory=dict)
-    queue: dict[str, GroupRecord] = field(default_factory=dict)
-    batches: dict[str, BatchRecord] = field(default_factory=dict)
-    memory: dict[str, Remembered] = field(default_factory=dict)
-    publications: dict[str, Publication] = field(default_factory=dict)
+    design_groups: dict[str, records.DesignGroup] = field(default_factory=dict)
+    queue: dict[str, records.GroupRecord] = field(default_factory=dict)
+    batches: dict[str, records.BatchRecord] = field(default_factory=dict)
+    memory: dict[str, records.Remembered] = field(default_factory=dict)
+    publications: dict[str, records.Publication] = field(default_factory=dict)
     quarantine: dict[str, str] = field(default_factory=dict)
     recordings: dict[str, Recording] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
@@ -81,15 +66,15 @@ class StoreContents:
         old = [batch for batch in self.batches.values() if batch.step <= self.counters.dropped_step]
         return frozenset(member.trajectory for batch in old for group in batch.groups for member in group.members)
 
-    def groups(self) -> Iterator[tuple[BatchRecord | None, GroupRecord]]:
+    def groups(self) -> Iterator[tuple[records.BatchRecord | None, records.GroupRecord]]:
         """Every trainable group, with the batch that took it (None: it waits in the queue)."""
         for batch in self.batches.values():
             yield from ((batch, group) for group in batch.groups)
         yield from ((None, group) for group in self.queue.values())
 
-    def chunks(self) -> dict[tuple[str, int], list[PlayRecord]]:
+    def chunks(self) -> dict[tuple[str, int], list[records.PlayRecord]]:
         """Plays by environment and chunk, in the order of their ids."""
-        found: dict[tuple[str, int], list[PlayRecord]] = {}
+        found: dict[tuple[str, int], list[records.PlayRecord]] = {}
         for play in self.plays.values():
             found.setdefault((play.environment, play.chunk), []).append(play)
         return found
@@ -102,17 +87,17 @@ def read_contents(store: Store) -> StoreContents:
     with store.pinned():
         for key, data in store.each("meta", bad):
             _read_meta(found, key, data)
-        found.jobs = dict(store.decoded("jobs", Job, bad))
-        found.environments = dict(store.decoded("environments", Environment, bad))
-        found.plays = dict(store.decoded("plays", PlayRecord, bad))
-        found.design_groups = dict(store.decoded("design_groups", DesignGroup, bad))
-        found.queue = dict(store.decoded("queue", GroupRecord, bad))
-        found.batches = dict(store.decoded("batches", BatchRecord, bad))
-        found.memory = dict(store.decoded("memory", Remembered, bad))
-        found.publications = dict(store.decoded("publications", Publication, bad))
-        for key, reject in store.decoded("rejects", Reject, bad):
+        found.jobs = dict(store.decoded("jobs", records.Job, bad))
+        found.environments = dict(store.decoded("environments", records.Environment, bad))
+        found.plays = dict(store.decoded("plays", records.PlayRecord, bad))
+        found.design_groups = dict(store.decoded("design_groups", records.DesignGroup, bad))
+        found.queue = dict(store.decoded("queue", records.GroupRecord, bad))
+        found.batches = dict(store.decoded("batches", records.BatchRecord, bad))
+        found.memory = dict(store.decoded("memory", records.Remembered, bad))
+        found.publications = dict(store.decoded("publications", records.Publication, bad))
+        for key, reject in store.decoded("rejects", records.Reject, bad):
             found.rejects[key] = msgspec.structs.replace(reject, completion="")
-        found.sources = {key for key, _ in store.decoded("sources", Source, bad)}
+        found.sources = {key for key, _ in store.decoded("sources", records.Source, bad)}
         bad += store.miscounted()
         published = {one.weights.version: one.weights.digest for one in found.publications.values()}
         steps = {one.weights.version: one.weights.step for one in found.publications.values()}
@@ -122,7 +107,7 @@ def read_contents(store: Store) -> StoreContents:
             oldest = min(versions, default=0) if flaw else provenance.oldest(steps, trajectory)
             found.trajectories[key] = StoredTokens(trajectory.sampled, versions, oldest, flaw)
         found.recordings = dict(store.decoded("recordings", Recording, bad))
-        for key, kept in store.decoded("quarantine", Quarantined, bad):
+        for key, kept in store.decoded("quarantine", records.Quarantined, bad):
             found.quarantine[key] = provenance.flaw(published, kept.trajectory)
     return found
 
@@ -136,5 +121,5 @@ def _read_meta(found: StoreContents, key: str, data: bytes) -> None:
     match record:
         case Header():
             found.header = record
-        case RunCounters():
+        case records.RunCounters():
             found.counters = record

@@ -5,20 +5,7 @@ from typing import Any
 
 import msgspec
 
-from replay.ledger.records import (
-    BatchRecord,
-    DesignGroup,
-    Environment,
-    GroupRecord,
-    Job,
-    PlayRecord,
-    Publication,
-    Quarantined,
-    Reject,
-    Remembered,
-    Source,
-    Table,
-)
+from replay.ledger import records
 from replay.store import Store
 from spade.codec import named, unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import DIGEST_BYTES, Recording, Trajectory
@@ -57,30 +44,30 @@ class RecordingRow(msgspec.Struct):
 
 
 # Not "meta": it holds the run's secret, which would reveal the instances of its programs beforehand.
-TABLES: dict[Table, type[msgspec.Struct]] = {
-    "jobs": Job,
-    "rejects": Reject,
-    "environments": Environment,
-    "sources": Source,
-    "plays": PlayRecord,
+TABLES: dict[records.Table, type[msgspec.Struct]] = {
+    "jobs": records.Job,
+    "rejects": records.Reject,
+    "environments": records.Environment,
+    "sources": records.Source,
+    "plays": records.PlayRecord,
     "trajectories": TrajectoryRow,
-    "design_groups": DesignGroup,
-    "queue": GroupRecord,
-    "batches": BatchRecord,
-    "memory": Remembered,
-    "publications": Publication,
+    "design_groups": records.DesignGroup,
+    "queue": records.GroupRecord,
+    "batches": records.BatchRecord,
+    "memory": records.Remembered,
+    "publications": records.Publication,
     "quarantine": QuarantinedRow,
     "recordings": RecordingRow,
 }
 
 _STORED: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
     TrajectoryRow: Trajectory,
-    QuarantinedRow: Quarantined,
+    QuarantinedRow: records.Quarantined,
     RecordingRow: Recording,
 }
 
 
-def rows(store: Store, table: Table) -> Iterator[dict[str, Any]]:
+def rows(store: Store, table: records.Table) -> Iterator[dict[str, Any]]:
     """The records of a table by field name, nested ones too, in the order of their keys; `key` is the record's own."""
     kind = TABLES[table]
     stored = _STORED.get(kind, kind)
@@ -92,7 +79,7 @@ def _row(record: msgspec.Struct) -> msgspec.Struct:
     match record:
         case Trajectory():
             return _numbers(record)
-        case Quarantined():
+        case records.Quarantined():
             return QuarantinedRow(record.holder, record.why, record.at, _numbers(record.trajectory))
         case Recording():
             return RecordingRow(record.actions, _digests(record.answers), record.max_turns)

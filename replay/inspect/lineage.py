@@ -46,50 +46,34 @@ class GroupLine(msgspec.Struct, frozen=True):
     members: tuple[Member, ...]
 
 
-class PlayLine(msgspec.Struct, frozen=True):
-    """A play. `versions` are runs (policy version, count) over its sampled tokens."""
-
-    id: str
-    environment: str
-    group: str
-    hinted: bool
-    instance: int
-    state: str
-    episode_return: float
-    versions: Runs
-
-
 class DesignLine(msgspec.Struct, frozen=True):
-    """A design job and its result; `environment` and `hint` are None if all its attempts failed.
+    """A design job and its result; `environment` is None if all its attempts failed, `hint` also if it has none.
 
     `parents` are the environments of the memory that its designer was shown to vary, `trajectory` the key of the
-    designer's trajectory, `versions` runs (policy version, count) over its sampled tokens.
+    designer's trajectory; "" if there is none.
     """
 
-    job: str
-    group: str
-    skill: str
-    round: int
-    environment: str | None
-    name: str | None
+    job: Job
+    environment: Environment | None
     document: str
     hint: str | None
     parents: tuple[str, ...]
     trajectory: str
-    versions: Runs
-    regret: float | None
-    reward: float | None
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """All records that took part, each once. `version` is the policy version that a learner step was trained at."""
+    """All records that took part, each once. `version` is the policy version that a learner step was trained at.
+
+    `versions`: runs (policy version, count) over the sampled tokens of every trajectory that is kept, by its key.
+    """
 
     kind: str
     id: str
     version: int | None
     groups: tuple[GroupLine, ...]
-    plays: tuple[PlayLine, ...]
+    plays: tuple[PlayRecord, ...]
     designs: tuple[DesignLine, ...]
+    versions: dict[str, Runs]
     weights: tuple[Weights, ...]
 
 
@@ -109,7 +93,9 @@ class Tracer:
             return self._step(id)
         if is_play(id):
             play = self._store.get("plays", id, PlayRecord)
-            return None if play is None else self._lineage("play", id, self._some(_chunk(play)), [play], [])
+            if play is None:
+                return None
+            return self._lineage("play", id, self._some(chunk_id(play.environment, play.chunk)), [play], [])
         if is_chunk(id):
             prefixes = [arm_prefix(id, hinted) for hinted in (False, True)]
             plays = [play for prefix in prefixes for play in self._store.scan("plays", PlayRecord, prefix=prefix)]
@@ -166,76 +152,29 @@ class Tracer:
             "environments", list(dict.fromkeys(p.environment for p in plays)), Environment
         )
         jobs = jobs + self._store.get_many("jobs", [e.job for e in environments if e.job not in known], Job)
-        played = tuple(self._play(play) for play in plays)
-        designed = tuple(self._design(job) for job in jobs)
-        runs = [line.versions for line in played] + [line.versions for line in designed]
-        versions = {number for run in runs for number, _ in run}
-        keys = [version_key(number) for number in sorted(versions | ({version} if version else set()))]
+        designs = tuple(self._design(job) for job in jobs)
+        runs = self._runs([*(play.id for play in plays), *(design.trajectory for design in designs)])
+        versions = {number for run in runs.values() for number, _ in run} | ({version} if version else set())
+        keys = [version_key(number) for number in sorted(versions)]
         weights = tuple(one.weights for one in self._store.get_many("publications", keys, Publication))
-        return Lineage(kind, id, version, tuple(groups), played, designed, weights)
-
-    def _play(self, play: PlayRecord) -> PlayLine:
-        return PlayLine(
-            id=play.id,
-            environment=play.environment,
-            group=_chunk(play),
-            hinted=play.hinted,
-            instance=play.index,
-            state=play.state,
-            episode_return=play.episode_return,
-            versions=self._versions(play.id),
-        )
+        return Lineage(kind, id, version, tuple(groups), tuple(plays), designs, runs, weights)
 
     def _design(self, job: Job) -> DesignLine:
         environment = self._store.get("environments", environment_id(job), Environment)
-        if environment is None:
-            return self._failed(job)
-        score = environment.score
-        return DesignLine(
-            job=job.id,
-            group=group_id(job.round, job.skill),
-            skill=job.skill,
-            round=job.round,
-            environment=environment.id,
-            name=environment.name,
-            document=environment.document,
-            hint=self._store.get_many("sources", [environment.id], Source)[0].hint,
-            parents=environment.parents,
-            trajectory=job.id,
-            versions=self._versions(job.id),
-            regret=None if score is None else score.regret,
-            reward=None if score is None else score.reward,
-        )
-
-    def _failed(self, job: Job) -> DesignLine:
-        """A job without an environment: its last attempt, or none yet."""
+        if environment is not None:
+            hint = self._store.get_many("sources", [environment.id], Source)[0].hint or None
+            return DesignLine(job, environment, environment.document, hint, environment.parents, job.id)
         lease, attempt = job.attempts[-1] if job.attempts else (job.lease, 0)
         key = reject_key(job.id, lease, attempt)
         reject = self._store.get("rejects", key, Reject)
-        return DesignLine(
-            job=job.id,
-            group=group_id(job.round, job.skill),
-            skill=job.skill,
-            round=job.round,
-            environment=None,
-            name=None,
-            document="" if reject is None else reject.document,
-            hint=None,
-            parents=() if reject is None else job.varied(lease, reject.shown),
-            trajectory="" if reject is None else key,
-            versions=self._versions(key),
-            regret=None,
-            reward=0.0 if job.state == "failed" else None,
-        )
+        if reject is None:
+            return DesignLine(job, None, "", None, (), "")
+        return DesignLine(job, None, reject.document, None, job.varied(lease, reject.shown), key)
 
-    def _versions(self, key: str) -> Runs:
-        trajectory = self._store.get("trajectories", key, Trajectory)
-        return () if trajectory is None else trajectory.versions
+    def _runs(self, keys: Iterable[str]) -> dict[str, Runs]:
+        kept = ((key, self._store.get("trajectories", key, Trajectory)) for key in keys)
+        return {key: trajectory.versions for key, trajectory in kept if trajectory is not None}
 
 
 def _line(group: GroupRecord, step: int | None) -> GroupLine:
     return GroupLine(group.id, group.role, step, group.baseline, group.members)
-
-
-def _chunk(play: PlayRecord) -> str:
-    return chunk_id(play.environment, play.chunk)

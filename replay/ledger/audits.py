@@ -1,7 +1,7 @@
 """Audits of windows that are over: recordings are kept, audits are leased, handed in and given up.
 
-An audit runs recorded plays again, and plays random actions on instances that were won. A program is quarantined before
-its designer is paid if its answers depend on more than seed and actions, or if random actions win it too.
+An audit runs recorded plays again, and plays random actions on instances that were won. An environment is quarantined
+before its designer is paid if its answers depend on more than seed and actions, or if random actions win it too.
 """
 
 from typing import Literal

@@ -9,7 +9,7 @@ import math
 from replay.ledger import audits, batches, designs, nonsense, provenance, windows
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import attempt_id, quarantine_key
-from replay.ledger.pacing import Allowance, PacingFigures, allowance
+from replay.ledger.pacing import Allowance, PacingFigures, allowance, spent
 from replay.ledger.records import Audit, BatchRecord, Job, PlayRecord
 from replay.ledger.state import RunState
 from spade.config import LONGEST_WAIT_S
@@ -59,6 +59,10 @@ class Ledger:
         if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
             _check_wait(request)
         match request:
+            case LeasePlays() | LeaseDesigns() | LeaseAudit() if spent(state, now):
+                return None
+            case TakeBatch(step=step) if step > state.counters.taken_step and spent(state, now):
+                return None
             case LeasePlays(count=count):
                 plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)
                 return Plays(plays) if plays else None
@@ -122,7 +126,9 @@ class Ledger:
         return Done()
 
     def advance(self, now: float) -> None:
-        """Open what is due: chunks of active windows, and design jobs for free slots."""
+        """Open what is due: chunks of active windows, and design jobs for free slots; none at the run's end."""
+        if spent(self.state, now):
+            return
         windows.open_chunks(self.state, now, self._starving())
         designs.open_jobs(self.state, self.allowance().designs, now)
 

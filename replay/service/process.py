@@ -14,12 +14,12 @@ from spade.transport import serve
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve the run in `launch.run` until cancelled.
 
-    Raises RunError if the store is another run's, in use or of another format, BusError if the address cannot be
-    served.
+    Raises RunError if the store is another run's, of another corpus, in use or of another format, BusError if the
+    address cannot be served.
     """
     folder = Path(launch.run)
     with open_store(folder / "store", config.replay.durability) as store:
-        service = Service(config, folder, store, open_run(store, config))
+        service = Service(config, folder, store, open_run(store, config, launch.corpus))
         address = launch.bind or launch.replay
         async with serve(
             address, digest=digest(config), bus=config.bus, ready=service.greet, pulse=service.pulse

@@ -14,6 +14,7 @@ import trio
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import holder_id
 from replay.ledger.ledger import Ledger
+from replay.ledger.pacing import reached
 from replay.ledger.records import BatchRecord, Change, Clock
 from replay.service.journal import Journal
 from replay.service.peers import Peers
@@ -63,6 +64,7 @@ class Service:
         self._store = store
         self._journal = Journal(run)
         self._base_s = opened.elapsed_s
+        self._corpus = opened.corpus
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
         self._expected = 1  # requests of the last round: peers answered together often ask again together
@@ -72,20 +74,27 @@ class Service:
         self._weights = self._newest()
         self._evaluated = opened.state.history.evaluations[-1:]
         self._diversity = opened.state.history.diversity
+        self._finished = ""
         self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
+        self._finish(self._base_s)
 
     def now(self) -> float:
         """The run clock: seconds this run's service has been up, over all its restarts."""
         return self._base_s + trio.current_time() - self._started
 
-    def greet(self, _: Hello) -> Ready:
-        """The first message to a peer that joins."""
+    def greet(self, hello: Hello) -> Ready | Refused:
+        """The first message to a peer that joins; one that would design from other documents is refused."""
+        if hello.corpus and self._corpus not in ("", hello.corpus):
+            return Refused(
+                f"{hello.name} has another corpus (digest {hello.corpus[:8]}, this run {self._corpus[:8]}); "
+                "copy the run's corpus to where its design.corpus points"
+            )
         pulse = self.pulse()
-        return Ready(pulse.peers, pulse.weights)
+        return Ready(pulse.peers, pulse.weights, finished=pulse.finished)
 
     def pulse(self) -> Pulse:
         """The services that may be called, and the newest weights."""
-        return Pulse(self._peers.services(), self._weights)
+        return Pulse(self._peers.services(), self._weights, self._finished)
 
     async def run(self, server: Server) -> None:
         """Serve until cancelled; all acknowledged requests are committed then."""
@@ -150,8 +159,16 @@ class Service:
         if (diversity := state.history.diversity) is not None and diversity != self._diversity:
             self._diversity = diversity
             self._journal.diversity(diversity, now)
+        self._finish(now)
         for incoming, answer in replies:
             await self._reply(server, incoming, answer)
+
+    def _finish(self, now: float) -> None:
+        """Announce with each pulse from now on, and note once, the limit that has ended the run."""
+        if not self._finished and (why := reached(self.ledger.state, now)):
+            self._finished = why
+            log.info("finished: %s", why)
+            self._journal.event("finish", now, why=why)
 
     async def _commit(self, changes: list[Change]) -> None:
         """Write the changes and the clock; shielded from cancellation between taking effect and being durable."""

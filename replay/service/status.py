@@ -4,9 +4,9 @@ import msgspec
 
 from replay.ledger import batches
 from replay.ledger.ledger import Ledger
+from replay.ledger.pacing import reached, rollouts
 from replay.ledger.state import RunState
-from replay.ledger.statistics import Statistics
-from spade.protocol import Counts, Diversity, Histories, Process, Recent, Role, Status, Traffic, Wait
+from spade.protocol import Counts, Histories, Process, Recent, Role, Status, Traffic, Wait
 
 NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__struct_fields__)
 
@@ -26,7 +26,7 @@ class Seen(msgspec.Struct, frozen=True):
 def build_status(ledger: Ledger, seen: Seen) -> Status:
     """The Status of a run; names, units and windows as in `docs/metrics.md`."""
     state = ledger.state
-    history = state.history
+    history, finished = state.history, reached(state, seen.now)
     return Status(
         run=seen.run,
         elapsed_s=seen.now,
@@ -35,9 +35,11 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         active_environments=len(state.environments),
         memory=len(state.memory),
         backlog=batches.waiting(state),
-        waiting_for=waiting_for(state, seen.roles),
+        waiting_for=f"nothing: the run is finished, {finished}" if finished else waiting_for(state, seen.roles),
+        rollouts=rollouts(state),
+        finished=finished,
         counts=msgspec.convert(state.counters, Counts, from_attributes=True),
-        recent=_recent(state.statistics, history.diversity),
+        recent=_recent(state),
         traffic=seen.traffic,
         step_metrics=None if state.counters.newest is None else state.counters.newest.metrics,
         processes=seen.processes,
@@ -47,7 +49,8 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
     )
 
 
-def _recent(statistics: Statistics, diversity: Diversity | None) -> Recent:
+def _recent(state: RunState) -> Recent:
+    statistics = state.statistics
     unhinted, unhinted_error = statistics.win_rate(hinted=False)
     regret, regret_error = statistics.regret()
     return Recent(
@@ -63,13 +66,14 @@ def _recent(statistics: Statistics, diversity: Diversity | None) -> Recent:
         response_tokens=statistics.response_tokens(hinted=False),
         designer_reward=statistics.designer_reward(),
         examples_shown=statistics.examples_shown(),
+        return_gap={skill: abs(each.fast - each.slow) for skill, each in state.counters.averages.items()},
         response_tokens_hinted=statistics.response_tokens(hinted=True),
         turns=statistics.turns(hinted=False),
         turns_hinted=statistics.turns(hinted=True),
         program_lines=statistics.program_lines(),
         hidden_variables=statistics.hidden_variables(),
         revealing_share=statistics.revealing_share(),
-        diversity=None if diversity is None else diversity.share,
+        diversity=None if state.history.diversity is None else state.history.diversity.share,
         skills=statistics.skills(),
     )
 

@@ -3,17 +3,14 @@
 import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from replay.store.opening import lock, open_reader
 from replay.store.store import Store
-from spade.disk import sync
+from spade.disk import DRAFT, draft, sync
 from spade.errors import RunError
-
-DRAFT = ".compact-"
 
 
 def compact(path: Path) -> tuple[int, int]:
@@ -27,14 +24,13 @@ def compact(path: Path) -> tuple[int, int]:
     with lock(path / "writer.lock"):
         for left in path.glob(f"{DRAFT}*"):
             shutil.rmtree(left)
-        draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=path))
-        try:
+        with draft(path) as copy:
             with open_reader(path) as store:
                 _check_records(store)
-                store.copy(draft)
-            with open_reader(draft) as copied:
+                store.copy(copy)
+            with open_reader(copy) as copied:
                 _check_records(copied)
-            data, compacted = path / "data.mdb", draft / "data.mdb"
+            data, compacted = path / "data.mdb", copy / "data.mdb"
             sizes = data.stat().st_size, compacted.stat().st_size
             sync(compacted)
             with _alone(path / "lock.mdb"):
@@ -42,8 +38,6 @@ def compact(path: Path) -> tuple[int, int]:
                 # The lock file counts the old file's transactions: the first process to open the new one makes another.
                 (path / "lock.mdb").unlink()
             sync(path)
-        finally:
-            shutil.rmtree(draft)
     return sizes
 
 

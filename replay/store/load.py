@@ -6,22 +6,9 @@ from typing import Any
 
 import msgspec
 
-from replay.ledger import audits, provenance
+from replay.ledger import audits, provenance, records
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.keys import batch_key, environment_prefix
-from replay.ledger.records import (
-    BatchRecord,
-    Clock,
-    DesignGroup,
-    Environment,
-    GroupRecord,
-    Job,
-    PlayRecord,
-    Publication,
-    Remembered,
-    RunCounters,
-    Source,
-)
 from replay.ledger.state import RunState
 from replay.ledger.statistics import History, Statistics
 from replay.store.store import Store
@@ -32,27 +19,41 @@ from spade.seeds import derive, new_secret
 
 
 class Header(msgspec.Struct):
-    """A run's identity: secret, digest of the settings that may not change, settings as TOML, start (Unix time)."""
+    """A run's identity: secret, digest of the settings that may not change, settings as TOML, start (Unix time).
+
+    `corpus`: the digest of its documents, "" until it is told.
+    """
 
     secret: bytes
     digest: str
     settings: str
     created: float
+    corpus: str = ""
+
+    @property
+    def id(self) -> str:
+        """A name of the run that no other has and that does not tell its secret."""
+        return f"{derive(self.secret, 'origin'):016x}"
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now]."""
+    """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now].
+
+    `corpus`: the digest of the run's documents, "" where it was never told.
+    """
 
     state: RunState
     elapsed_s: float
     resumed: bool
     changed: dict[str, tuple[str, str]]
+    corpus: str = ""
 
 
-def open_run(store: Store, config: Config) -> Opened:
+def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
     """Begin the run in an empty store, or load the one that is there.
 
-    Raises RunError if the config means another run than the store's.
+    `corpus` is the digest of the documents that its designers have now. Raises RunError if the config means another run
+    than the store's, or the run has other documents.
     """
     header = store.get("meta", "run", Header)
     settings = dump(config)
@@ -60,9 +61,9 @@ def open_run(store: Store, config: Config) -> Opened:
         # With a given seed two runs hand out the same work; without one it cannot be predicted.
         given = config.run.seed
         secret = new_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
-        header = Header(secret, digest(config), settings, time.time())
+        header = Header(secret, digest(config), settings, time.time(), corpus)
         store.commit(store.encode([("meta", "run", header)]))
-        return Opened(RunState(config, secret), 0.0, False, {})
+        return Opened(RunState(config, secret), 0.0, False, {}, corpus)
     changed = _changes(header.settings, settings)
     if header.digest != digest(config):
         named = [f"{key} ({old} -> {new})" for key, (old, new) in changed.items() if key.split(".")[0] in MEANING]
@@ -70,46 +71,52 @@ def open_run(store: Store, config: Config) -> Opened:
             f"{store.path}: this run was started with another meaning: {', '.join(named) or 'other defaults'}; "
             "resume it as it was, or start a new run"
         )
+    if corpus and header.corpus not in ("", corpus):
+        raise RunError(
+            f"{store.path}: this run was started with another corpus (digest {header.corpus[:8]}, design.corpus has "
+            f"{corpus[:8]} now); give it the one it had, or start a new run"
+        )
     state = load(store, config, header.secret)
-    if changed:
-        state.touch("meta", "run", msgspec.structs.replace(header, settings=settings))
-    clock = store.get("meta", "clock", Clock) or Clock()
-    return Opened(state, clock.elapsed_s, True, changed)
+    now = msgspec.structs.replace(header, settings=settings, corpus=corpus or header.corpus)
+    if now != header:
+        state.touch("meta", "run", now)
+    clock = store.get("meta", "clock", records.Clock) or records.Clock()
+    return Opened(state, clock.elapsed_s, True, changed, now.corpus)
 
 
 def load(store: Store, config: Config, secret: bytes) -> RunState:
     """The live records of a run."""
     state = RunState(config, secret)
-    state.counters = store.get("meta", "counters", RunCounters) or state.counters
+    state.counters = store.get("meta", "counters", records.RunCounters) or state.counters
     state.history = store.get("meta", "history", History) or state.history
     statistics = store.get("meta", "statistics", Statistics)
     if statistics is not None:
         state.statistics = msgspec.structs.replace(
             statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
         )
-    state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", Remembered))
-    for publication in store.scan("publications", Publication):
+    state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", records.Remembered))
+    for publication in store.scan("publications", records.Publication):
         provenance.note(state, publication.weights)
-    for job in sorted(store.scan("jobs", Job), key=lambda job: job.number):
+    for job in sorted(store.scan("jobs", records.Job), key=lambda job: job.number):
         if job.state in ("open", "leased"):
             state.add_job(job)
-    for environment in store.scan("environments", Environment):
+    for environment in store.scan("environments", records.Environment):
         if environment.state == "active":
             _load_environment(state, store, environment)
-    groups = store.scan("design_groups", DesignGroup)
+    groups = store.scan("design_groups", records.DesignGroup)
     state.design_groups = {group.id: group for group in groups if group.closed < group.jobs}
-    state.queue = {group.order: group for group in store.scan("queue", GroupRecord)}
+    state.queue = {group.order: group for group in store.scan("queue", records.GroupRecord)}
     state.quarantine = {key for key, _ in store.each("quarantine")}
     retired = batch_key(state.counters.retired_step + 1)
-    state.batches = {batch.step: batch for batch in store.scan("batches", BatchRecord, start=retired)}
+    state.batches = {batch.step: batch for batch in store.scan("batches", records.BatchRecord, start=retired)}
     return state
 
 
-def _load_environment(state: RunState, store: Store, environment: Environment) -> None:
-    state.add_environment(environment, store.get_many("sources", [environment.id], Source)[0])
+def _load_environment(state: RunState, store: Store, environment: records.Environment) -> None:
+    state.add_environment(environment, store.get_many("sources", [environment.id], records.Source)[0])
     for chunk in environment.chunks:
         state.flight.open(environment, chunk)
-    plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment.id))
+    plays = store.scan("plays", records.PlayRecord, prefix=environment_prefix(environment.id))
     for play in sorted(plays, key=lambda play: (play.chunk, play.hinted, play.index)):
         state.add_play(play)
     for play in plays:

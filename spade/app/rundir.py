@@ -30,7 +30,10 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", 
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """The beginning of a run, saved as `run.json`: versions, digest and the address of its replay service."""
+    """The beginning of a run, saved as `run.json`: versions, digests and the address of its replay service.
+
+    `corpus`: the digest of its documents, "" where none of its commands has read them.
+    """
 
     started: float
     spade: str
@@ -39,9 +42,32 @@ class RunRecord(msgspec.Struct, frozen=True):
     packages: dict[str, str]
     digest: str
     replay: str
+    corpus: str = ""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The beginning of a run in another one, saved as `origin.json`.
+
+    path    of the other run, and `run` its id
+    step    learner step of the policy it began with, and `digest` that of its weights
+    model   the checkpoint that the first run of all began with
+    memory  environments that came with it; None: the memory was not asked for
+    """
+
+    path: str
+    run: str
+    step: int
+    digest: str
+    model: str
+    memory: int | None = None
+
+    def __str__(self) -> str:
+        memory = "" if self.memory is None else f", and {self.memory} environments of its memory"
+        return f"began with the policy of {self.path} (run {self.run}) after step {self.step}, {self.digest}{memory}"
 
 
 _records: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(RunRecord)
+_origins: msgspec.json.Decoder[Origin] = msgspec.json.Decoder(Origin)
 
 
 class RunDir:
@@ -56,11 +82,27 @@ class RunDir:
         self.weights = self.path / "weights"
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"
+        self.start = self.path / "start"  # the policy of a run that began with another's
+        self.origin_path = self.path / "origin.json"
 
     @property
     def exists(self) -> bool:
         """True if a run was started here before."""
         return self.config_path.is_file()
+
+    @property
+    def origin(self) -> Origin | None:
+        """The other run that this one began from; None where it began anew. Raises RunError where it is damaged."""
+        try:
+            return decoded(_origins.decode, read(self.origin_path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except UnreadableError as error:
+            raise RunError(f"{self.origin_path}: is damaged ({error}); bring it back") from None
+
+    def set_origin(self, origin: Origin) -> None:
+        """Note the run that this one begins from."""
+        replace(self.origin_path, msgspec.json.format(msgspec.json.encode(origin)))
 
     def require(self) -> "RunDir":
         """Raises RunError if no run was ever started."""
@@ -74,8 +116,11 @@ class RunDir:
         """The run's resolved config."""
         return load(str(self.require().config_path))
 
-    def create(self, config: Config) -> None:
-        """Make the directory, or reopen it under a config of the same meaning; save the resolved config."""
+    def create(self, config: Config, corpus: str = "") -> None:
+        """Make the directory, or reopen it under a config of the same meaning; save the resolved config.
+
+        `corpus`: digest of the documents. Raises RunError if the run was started with others.
+        """
         if self.exists:
             before = self.config()
             if digest(before) != digest(config):
@@ -85,17 +130,27 @@ class RunDir:
                 )
         if not str(self.path).isprintable():
             raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")
+        started = self._started()
+        if started is not None and corpus and started.corpus not in ("", corpus):
+            raise RunError(
+                f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
+                f"has {corpus[:8]} now); give it the one it had, or choose another --run"
+            )
         private(self.path)
         self.logs.mkdir(exist_ok=True)
         replace(self.config_path, dump(config).encode())
-        record = _record(config, self)
-        if self.record_path.exists():  # keep the start's versions; the address may have changed
-            try:
-                started = decoded(_records.decode, read(self.record_path))
-            except UnreadableError as error:
-                raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
-            record = msgspec.structs.replace(started, replay=record.replay)
+        record = _record(config, self, corpus)
+        if started is not None:  # keep the start's versions; the address may have changed
+            record = msgspec.structs.replace(started, replay=record.replay, corpus=started.corpus or corpus)
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
+
+    def _started(self) -> RunRecord | None:
+        if not self.record_path.exists():
+            return None
+        try:
+            return decoded(_records.decode, read(self.record_path))
+        except UnreadableError as error:
+            raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
 
     def socket(self, name: str) -> str:
         """The ipc address of a service; below the system's temporary directory if the run's path is too long."""
@@ -193,7 +248,7 @@ def _make_closed(folder: Path) -> None:
         )
 
 
-def _record(config: Config, run: RunDir) -> RunRecord:
+def _record(config: Config, run: RunDir, corpus: str) -> RunRecord:
     return RunRecord(
         started=time.time(),
         spade=spade.__version__,
@@ -202,4 +257,5 @@ def _record(config: Config, run: RunDir) -> RunRecord:
         packages={name: metadata.version(name) for name in _PACKAGES},
         digest=digest(config),
         replay=run.replay_address,
+        corpus=corpus,
     )

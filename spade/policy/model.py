@@ -3,7 +3,6 @@
 import filecmp
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from spade.disk import DRAFT, discard
+from spade.disk import discard, draft
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
@@ -128,20 +127,15 @@ def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any 
 
     `trained`: the model that the canary is computed on if `model` is only a copy for publication.
     """
-    parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))
-    try:
-        digest = save(model, tokenizer, draft)
-        canary.write(model if trained is None else trained, draft)
+    with draft(parent) as made:
+        digest = save(model, tokenizer, made)
+        canary.write(model if trained is None else trained, made)
         folder = parent / digest
-        if folder.is_dir() and not _same(draft, folder):
+        if folder.is_dir() and not _same(made, folder):
             discard(folder)  # damaged by a loss of power
         if not folder.is_dir():
-            draft.chmod(0o755)  # mkdtemp's folders are private
-            os.replace(draft, folder)
-        return digest, folder
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+            os.replace(made, folder)
+    return digest, folder
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -43,6 +43,7 @@ class Launch(msgspec.Struct, frozen=True):
     bind     the address to serve on, for servers
     index    0-based position among the processes of its role
     gpus     the GPUs it may see (`spade.processes.gpus`); None: all that its supervisor sees
+    corpus   digest of the run's documents, for the replay service; "" if it is not told
     """
 
     name: str
@@ -53,6 +54,7 @@ class Launch(msgspec.Struct, frozen=True):
     bind: str | None = None
     index: int = 0
     gpus: tuple[int, ...] | None = None
+    corpus: str = ""
 
 
 Body = Callable[[Launch, config.Config, Callable[[], None]], Awaitable[None]]

@@ -7,11 +7,14 @@ from spade.protocol.trajectories import Trajectory
 
 
 class MemorySeed(Wire, frozen=True):
-    """An environment of the memory as the designer is shown it; `reason`: why to avoid it."""
+    """An environment of the memory as the designer is shown it; `reason`: why to avoid it.
+
+    `regret` is None if it was not played with a hint.
+    """
 
     environment: str
     source: str
-    regret: float
+    regret: float | None
     win_rate: float
     reason: str = ""
 
@@ -19,8 +22,8 @@ class MemorySeed(Wire, frozen=True):
 class DesignJob(Wire, frozen=True):
     """One slot to fill.
 
-    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus. `draw` also determines the other
-    demands on all attempts; `sampler` seeds the sampling.
+    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus, if there is one. `draw` also
+    determines the other demands on all attempts; `sampler` seeds the sampling.
     """
 
     id: str
@@ -67,7 +70,8 @@ class RejectCandidate(Request[Done], frozen=True):
 class SubmitEnvironment(Request[Done], frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
-    `repairs`: those that were needed to find the program in the completion, or to admit it. Idempotent by job.
+    `document` and `hint` are "" if it was designed without. `repairs`: those that were needed to find the program in
+    the completion, or to admit it. Idempotent by job.
     """
 
     job: str

@@ -56,10 +56,14 @@ class Ready(Wire, frozen=True):
     peers: tuple[Peer, ...] = ()
     weights: Weights | None = None
     life: Name = ""
+    finished: str = ""
 
 
 class Hello(Request[Ready], frozen=True):
-    """First message on every connection. `address` is where this process serves others."""
+    """First message on every connection. `address` is where this process serves others.
+
+    `corpus`: digest of the documents from which this process designs, or the processes it keeps; "" where none does.
+    """
 
     protocol: int
     digest: Name
@@ -67,13 +71,18 @@ class Hello(Request[Ready], frozen=True):
     name: Name
     pid: int
     address: Name | None = None
+    corpus: Name = ""
 
 
 class Pulse(Wire, frozen=True):
-    """The service is alive. Names the services that may be called, and the newest weights."""
+    """The service is alive. Names the services that may be called, and the newest weights.
+
+    `finished`: the limit that has ended the run, in words; "" while it goes on.
+    """
 
     peers: tuple[Peer, ...] = ()
     weights: Weights | None = None
+    finished: str = ""
 
 
 class Heartbeat(Request[Pulse], frozen=True):

@@ -49,7 +49,10 @@ class SkillFigures(Wire, frozen=True):
 
 
 class Recent(Wire, frozen=True):
-    """Figures of the last plays, slots, chunks and candidates; None: not measured yet."""
+    """Figures of the last plays, slots, chunks and candidates; None: not measured, or not yet.
+
+    `return_gap` is by skill.
+    """
 
     validity: float | None = None
     win_rate_unhinted: float | None = None
@@ -63,6 +66,7 @@ class Recent(Wire, frozen=True):
     response_tokens: float | None = None
     designer_reward: float | None = None
     examples_shown: float | None = None
+    return_gap: dict[str, float] = field(default_factory=dict)
     response_tokens_hinted: float | None = None
     turns: float | None = None
     turns_hinted: float | None = None
@@ -85,10 +89,13 @@ class Traffic(Wire, frozen=True):
 
 
 class Histories(Wire, frozen=True):
-    """A point a learner step, the newest last: regret and its error, win rates unhinted and hinted; evaluations."""
+    """A point a learner step, the newest last: regret and its error, win rates unhinted and hinted; evaluations.
+
+    The hinted one is None where nothing was played with a hint.
+    """
 
     regret_history: tuple[tuple[float, float], ...] = ()
-    win_rate_history: tuple[tuple[float, float], ...] = ()
+    win_rate_history: tuple[tuple[float, float | None], ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
 
 
@@ -111,6 +118,8 @@ class Status(Wire, frozen=True):
     wanted: dict[str, dict[Role, int]] = field(default_factory=dict)
     waits: tuple[Wait, ...] = ()
     histories: Histories = Histories()
+    rollouts: float = 0.0
+    finished: str = ""
 
     def flat(self) -> dict[str, Any]:
         """All figures by name, as people and their tools read them."""

@@ -65,8 +65,8 @@ class Client:
         self.life = ""
         self._refused: str | None = None
         self._settled = trio.Event()  # the first hello was answered
-        self._turn = trio.Event()  # the session turned live, lost or refused
-        self._pulsed = trio.Event()
+        self._turn = trio.lowlevel.ParkingLot()  # the session turned live, lost or refused
+        self._pulsed = trio.lowlevel.ParkingLot()
         self._heard = trio.current_time()
         self._trouble = ""  # the newest failure of ZeroMQ's handshake
         self._pump = Pump(zmq.DEALER, bus, self._on_frames)
@@ -108,7 +108,7 @@ class Client:
         """The next pulse. Raises RefusedError if a restarted server refuses us."""
         while self._refused is None:
             before = self.pulse
-            await self._pulsed.wait()
+            await self._pulsed.park()
             if self.pulse is not before:
                 return self.pulse
         raise RefusedError(f"{self.address}: {self._refused}")
@@ -158,7 +158,7 @@ class Client:
                 continue
             self._greeting.add(number)
             with trio.move_on_after(self._bus.heartbeat_s):
-                await self._turn.wait()
+                await self._turn.park()
 
     async def _beat(self) -> None:
         beat = Beat(self._bus.heartbeat_s)
@@ -175,11 +175,7 @@ class Client:
         log.warning("%s: lost (%s); saying hello again", self.address, why)
         self._live = False
         self._greeting.clear()
-        self._wake()
-
-    def _wake(self) -> None:
-        turn, self._turn = self._turn, trio.Event()
-        turn.set()
+        self._turn.unpark_all()
 
     def _send(self, number: int, payload: bytes) -> bool:
         sent = self._pump.send([number.to_bytes(NUMBER_BYTES, "big"), payload])
@@ -230,7 +226,7 @@ class Client:
 
     def _on_ready(self, ready: Ready) -> None:
         self._settled.set()
-        self._on_pulse(Pulse(ready.peers, ready.weights))
+        self._on_pulse(Pulse(ready.peers, ready.weights, ready.finished))
         if self._live:
             return  # the reply to an earlier hello of the same handshake
         if self.life not in ("", ready.life):
@@ -238,15 +234,15 @@ class Client:
         self.life = ready.life
         self._live = True
         self._greeting.clear()
-        self._wake()
+        self._turn.unpark_all()
         self._calls.send_again()
 
     def _on_refused(self, reason: str) -> None:
         log.error("%s: %s", self.address, reason)
         self._refused = reason
         self._settled.set()
-        self._wake()
-        self._pulsed.set()
+        self._turn.unpark_all()
+        self._pulsed.unpark_all()
         self._calls.refuse(Refused(reason))
 
     def _on_failure(self, failure: Failure) -> None:
@@ -256,8 +252,7 @@ class Client:
 
     def _on_pulse(self, pulse: Pulse) -> None:
         self.pulse = pulse
-        pulsed, self._pulsed = self._pulsed, trio.Event()
-        pulsed.set()
+        self._pulsed.unpark_all()
 
     def _nonsense(self, what: str) -> None:
         self.dropped += 1

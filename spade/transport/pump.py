@@ -198,10 +198,10 @@ class Beat:
         self._period = period_s
         self._due = trio.current_time() + period_s
 
-    async def wait(self, interrupt: trio.Event) -> float:
+    async def wait(self, interrupt: trio.lowlevel.ParkingLot) -> float:
         """Wait for the next beat or the interrupt; returns the lateness, s."""
         with trio.move_on_at(self._due):
-            await interrupt.wait()
+            await interrupt.park()
         now = trio.current_time()
         late = max(0.0, now - self._due)
         self._due = now + self._period

@@ -253,7 +253,7 @@ class Server:
 
     async def _reap(self) -> None:
         """Give up silent peers. Arrived messages are handled first; time in which we did not run does not count."""
-        beat, never = Beat(self._bus.heartbeat_s), trio.Event()
+        beat, never = Beat(self._bus.heartbeat_s), trio.lowlevel.ParkingLot()
         while True:
             late = await beat.wait(never)
             self._heard = {peer: at + late for peer, at in self._heard.items()}

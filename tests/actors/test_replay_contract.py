@@ -12,7 +12,7 @@ from spade.errors import RefusedError
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.replay.everyone import everyone
 from tests.replay.replay_world import ended, environment, played, rejected
-from tests.replay.service.test_service import SETTINGS, address, looping
+from tests.replay.service.running import SETTINGS, address, looping
 
 IDS = [f"e000000-0{arm}{index:03d}" for arm in "hu" for index in range(4)]
 SOURCE, HINT = "class LampEnv: ...", "pull the second lever"

@@ -1,7 +1,7 @@
-"""`python forked.py FOLDER`: the commands of stdin (JSON, a list of lists of words), each in a fork of this process.
+"""Commands of `spade`, each in a fork of a process that has imported all that they need: that is most of their time.
 
-Prints a JSON list of [exit code, standard output, standard error], the bytes as Latin-1. Starting Python and importing
-what commands need is most of what a command takes.
+`python -m tests.app.forked FOLDER`: a line of stdin (JSON: working directory, words, what is typed) is a command, its
+line of stdout (JSON) is [exit code, standard output, standard error].
 """
 # ruff: noqa: F401
 
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import actors.environments.admission
+import actors.sandbox
 import learner.checkpoint
 import replay.inspect.environments
 import replay.inspect.export
@@ -23,15 +24,17 @@ import spade.app.supervisor.up
 from spade.app import cli
 
 
-def run(folder: Path, words: list[str]) -> tuple[int, str, str]:
-    files = [folder / name for name in ("stdout", "stderr")]
+def run(folder: Path, place: str, words: list[str], typed: str) -> tuple[int, str, str]:
+    files = [folder / name for name in ("stdin", "stdout", "stderr")]
+    for file, text in zip(files, (typed, "", ""), strict=True):
+        file.write_text(text)
     pid = os.fork()
     if pid == 0:
         code = 99
         try:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            for number, file in enumerate(files, 1):
-                os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            for number, file in enumerate(files):
+                os.dup2(os.open(file, os.O_WRONLY if number else os.O_RDONLY), number)
+            os.chdir(place)
             sys.argv = ["spade", *words]
             cli.main()
         except SystemExit as end:
@@ -42,9 +45,10 @@ def run(folder: Path, words: list[str]) -> tuple[int, str, str]:
             sys.stdout.flush()
             os._exit(code)
     _, status = os.waitpid(pid, 0)
-    said = [file.read_bytes().decode("latin-1") for file in files]
+    said = [file.read_bytes().decode() for file in files[1:]]
     return os.waitstatus_to_exitcode(status), said[0], said[1]
 
 
 if __name__ == "__main__":
-    print(json.dumps([run(Path(sys.argv[1]), words) for words in json.load(sys.stdin)]))
+    for line in sys.stdin.buffer:  # its text is read by the commands
+        print(json.dumps(run(Path(sys.argv[1]), *json.loads(line))), flush=True)

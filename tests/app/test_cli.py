@@ -13,13 +13,6 @@ from spade.errors import ConfigError
 from spade.text import visible
 from tests.actors.odd_programs import BOXED, SEARCH
 
-
-def spade(*words, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "spade.app.cli", *words], capture_output=True, text=True, cwd=cwd, timeout=600
-    )
-
-
 HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
 HELP = {*HEAVY, "rich", "msgspec", "spade.config", "spade.protocol"}
 
@@ -57,6 +50,13 @@ def test_a_list_of_commands_fits_80_columns_uncut(words):
     (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
     (["config", "check", "."], ".: Is a directory"),
     (["config", "check", "no_text"], "is not UTF-8 text"),
+    (["corpus", "build", "nowhere"], "nowhere"),
+    (["corpus", "build", "broken.toml"], "broken.toml: is not TOML"),
+    (["corpus", "show", "no_text"], "no_text, line 1: "),
+    (["corpus", "show", "builtin", "--index", "230"], "--index 230: builtin has 230 documents"),
+    (["up", "games-4b", "--headless"], "`spade corpus build games` makes it"),
+    (["replay", "up", "games-4b"], "`spade corpus build games` makes it"),
+    (["actors", "up", "games-4b", "--connect", "ipc:///nowhere", "--designers", "1"], "`spade corpus build games`"),
     (["up", "--for", "soon"], "soon"),
     (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
     (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
@@ -83,7 +83,7 @@ def test_a_list_of_commands_fits_80_columns_uncut(words):
     *((["replay", *words], "no run here") for words in (["stats", "nothing"], ["verify", "nothing"])),
     *((["replay", *words], "no run here") for words in (["lineage", "nothing", "1"], ["compact", "nothing"])),
 ])  # fmt: skip
-def test_a_failure_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
+def test_a_failure_is_one_line_and_a_non_zero_exit(spade, tmp_path, words, says):
     (tmp_path / "no_text").write_bytes(b"\xff\xfe")
     (tmp_path / "broken.toml").write_text("[learner\n")
     done = spade(*words, cwd=tmp_path)
@@ -92,15 +92,16 @@ def test_a_failure_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "nothing").exists()
+    assert not list((tmp_path / "runs").glob("games*"))
 
 
-def test_config_ls_names_every_recipe():
+def test_config_ls_names_every_recipe(spade):
     listed = spade("config", "ls").stdout
     for recipe in ("nano", "games-4b", "games-8b", "games-30b"):
         assert recipe in listed
 
 
-def test_a_config_shown_with_the_documentation_of_its_fields_is_toml_of_the_same_config(tmp_path):
+def test_a_config_shown_with_the_documentation_of_its_fields_is_toml_of_the_same_config(spade, tmp_path):
     words = ("config", "show", "games-8b", "--set", "run.seed=7", "--set", "learner.threads=2")
     shown = spade(*words, "--help-fields").stdout
     (tmp_path / "shown.toml").write_text(shown)
@@ -109,12 +110,12 @@ def test_a_config_shown_with_the_documentation_of_its_fields_is_toml_of_the_same
     assert "\x1b" not in shown
 
 
-def test_config_check_says_who_gets_which_gpus():
-    said = spade("config", "check", "games-30b").stdout
+def test_config_check_says_who_gets_which_gpus(spade):
+    said = spade("config", "check", "games-30b", "--set", "design.corpus=builtin").stdout
     assert said.endswith("; GPUs: engine-0 0, 1; engine-1 2, 3; learner 4, 5, 6, 7\n")
 
 
-def test_actors_of_another_host_may_have_the_gpus_of_the_recipes_learner(tmp_path):
+def test_actors_of_another_host_may_have_the_gpus_of_the_recipes_learner(spade, tmp_path):
     overrides = ("engine.gpus=[0,1,2,3,4,5,6,7]", "bus.call_deadline_s=0.1")
     words = ("actors", "up", "games-4b", "--connect", "ipc://nowhere", "--engines", "8", "--run", "run")
     done = spade(*words, *(word for one in overrides for word in ("--set", one)), cwd=tmp_path)
@@ -123,7 +124,7 @@ def test_actors_of_another_host_may_have_the_gpus_of_the_recipes_learner(tmp_pat
     assert (joined.engine.gpus, joined.learner.gpus) == (tuple(range(8)), ())
 
 
-def test_keys_are_made_once_and_listed(tmp_path):
+def test_keys_are_made_once_and_listed(spade, tmp_path):
     assert "keys/hosts/far: move this folder to far" in spade("keys", "new", "keys", "far", cwd=tmp_path).stdout
     assert "has its keys already" in spade("keys", "new", "keys", cwd=tmp_path).stdout
     spade("keys", "new", "keys", "narrow", "--roles", "agent, engine", cwd=tmp_path)
@@ -145,7 +146,7 @@ def test_a_time_that_is_none_is_refused(text):
         seconds(text)
 
 
-def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(tmp_path):
+def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(spade, tmp_path):
     # The seeds are new each time: among a thousand numbers no luck helps random play.
     search = SEARCH.replace("(1, 31)", "(1, 1001)").replace("1..30", "1..1000")
     (tmp_path / "good.py").write_text(search)
@@ -180,34 +181,27 @@ def test_the_text_of_a_program_does_not_steer_the_terminal(said, shown):
 
 @pytest.mark.parametrize("typed", ["{}", "I say \\boxed{{{}}}"])
 @pytest.mark.parametrize("source", [SEARCH, BOXED], ids=["inside", "box"])
-def test_env_play_sends_a_file_what_it_reads(tmp_path, source, typed):
+def test_env_play_sends_a_file_what_it_reads(spade, tmp_path, source, typed):
     (tmp_path / "search.py").write_text("import random\n" + source)
     goal = random.Random(3).randrange(1, 31)
-    done = subprocess.run(
-        [sys.executable, "-m", "spade.app.cli", "env", "play", "search.py", "--seed", "3"],
-        input=typed.format(goal) + "\n", capture_output=True, text=True, cwd=tmp_path, timeout=600,
-    )  # fmt: skip
+    done = spade("env", "play", "search.py", "--seed", "3", cwd=tmp_path, typed=typed.format(goal) + "\n")
     assert (done.returncode, done.stderr) == (0, "")
     assert "won in 1 turns" in done.stdout
 
 
-def test_env_play_is_played_behind_the_walls(tmp_path):
+def test_env_play_is_played_behind_the_walls(spade, tmp_path):
     # Its text cannot clear the screen either.
     spy = SEARCH.replace("self.turn += 1", "open('/etc/passwd')").replace("Find the", "\\x1b[2JFind the")
     (tmp_path / "spy.py").write_text(spy)
-    done = subprocess.run(
-        [sys.executable, "-m", "spade.app.cli", "env", "play", "spy.py"],
-        input="5\n", capture_output=True, text=True, cwd=tmp_path, timeout=600,
-    )  # fmt: skip
+    done = spade("env", "play", "spy.py", cwd=tmp_path, typed="5\n")
     assert done.returncode == 1
     assert r"\x1b[2JFind the number" in done.stdout
     assert "the environment failed in turn 1: exception" in done.stderr
 
 
-def test_env_play_takes_an_action_that_is_typed_without_a_box(tmp_path):
+def test_env_play_takes_an_action_that_is_typed_without_a_box(spade, tmp_path):
     (tmp_path / "search.py").write_text(SEARCH.replace("max_turns: int = 4", "max_turns: int = 64"))
-    done = subprocess.run(
-        [sys.executable, "-m", "spade.app.cli", "env", "play", "search.py", "--set", "play.max_turns=64"],
-        input="\n".join(map(str, range(64))), capture_output=True, text=True, cwd=tmp_path, timeout=600,
-    )  # fmt: skip
+    done = spade(
+        "env", "play", "search.py", "--set", "play.max_turns=64", cwd=tmp_path, typed="\n".join(map(str, range(64)))
+    )
     assert "won in" in done.stdout, done.stdout + done.stderr

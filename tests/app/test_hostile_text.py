@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -52,8 +51,11 @@ DOWN = [
     ["replay", "import", "DIR/new", "RUN"], ["replay", "import", "RUN", "BAD"],
     ["config", "show", "DIR/evil.toml"], ["config", "check", "DIR/evil.toml"], ["config", "check", f"none{EVIL}"],
     ["config", "check", "nano", "--set", f"model.path={EVIL}"],
+    ["corpus", "show", f"DIR/{NAMED}.jsonl"], ["corpus", "show", f"DIR/{NAMED}.jsonl", "--index", "0"],
+    ["corpus", "build", "DIR/spec.toml", "-o", f"DIR/{NAMED}.built"], ["corpus", "build", "DIR/evil.toml"],
     ["model", "export", "RUN", f"DIR/{NAMED}model"],
     ["nano", "report", f"DIR/{NAMED}"], ["nano", "report", "RUN"],
+    ["corpus", "show", f"DIR/{NAMED}"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
 ]  # fmt: skip
 # Of a run that is up, whose peers have hostile names and tell hostile things.
@@ -145,29 +147,32 @@ def folder(tmp_path_factory):
     says = PROGRAM.replace("EVIL", repr(EVIL)).replace("END", f"return {EVIL!r}, 0.0, True, False, {{}}")
     (made / "raises.py").write_text(raises)
     (made / "says.py").write_text(says)
+    (made / f"{NAMED}.jsonl").write_text(json.dumps({"text": EVIL, "id": EVIL, "field": EVIL, "title": EVIL}))
+    source = f"[[source]]\nname = {json.dumps(EVIL)}\npath = {json.dumps(str(made / NAMED) + '.jsonl')}\n"
+    (made / "spec.toml").write_text(source)
     (made / f"{NAMED}.py").write_text(raises + "\nLampEnv.__name__ = " + repr(EVIL))
     Path(os.fsdecode(bytes(made) + b"/\xff.py")).write_text(raises)
     return made
 
 
-def forked(folder, cases):
-    """The outcome of each command: (words, exit code, standard output, standard error)."""
+@pytest.fixture(scope="module")
+def tried(spade, folder):
+    """Runs commands one after the other; the words of each and what came of it."""
     places = {"RUN": str(folder / "run"), "BAD": str(folder / "bad")}
-    words = [[places.get(word, word.replace("DIR/", f"{folder}/")) for word in case] for case in cases]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.app.forked", str(folder)],
-        input=json.dumps(words), capture_output=True, text=True, cwd=Path(__file__).parents[2], timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [(case, *said) for case, said in zip(cases, json.loads(done.stdout), strict=True)]
+
+    def tried(cases):
+        for case in cases:
+            done = spade(*(places.get(word, word.replace("DIR/", f"{folder}/")) for word in case), cwd=folder)
+            yield case, done.returncode, done.stdout, done.stderr
+
+    return lambda cases: list(tried(cases))
 
 
 def check(done):
     faults = []
     for words, code, output, errors in done:
         for text in (output, errors):
-            shown = text.encode("latin-1").decode()
-            faults += [f"{words}: prints {char!r}" for char in set(shown) if not (char.isprintable() or char in "\n\t")]
+            faults += [f"{words}: prints {char!r}" for char in set(text) if not (char.isprintable() or char in "\n\t")]
         if code not in (0, 1, 2) or "Traceback" in errors:
             faults.append(f"{words}: {code} {errors[-300:]}")
         if code == 1 and errors.count("\n") > 1:
@@ -177,8 +182,8 @@ def check(done):
     assert not faults, "\n".join(faults)
 
 
-def test_no_command_prints_what_steers_a_terminal(folder):
-    done = forked(folder, DOWN)
+def test_no_command_prints_what_steers_a_terminal(folder, tried):
+    done = tried(DOWN)
     check(done)
     said = {" ".join(words): (code, output) for words, code, output, _ in done}
     # They did print it, with its controls shown and its markup as it stands.
@@ -192,7 +197,7 @@ def test_no_command_prints_what_steers_a_terminal(folder):
         assert visible(drawn) == drawn
 
 
-async def test_nor_beside_a_run_that_is_up(folder):
+async def test_nor_beside_a_run_that_is_up(folder, tried):
     run = RunDir(folder / "run")
     command = [sys.executable, "-m", "spade.app.cli", "replay", "up", "--run", str(run.path)]
     child = Process(EVIL, "agent", 7, "failed", 3, EVIL, {EVIL: 1.5}, EVIL)
@@ -201,14 +206,14 @@ async def test_nor_beside_a_run_that_is_up(folder):
         try:
             async with joined(run.replay_address, SETTINGS, "supervisor", EVIL) as client:
                 await client.report_processes(EVIL, (child,), {"agent": 1})
-                check(await trio.to_thread.run_sync(forked, folder, LIVE))
-            check(await trio.to_thread.run_sync(forked, folder, [["stop", "RUN"]]))
+                check(await trio.to_thread.run_sync(tried, LIVE))
+            check(await trio.to_thread.run_sync(tried, [["stop", "RUN"]]))
             assert await process.wait() == 0
         finally:
             process.kill()
-    check([(["replay", "up"], 0, (folder / "said").read_bytes().decode("latin-1"), "")])
+    check([(["replay", "up"], 0, (folder / "said").read_text(), "")])
     for log in run.logs.iterdir():
-        check([([log.name], 0, log.read_bytes().decode("latin-1"), "")])
+        check([([log.name], 0, log.read_text(), "")])
 
 
 PRINTS = re.compile(r"print|(rich\.\w+\.)?Console|typer\.s?echo|sys\.std(out|err)\.write|logging\.basicConfig")

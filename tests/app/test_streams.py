@@ -12,7 +12,6 @@ from spade.app.rundir import RunDir
 from spade.config import load
 from spade.protocol import Process, Status
 from tests.actors.odd_programs import SEARCH
-from tests.app.test_hostile_text import forked
 
 SPADE = f"{shlex.quote(sys.executable)} -m spade.app.cli"
 
@@ -93,24 +92,17 @@ BEYOND = [
 ]  # fmt: skip
 
 
-def test_a_number_beyond_all_sense_is_refused(tmp_path):
-    for words, code, _, errors in forked(tmp_path, BEYOND):
-        assert code in (1, 2), words
-        assert "Traceback" not in errors, words
+def test_a_number_beyond_all_sense_is_refused(spade, tmp_path):
+    for words in BEYOND:
+        done = spade(*words, cwd=tmp_path)
+        assert done.returncode in (1, 2), words
+        assert "Traceback" not in done.stderr, words
 
 
-DAMAGED = (b"\xff\xfe", b"{", b"[]", b"", b'"x"', b"[1e999]")
-NAMES = ("status.json", "run.json", "config.toml", "replay.lock")
-
-
-def test_a_damaged_file_is_one_line(run, tmp_path):
-    cases = []
-    for name in NAMES:
-        for index, damage in enumerate(DAMAGED):
-            made = RunDir(tmp_path / f"{name}-{index}")
-            made.create(load("nano"))
-            (made.path / name).write_bytes(damage)
-            words = ["replay", "up", "--run"] if name == "run.json" else ["status"]
-            cases.append([*words, str(made.path)])
-    for words, code, _, errors in forked(tmp_path, cases):
-        assert (code, errors.count("\n")) == (1, 1), (words, errors)
+@pytest.mark.parametrize("name", ["status.json", "run.json", "config.toml", "replay.lock"])
+def test_a_damaged_file_is_one_line(spade, tmp_path, name):
+    RunDir(tmp_path).create(load("nano"))
+    for damage in (b"\xff\xfe", b"{", b"[]", b"", b'"x"', b"[1e999]"):
+        (tmp_path / name).write_bytes(damage)
+        done = spade(*(["replay", "up", "--run"] if name == "run.json" else ["status"]), str(tmp_path))
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), (damage, done.stderr)

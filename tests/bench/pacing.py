@@ -4,10 +4,11 @@
                                   [--endless] [--out pacing.json]
 
 Of each recipe everything holds but the time that things take, which is drawn log-normally: plays of a mean of 20 to
-400 s, sigma 1 in all, of which `--apart` is between environments (a slow one is slow in every play); a draft, a learner
-step and an audit of the means in ASSUMED and AUDIT_S. All episodes and designs that the actors hold go on at
-once, each at its pace however many there are. Half of the drafts fail and 5 % of the jobs, win rates are even over 0 to
-1, and nothing is lost on its way. `--endless` lifts deadlines and leases, to see how long everything lasts by itself.
+400 s, sigma 1 in all, of which `--apart` is between environments (a slow one is slow in every play); an attempt, a
+learner step and an audit of the means in ASSUMED and AUDIT_S. All episodes and designs that the actors hold go on at
+once, each at its pace however many there are. Half of the attempts fail and 5 % of the jobs, win rates are even over 0
+to 1, and nothing is lost on its way. `--endless` lifts deadlines and leases, to see how long everything lasts by
+itself.
 """
 
 import math
@@ -23,8 +24,9 @@ from tests.replay.replay_world import Pace, World
 
 PLAYS_S = (20.0, 30.0, 50.0, 75.0, 110.0, 170.0, 260.0, 400.0)
 APART = 0.5  # sigma between environments; with the rest within them 1 in all
-# Seconds of a draft and of a learner step. Arithmetic: 4,500 sampled tokens a draft at 40 a second (8B: 12,000, for it
-# thinks), and 8 FLOP a trained token and active parameter (1.5 million tokens; 8B: 3 million) at 160 TFLOP/s a GPU.
+# Seconds of an attempt and of a learner step. Arithmetic: 4,500 sampled tokens an attempt at 40 a second (8B: 12,000,
+# for it thinks), and 8 FLOP a trained token and active parameter (1.5 million tokens; 8B: 3 million) at 160 TFLOP/s a
+# GPU.
 ASSUMED = {"games-4b": (112.0, 75.0), "games-8b": (300.0, 245.0), "games-30b": (112.0, 65.0)}
 AUDIT_S = 10.0
 ENDLESS = (
@@ -71,7 +73,7 @@ def pace(recipe: str, config: Config, play_s: float, apart: float) -> Pace:
     return Pace(
         play_s=play_s, spread=math.sqrt(1 - apart * apart), apart=apart, design_s=design_s, step_s=step_s,
         audit_s=AUDIT_S, episodes=agents * actors.episodes_in_flight,
-        designs=actors.designers * actors.designs_in_flight, failed_drafts=0.5, tick_s=play_s / 10,
+        designs=actors.designers * actors.designs_in_flight, failed_attempts=0.5, tick_s=play_s / 10,
     )  # fmt: skip
 
 

@@ -117,7 +117,7 @@ def snapshot(state):
 class Pace(msgspec.Struct, frozen=True):
     """Mean seconds of the parts, how much runs at once, and the shares of accidents.
 
-    `design_s` is of an attempt; of `failed_drafts` of them the next follows. `failed_designs` of the jobs fail.
+    `design_s` is of an attempt; of `failed_attempts` of them the next follows. `failed_designs` of the jobs fail.
     Times are log-normal: `spread` is the sigma of any part, `apart` that of the mean play between environments.
     """
 
@@ -133,7 +133,7 @@ class Pace(msgspec.Struct, frozen=True):
     faults: float = 0.0
     released: float = 0.0
     failed_designs: float = 0.05
-    failed_drafts: float = 0.0
+    failed_attempts: float = 0.0
     findings: float = 0.0
     tick_s: float = 0.5
 
@@ -200,7 +200,7 @@ class World:
             answer = ledger.apply(protocol.LeaseDesigns(self.pace.designs - self._designs, 0.0), "designer/1", now)
             for job in answer.jobs if isinstance(answer, protocol.Designs) else ():
                 self._designs += 1
-                self._draft(job, 1)
+                self._attempt(job, 1)
         if self._episodes < self.pace.episodes:
             answer = ledger.apply(protocol.LeasePlays(self.pace.episodes - self._episodes, 0.0), "agent/1", now)
             for play in answer.plays if isinstance(answer, protocol.Plays) else ():
@@ -219,14 +219,14 @@ class World:
                 self.batches.append(batch)
                 self._after(self._lasts(self.pace.step_s), lambda: self._learn(batch))
 
-    def _draft(self, job: protocol.DesignJob, attempt: int) -> None:
+    def _attempt(self, job: protocol.DesignJob, attempt: int) -> None:
         """Begin an attempt at a design."""
         self._after(self._lasts(self.pace.design_s), partial(self._design, job, attempt, self.ledger.state.version))
 
     def _design(self, job: protocol.DesignJob, attempt: int, version: int) -> None:
-        if attempt < self.ledger.state.config.design.attempts and self._chance(self.pace.failed_drafts):
+        if attempt < self.ledger.state.config.design.attempts and self._chance(self.pace.failed_attempts):
             self.ledger.apply(rejected(job, version, attempt), "designer/1", self.now)
-            self._draft(job, attempt + 1)
+            self._attempt(job, attempt + 1)
             return
         self._designs -= 1
         if self._chance(self.pace.lost):

@@ -89,7 +89,7 @@ def _regret(status: Status, width: int, height: int) -> Panel:
     recent, history = status.recent, status.histories.regret_history
     title = "regret" if recent.regret is None else f"regret {_with_error(recent.regret, recent.regret_error)}"
     steps = len(history)
-    below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else ""
+    below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else "nothing was played with a hint and without"
     return _panel(chart(history, width - 4, height - 2, REGRET), title, REGRET, below)
 
 
@@ -198,7 +198,7 @@ def _footer(status: Status, note: str) -> Text:
     counts = status.counts
     line = Text(no_wrap=True, overflow="ellipsis")
     if counts.quarantined:
-        line.append(f" {counts.quarantined} quarantined ", "bold red")
+        line.append(f" {counts.quarantined} trajectories quarantined ", "bold red")
         line.append(counts.newest_quarantined + " ")
     if counts.audit_findings:
         line.append(f" {counts.audit_findings} failed their audit ", "yellow")

@@ -78,16 +78,12 @@ def called_for(now: Pressure) -> Step:
     if now.agents == 0 or now.starting or math.isinf(now.engines):
         return 0  # the effect of the present number is not known yet
     more, fewer = (now.agents + 1) / now.agents, now.agents / max(now.agents - 1, 1)
-    starves = now.starving >= STARVING and now.backlog < 1
+    starves, fed = now.starving >= STARVING and now.backlog < 1, now.starving <= FED or now.backlog >= 1
     if starves and now.busy >= BUSY and now.engines * more <= ENGINE_FULL:
         return 1
-    if now.agents > 1 and (now.engines > ENGINE_OVER or (_fed(now) and now.busy * fewer <= SPARE)):
+    if now.agents > 1 and (now.engines > ENGINE_OVER or (fed and now.busy * fewer <= SPARE)):
         return -1
     return 0
-
-
-def _fed(now: Pressure) -> bool:
-    return now.starving <= FED or now.backlog >= 1
 
 
 class Patience:

@@ -5,6 +5,8 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config
 from spade.processes.entry import Launch
@@ -37,9 +39,10 @@ def actor_counts(config: Config) -> dict[Role, int]:
     }
 
 
-def replay(run: RunDir, config: Config) -> Launch:
-    """Orders of the replay service."""
-    return _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
+def replay(run: RunDir, config: Config, corpus: str) -> Launch:
+    """Orders of the replay service. `corpus`: the digest of the run's documents."""
+    orders = _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
+    return msgspec.structs.replace(orders, corpus=corpus)
 
 
 def learner(run: RunDir, config: Config) -> Launch:

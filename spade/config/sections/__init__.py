@@ -9,12 +9,12 @@ from spade.config.sections.engines import Endpoint, Engine
 from spade.config.sections.learner import Learner, Loss
 from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
 from spade.config.sections.replay import Audit, Replay, Reward
-from spade.config.sections.run import SKILLS, Model, Run
+from spade.config.sections.run import SKILLS, Limits, Model, Run
 
 __all__ = [
     "LONGEST_WAIT_S", "SKILLS",
-    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Loss", "Model",
-    "Play", "Replay", "Reward", "Run", "Sandbox", "Section", "Supervise", "Tier",
+    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Limits", "Loss",
+    "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Section", "Supervise", "Tier",
 ]  # fmt: skip
 
 
@@ -22,6 +22,7 @@ class Config(Section, frozen=True):
     """A whole run."""
 
     run: Run = Run()
+    limits: Limits = Limits()
     model: Model = Model()
     design: Design = Design()
     play: Play = Play()
@@ -37,3 +38,8 @@ class Config(Section, frozen=True):
     replay: Replay = Replay()
     bus: Bus = Bus()
     supervise: Supervise = Supervise()
+
+    @property
+    def hinted(self) -> bool:
+        """True if environments have a hint and are played with it, too: the reward needs it, or it is asked for."""
+        return self.reward.kind == "regret" if self.play.hinted == "auto" else self.play.hinted

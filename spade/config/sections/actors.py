@@ -51,8 +51,9 @@ class Design(Section, frozen=True):
     """Tokens of one hint. A model that thinks needs room for its thoughts: a hint that is cut is no hint."""
 
     corpus: str = "builtin"
-    """A JSONL file of documents, each line an object with a `text`, or `builtin`: 230 documents that ship with the
-    package. The paper has 15,000."""
+    """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
+    `builtin`, 230 documents that ship with the package; or `none`, designs without a document. The paper has 15,000
+    (docs/corpora.md). A run keeps the documents it was started with."""
 
     memory_records: Count = 200
     """Environments that the memory keeps, the oldest out first. The default is the paper's."""
@@ -78,6 +79,10 @@ class Design(Section, frozen=True):
 
     example_worlds: bool = False
     """True names a few ideas of the skill beside the document."""
+
+    train: bool = True
+    """False trains the policy on plays alone: designs are kept and never trained. After a resume with another value it
+    holds from the next designer group."""
 
     judge: bool = False
     """True asks the model about each admitted program whether its first observation reveals the method
@@ -131,6 +136,10 @@ class Play(Section, frozen=True):
     thoughts: Literal["keep", "strip"] = "keep"
     """Thoughts of earlier turns: "keep" leaves them in the context, "strip" takes them out as the model's own chat
     template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
+
+    hinted: Literal["auto"] | bool = "auto"
+    """True also plays the first chunk of a window with the hint; "auto" does where `reward.kind` pays for it: "regret".
+    Where nothing is played with a hint, designers write none, and no regret is measured."""
 
 
 class Actors(Section, frozen=True):
@@ -217,9 +226,6 @@ class Sandbox(Section, frozen=True):
 
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
-
-    quarantine_faults: Count = 8
-    """Faults in a row after which an env-runner runs a program no more."""
 
     random_win_share: Share = 0.25
     """Share of plays that random actions may win; 1 rejects no program. Admission wrongly rejects a program at this

@@ -1,5 +1,6 @@
 """Engines of someone else's: what they lack, how they fail, and that nothing they sample is trained on."""
 
+import gzip
 import socket
 from contextlib import closing
 
@@ -7,7 +8,6 @@ import pytest
 
 from actors.engines.foreign import completions as completions_api
 from actors.engines.foreign import endpoint
-from actors.engines.foreign.completions import Exchange
 from actors.engines.foreign.endpoint import EndpointEngine
 from actors.engines.torch.engine import TorchEngine
 from actors.environments import runner as env_runner
@@ -52,15 +52,26 @@ def server_of(engine_of, tokenizer):
     return lambda context: completions(engine_of(context), tokenizer)
 
 
+@pytest.fixture
+def server(served, tokenizer):
+    with completions(served, tokenizer) as server:
+        yield server
+
+
+@pytest.fixture
+def engine(server, tokenizer):
+    with closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
+        yield engine
+
+
 def settings(url, deadline_s=60.0, **endpoint):
     engine = Engine(rows=4, context_tokens=64, request_deadline_s=deadline_s)
     return Config(engine=engine, endpoint=Endpoint(url=url, **endpoint))
 
 
-def test_its_samples_are_of_no_version_and_not_trained(served, tokenizer):
-    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
-        generated = answers(engine, [ONE])[0]
-        (asked,) = server.asked
+def test_its_samples_are_of_no_version_and_not_trained(server, engine):
+    generated = answers(engine, [ONE])[0]
+    (asked,) = server.asked
     assert engine.version == 0
     assert generated.versions == ()
     assert len(generated.logprobs) == len(generated.ids)
@@ -102,8 +113,8 @@ def test_a_server_that_is_gone_or_too_slow_is_one_clear_line(served, tokenizer):
     with completions(served, tokenizer) as server:
         engine = EndpointEngine(settings(server.url), tokenizer)
     with closing(engine):
-        assert "Connection refused" in refusal_of(engine)
-    with pytest.raises(BusError, match="Connection refused"):
+        assert "connection attempts failed" in refusal_of(engine)
+    with pytest.raises(BusError, match="connection attempts failed"):
         EndpointEngine(settings(server.url), tokenizer)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
@@ -125,40 +136,50 @@ def test_a_server_that_is_gone_or_too_slow_is_one_clear_line(served, tokenizer):
     (500, b"\xff\n oops", "answers 500"),
     (307, b"", "answers 307"),
 ])  # fmt: skip
-def test_a_bad_answer_is_one_clear_line_and_no_end_of_the_engine(served, tokenizer, status, body, reason):
-    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
-        server.fixed = status, body
-        assert reason in refusal_of(engine)
-        server.fixed = None
-        assert len(answers(engine, [ONE])[0].ids)
+def test_a_bad_answer_is_one_clear_line_and_no_end_of_the_engine(server, engine, status, body, reason):
+    server.fixed = status, body
+    assert reason in refusal_of(engine)
+    server.fixed = None
+    assert len(answers(engine, [ONE])[0].ids)
 
 
 @pytest.mark.parametrize("logprobs", [b"null", b'{"token_logprobs": [null, -0.5]}', b'{"token_logprobs": [-0.5]}'])
-def test_log_probabilities_that_are_not_those_of_the_tokens_are_none(served, tokenizer, logprobs):
-    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
-        server.fixed = 200, b'{"choices": [{"token_ids": [5, 6], "logprobs": %s}]}' % logprobs
-        generated = answers(engine, [ONE])[0]
+def test_log_probabilities_that_are_not_those_of_the_tokens_are_none(server, engine, logprobs):
+    server.fixed = 200, b'{"choices": [{"token_ids": [5, 6], "logprobs": %s}]}' % logprobs
+    generated = answers(engine, [ONE])[0]
     assert (unpack_ids(generated.ids).tolist(), generated.logprobs) == ([5, 6], b"")
 
 
-def test_an_answer_is_read_up_to_a_bound_and_to_its_end(served, tokenizer, monkeypatch):
+def test_an_answer_is_read_up_to_a_bound_and_to_its_end(server, engine, monkeypatch):
+    monkeypatch.setattr(completions_api, "MOST_BYTES", 1_000)
+    server.fixed = 200, bytes(1_001)
+    assert "answers with more than 1000 bytes" in refusal_of(engine)
+    server.fixed, server.promised = (200, b'{"choices": []}'), 100
+    assert "received 15 bytes, expected 100" in refusal_of(engine)
+
+
+def test_an_answer_that_trickles_in_is_too_slow(served, tokenizer):
+    """Each byte comes in time, the answer does not."""
+    with completions(served, tokenizer) as server:
+        engine = EndpointEngine(settings(server.url, deadline_s=0.3), tokenizer)
+        with closing(engine):
+            server.fixed, server.pause_s = (200, bytes(1_000)), 0.02
+            assert "gives no answer within 0.3 s" in refusal_of(engine)
+
+
+def test_a_place_to_be_sent_on_to_is_not_followed(served, tokenizer):
+    """Neither with the request nor with its key."""
     with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
-        monkeypatch.setattr(completions_api, "MOST_BYTES", 1_000)
-        server.fixed = 200, bytes(1_001)
-        assert "answers with more than 1000 bytes" in refusal_of(engine)
-        server.fixed, server.promised = (200, b'{"choices": []}'), 100
-        assert "IncompleteRead" in refusal_of(engine)
+        server.fixed, server.headers = (307, b""), {"Location": f"{server.url}/completions", "Set-Cookie": "\x01"}
+        assert "answers 307" in refusal_of(engine)
+        assert len(server.asked) == 1
 
 
-def test_a_request_given_up_before_it_is_sent_is_not_sent():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        exchange = Exchange(f"http://127.0.0.1:{server.getsockname()[1]}/v1", "", 10.0)
-        exchange.abandon()
-        with pytest.raises(BusError, match="its request was given up"):
-            exchange.run("POST", "/completions", b"{}")
-        connection, _ = server.accept()
-        with connection:
-            assert connection.recv(1) == b""
+def test_a_compressed_answer_is_not_unpacked(served, tokenizer):
+    """A little of it may be more than there is memory for."""
+    with completions(served, tokenizer) as server, closing(EndpointEngine(settings(server.url), tokenizer)) as engine:
+        server.fixed, server.headers = (200, gzip.compress(b'{"choices": []}')), {"Content-Encoding": "gzip"}
+        assert "does not speak OpenAI's completions API" in refusal_of(engine)
 
 
 def test_a_server_that_is_too_busy_at_the_start_is_asked_again_later(served, tokenizer):
@@ -185,7 +206,7 @@ def refusal_of(engine):
 
 
 def test_a_cancelled_caller_ends_the_exchange(served, tokenizer, monkeypatch):
-    """Else a request that takes long would hold one of few threads for nobody."""
+    """Else a request that takes long would hold one of few rows for nobody."""
     with completions(served, tokenizer) as server:
         engine = EndpointEngine(settings(server.url, deadline_s=60.0), tokenizer)
         with closing(engine), server.sampler.changed:  # the sampler stands still
@@ -230,3 +251,10 @@ async def test_a_designer_with_an_endpoint_asks_no_engine(tiny_checkpoint, serve
 def test_settings_that_cannot_work_are_refused(override, reason):
     with pytest.raises(ConfigError, match=reason):
         load("nano", ("endpoint.url=http://127.0.0.1:8000/v1", override))
+
+
+def test_agents_may_not_sample_elsewhere_where_designs_are_not_trained():
+    elsewhere = ("endpoint.url=http://127.0.0.1:8000/v1", "endpoint.roles=['agent']")
+    assert load("nano", elsewhere).design.train
+    with pytest.raises(ConfigError, match=r"under design\.train = false nothing is trained"):
+        load("nano", (*elsewhere, "design.train=false"))

@@ -11,9 +11,9 @@ from actors.engines.torch.forward import Modules
 from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.config import Engine
 from spade.errors import ConfigError
-from spade.policy.logprobs import log_distribution
 from spade.policy.model import parameters_digest
 from spade.protocol import Generate, Weights
+from tests.actors.engines.engine_contract import answers, assert_sampled_from
 from tests.conftest import write_checkpoint, write_tokenizer
 
 VOCABULARY = 256
@@ -32,35 +32,10 @@ def requests(count, seed=0, longest=80, temperature=0.8):
         yield Generate(pack_ids(prompt), int(rng.integers(1, 40)), temperature, 1_000 * seed + index)
 
 
-def run(engine, requests, between=lambda step: None):
-    """Submit all, step until none is left; results by index."""
-    for index, request in enumerate(requests):
-        assert engine.refusal(request) is None
-        engine.submit(index, request)
-    results, step = {}, 0
-    while engine.busy:
-        between(step)
-        for index, generated in engine.step():
-            assert index not in results
-            results[index] = generated
-        step += 1
-    return results
-
-
-def forward(model, request, generated):
-    """Log-probabilities of the sampled tokens by one plain forward over the whole sequence."""
-    prompt, ids = unpack_ids(request.prompt), unpack_ids(generated.ids)
-    whole = torch.tensor(np.concatenate([prompt, ids]).astype(np.int64))
-    with torch.inference_mode():
-        logprobs = log_distribution(model(whole[None]).logits[0], request.temperature)
-    return logprobs[len(prompt) - 1 : -1].gather(1, whole[len(prompt) :, None])[:, 0].numpy()
-
-
 def assert_plain(plain, asked, results):
     """Every result has the log-probabilities of a plain forward."""
     for index, request in enumerate(asked):
-        expected = forward(plain, request, results[index])
-        np.testing.assert_allclose(unpack_floats(results[index].logprobs), expected, atol=1e-4)
+        assert_sampled_from(plain, request, results[index])
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +56,7 @@ def episode(engine, turns, rng, seed):
     tokens, sampled = rng.integers(3, VOCABULARY, 40).tolist(), []
     for turn in range(turns):
         request = Generate(pack_ids(tokens), 8, 1.0, seed + turn)
-        generated = run(engine, [request])[0]
+        generated = answers(engine, [request])[0]
         sampled.append((request, generated))
         tokens += unpack_ids(generated.ids).tolist() + rng.integers(3, VOCABULARY, 15).tolist()
     return sampled
@@ -104,10 +79,9 @@ def test_an_episode_extends_its_own_keys(tiny_checkpoint, plain, monkeypatch):
     reuser = engine(tiny_checkpoint, rows=2)
     computed = tokens_computed(reuser, monkeypatch)
     for request, generated in episode(reuser, 5, np.random.default_rng(0), 0):
-        alone = run(engine(tiny_checkpoint), [request])[0]
+        alone = answers(engine(tiny_checkpoint), [request])[0]
         assert generated.ids == alone.ids
-        expected = forward(plain, request, generated)
-        np.testing.assert_allclose(unpack_floats(generated.logprobs), expected, atol=1e-4)
+        assert_sampled_from(plain, request, generated)
     # The first prompt; then of each turn the token before it, the observation, and what it samples but the last.
     assert sum(computed) <= 40 + 4 * (15 + 1) + 5 * 7
 
@@ -121,7 +95,7 @@ def test_a_shared_beginning_is_copied(tiny_checkpoint, plain):
     second = Generate(pack_ids([*common, 80, 81]), 10, 1.0, 2)
     sharer.submit(1, second)
     results = dict(sharer.step())
-    assert int(sharer._memory.prefixes.filled[sharer._active[1].slot]) == 62
+    assert int(sharer._memory.prefixes.filled[sharer._active[1].entry]) == 62
     while sharer.busy:
         results.update(sharer.step())
     assert_plain(plain, (first, second), results)
@@ -131,7 +105,7 @@ def test_a_group_submitted_at_once_computes_its_prompt_once(tiny_checkpoint, pla
     sharer = engine(tiny_checkpoint, rows=8)
     computed = tokens_computed(sharer, monkeypatch)
     asked = [Generate(pack_ids([*range(3, 103), 110 + index]), 1, 1.0, index) for index in range(8)]
-    results = run(sharer, asked)
+    results = answers(sharer, asked)
     assert sum(computed) == 101 + 7
     assert_plain(plain, asked, results)
 
@@ -155,12 +129,12 @@ def test_a_turn_without_the_thought_before_computes_what_is_new_alone(tiny_check
     """The prompt agrees with the sequence before up to a thought in the middle, and goes on with the answer behind."""
     sharer = engine(tiny_checkpoint, rows=2)
     opening, thought, said = list(range(3, 63)), list(range(100, 130)), [70, 71, 72]
-    run(sharer, [Generate(pack_ids([*opening, *thought, *said]), 4, 1.0, 1)])
+    answers(sharer, [Generate(pack_ids([*opening, *thought, *said]), 4, 1.0, 1)])
     computed = tokens_computed(sharer, monkeypatch)
     request = Generate(pack_ids([*opening, *said, 80, 81]), 1, 1.0, 2)
-    [result] = run(sharer, [request]).values()
+    [result] = answers(sharer, [request]).values()
     assert sum(computed) == 5
-    np.testing.assert_allclose(unpack_floats(result.logprobs), forward(plain, request, result), atol=1e-4)
+    assert_sampled_from(plain, request, result)
 
 
 # ---------------------------------------------------------------- new weights
@@ -169,7 +143,7 @@ def test_a_turn_without_the_thought_before_computes_what_is_new_alone(tiny_check
 def test_keys_of_older_weights_are_not_shared(tiny_checkpoint, other_checkpoint):
     swapper = engine(tiny_checkpoint)
     request = Generate(pack_ids(list(range(3, 50))), 10, 1.0, 1)
-    run(swapper, [request])
+    answers(swapper, [request])
     swapper.submit(0, Generate(pack_ids(list(range(3, 60))), 30, 1.0, 2))
     swapper.step()
     swapper.load_weights(Weights(2, 1, parameters_digest(other_checkpoint), str(other_checkpoint)))
@@ -177,7 +151,7 @@ def test_keys_of_older_weights_are_not_shared(tiny_checkpoint, other_checkpoint)
     results = {}
     while swapper.busy:
         results.update(swapper.step())
-    assert results[1].ids == run(engine(other_checkpoint), [request])[0].ids
+    assert results[1].ids == answers(engine(other_checkpoint), [request])[0].ids
     assert results[1].versions[0][0] == 2
 
 
@@ -187,7 +161,7 @@ def test_keys_of_older_weights_are_not_shared(tiny_checkpoint, other_checkpoint)
 def test_sequences_grow_from_extent_to_extent(tiny_checkpoint, plain):
     grower = engine(tiny_checkpoint, rows=2, context_tokens=400)
     asked = [Generate(pack_ids([5] * 340), 60, 1.0, 1), Generate(pack_ids([6, 7]), 300, 1.0, 2)]
-    results = run(grower, asked)
+    results = answers(grower, asked)
     assert_plain(plain, asked, results)
 
 
@@ -200,9 +174,9 @@ def test_when_the_keys_are_full_all_is_sampled_all_the_same(tiny_checkpoint, con
     asked = [*requests(20, seed=15, longest=120), Generate(pack_ids([9] * 30), 220, 1.0, 22)]
     tight = engine(tiny_checkpoint, rows=8, kv_bytes=contexts * 256 * TOKEN_BYTES)
     seen = []
-    results = run(tight, asked, lambda step: seen.append((tight.queued, tight.active)))
+    results = answers(tight, asked, lambda _: seen.append((tight.queued, tight.active)))
     assert any(queued and active < 8 for queued, active in seen), "rows stood empty for want of keys"
-    roomy = run(engine(tiny_checkpoint), asked)
+    roomy = answers(engine(tiny_checkpoint), asked)
     assert tight._memory.cache.token_bytes == TOKEN_BYTES
     assert {index: generated.ids for index, generated in results.items()} == {
         index: generated.ids for index, generated in roomy.items()
@@ -237,30 +211,27 @@ def test_cancelled_requests_are_forgotten_whatever_their_state(tiny_checkpoint):
     # Seeds of which no draw is so near to a token's edge that who else is in a forward could decide.
     asked = [Generate(pack_ids([9, 8, index + 3]), 50, 1.0, 66 + index) for index in range(6)]
 
-    def cancel(step):
-        if step == 3:
+    def cancel(_):
+        steps.append(None)
+        if len(steps) == 3:
             active = {row.id for row in canceller._active.values()}
             canceller.cancel(min(active))
             canceller.cancel(5)
             cancelled.update({min(active), 5})
 
-    cancelled = set()
-    results = run(canceller, asked, cancel)
+    cancelled, steps = set(), []
+    results = answers(canceller, asked, cancel)
     assert len(cancelled) == 2
     assert results.keys() == set(range(6)) - cancelled
-    untouched = run(engine(tiny_checkpoint), asked)
+    untouched = answers(engine(tiny_checkpoint), asked)
     assert all(generated.ids == untouched[index].ids for index, generated in results.items())
 
 
 # ---------------------------------------------------------------- other models
 
 SMALL = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "vocab_size": 320,
-}
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 320,
+}  # fmt: skip
 GROUPED = {**SMALL, "num_key_value_heads": 2, "head_dim": 8}
 MIXED = ["sliding_attention", "full_attention"]
 MODELS = {
@@ -293,13 +264,8 @@ MODELS = {
 
 
 DENSE = {
-    "llama",
-    "llama, passing over a window",
-    "llama, longer rope",
-    "qwen2, mixed",
-    "qwen3, mixed",
-    "mistral, sliding",
-}
+    "llama", "llama, passing over a window", "llama, longer rope", "qwen2, mixed", "qwen3, mixed", "mistral, sliding",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -312,11 +278,8 @@ def test_other_architectures(name, tmp_path):
     asked = list(requests(6, longest=30, temperature=1.0))
     sampler = engine(tmp_path, rows=3)
     assert isinstance(sampler._forward, Dense if name in DENSE else Modules)
-    results = run(sampler, asked)
-    for index, generated in results.items():
-        np.testing.assert_allclose(
-            unpack_floats(generated.logprobs), forward(model, asked[index], generated), atol=1e-4
-        )
+    results = answers(sampler, asked)
+    assert_plain(model, asked, results)
 
 
 REFUSED = {

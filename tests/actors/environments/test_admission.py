@@ -20,8 +20,12 @@ STAGES = [
     "repeatable", "effect",
 ]  # fmt: skip
 
-# Of those that are to take too long, by what is said of them.
-HASTY = {"timeout": Limits(load_s=60.0, step_s=0.5), "a call took": Limits(load_s=60.0, step_s=3.0)}
+# Of those that are to take too long or too much, by what is said of them.
+HASTY = {
+    "timeout": Limits(load_s=60.0, step_s=0.5),
+    "a call took": Limits(load_s=60.0, step_s=3.0),
+    "MiB of memory": Limits(load_s=60.0, step_s=60.0, memory_bytes=40 << 20),
+}
 
 
 def changed(*edits: tuple[str, str]) -> str:
@@ -60,7 +64,7 @@ FAILURES = [
     ("garbage", "nonsense wins", changed(("A number, please. Actions: 1..30\", 0.0, over", "Ok.\", 1.0, True"))),
     ("budget", "a call took", changed(("class SearchEnv", "SLOW = []\nclass SearchEnv"),
         ("self.turn += 1", "self.turn += 1\n        if action == '?!':\n            SLOW.append(time.sleep(1.6))"))),
-    ("budget", "MiB of memory", changed(("class SearchEnv", "BIG = b'x' * (150 << 20)\nclass SearchEnv"))),
+    ("budget", "MiB of memory", changed(("class SearchEnv", "BIG = b'x' * (25 << 20)\nclass SearchEnv"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[str(self.goal - 1)]"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[]"))),
     ("solution", "ValueError", changed(("return [str(self.goal)]", "raise ValueError"))),

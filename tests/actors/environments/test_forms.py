@@ -4,22 +4,13 @@ import pytest
 
 from actors.environments.admission import validate
 from actors.environments.forms import form_of
-from actors.sandbox import open_sandbox
 from spade.config import Play
-from spade.config import Sandbox as Limits
-from tests.actors.odd_programs import BOXED, SEARCH
+from tests.actors.odd_programs import BOXED, LIMITS, SEARCH
 
-LIMITS = Limits(load_s=60.0, step_s=60.0)
 LISTED = "[str(self.goal)]"
 BOX = r"""['\\boxed{%d}' % self.goal]"""
 SOLUTIONS = [LISTED, "'search for it'", BOX, "['0', str(self.goal)]"]
 IDS = ["listed", "described", "listed in its box", "in two steps"]
-
-
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("solution", SOLUTIONS, ids=IDS)

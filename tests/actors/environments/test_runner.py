@@ -279,18 +279,24 @@ class ByHand:
         return incoming
 
 
-async def test_another_program_than_the_one_that_was_named_is_not_played(tmp_path):
+@pytest.mark.parametrize(("closed", "sent", "kind", "says"), [
+    (False, ENDLESS, "infrastructure", f"another program was fetched than that of digest {program_digest(COUNTER)!r}"),
+    (True, COUNTER, "lost", "the episode was closed while its program was fetched"),
+], ids=["another than the one that was named", "of an episode that was closed meanwhile"])  # fmt: skip
+async def test_a_fetched_program_is_not_played(tmp_path, closed, sent, kind, says):
     hand = ByHand(tmp_path)
     async with trio.open_nursery() as nursery, hand.replay() as replay:
         await nursery.start(hand.run_env_runner)
         nursery.start_soon(hand.open)
-        await replay.reply(await hand.asked(replay), Program(ENDLESS))
+        incoming = await hand.asked(replay)
+        if closed:
+            await hand.client.call(CloseEpisode("a"))
+        await replay.reply(incoming, Program(sent))
         await hand.over.wait()
         await gauge(replay, "program_fetches", lambda count: count == 1)
         await gauge(replay, "spawns", lambda count: count == 0)
         nursery.cancel_scope.cancel()
-    named = program_digest(COUNTER)
-    assert hand.answer == Faulted("infrastructure", f"another program was fetched than that of digest {named!r}")
+    assert hand.answer == Faulted(kind, says)
     assert not hand.answer.environment_fault
 
 
@@ -306,18 +312,3 @@ async def test_a_replay_service_that_restarts_while_a_program_is_fetched_costs_n
             await hand.over.wait()
             nursery.cancel_scope.cancel()
     assert isinstance(hand.answer, Observed)
-
-
-async def test_an_episode_that_is_closed_while_its_program_is_fetched_never_begins(tmp_path):
-    hand = ByHand(tmp_path)
-    async with trio.open_nursery() as nursery, hand.replay() as replay:
-        await nursery.start(hand.run_env_runner)
-        nursery.start_soon(hand.open)
-        incoming = await hand.asked(replay)
-        await hand.client.call(CloseEpisode("a"))
-        await replay.reply(incoming, Program(COUNTER))
-        await hand.over.wait()
-        await gauge(replay, "program_fetches", lambda count: count == 1)
-        await gauge(replay, "spawns", lambda count: count == 0)
-        nursery.cancel_scope.cancel()
-    assert hand.answer == Faulted("lost", "the episode was closed while its program was fetched")

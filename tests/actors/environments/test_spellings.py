@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from actors.environments.admission import validate
-from actors.sandbox import open_sandbox
-from spade.config import Sandbox as Limits
 from spade.config import load
+from tests.actors import odd_programs
 from tests.actors.environments.spellings import (
     DESCRIBED,
     DISPUTE_LISTED,
@@ -20,8 +19,8 @@ from tests.actors.environments.spellings import (
 )
 
 LIMITS = {
-    "default": Limits(load_s=60.0, step_s=60.0),
-    "readable": Limits(load_s=60.0, step_s=60.0, readable_actions=True),
+    "default": odd_programs.LIMITS,
+    "readable": msgspec.structs.replace(odd_programs.LIMITS, readable_actions=True, random_win_share=0.5),
     "games": msgspec.structs.replace(load("games-4b").sandbox, load_s=60.0, step_s=60.0),
 }
 DISPUTES = {
@@ -29,12 +28,6 @@ DISPUTES = {
     for listing, world in (("listed", DISPUTE_LISTED), ("prose", DISPUTE_PROSE))
     for solution in ("solved", "described")
 }
-
-
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS["default"]) as opened:
-        yield opened
 
 
 async def last_stages(sandbox, programs, limits):
@@ -50,7 +43,7 @@ async def test_a_sound_program_is_admitted_however_its_actions_are_spelled(sandb
     programs = {name: program(name, solved=index % 3 > 0) for index, name in enumerate(SPELLINGS)}
     stages = await last_stages(sandbox, programs, LIMITS["readable"])
     assert {name: stage for name, stage in stages.items() if not stage[1]} == {}
-    # The games' lower share of luck doubles the plays and does not depend on the spelling: a few programs show it.
+    # The games' lower share of luck takes four times the plays and does not depend on the spelling: a few show it.
     stages = await last_stages(sandbox, dict(list(programs.items())[::6]), LIMITS["games"])
     assert {name: stage for name, stage in stages.items() if not stage[1]} == {}
 

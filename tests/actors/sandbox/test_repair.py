@@ -16,19 +16,16 @@ from hypothesis import strategies as st
 from actors import corpus
 from actors.environments.admission import validate
 from actors.nano.world import unseen
-from actors.sandbox import open_sandbox
 from actors.sandbox.inside import fstrings, repair
 from actors.sandbox.inside.given import GIVEN
 from actors.sandbox.wire import unpack
 from actors.text import worlds
-from spade.config import Sandbox as Limits
 from spade.decoding import UnreadableError
 from spade.protocol import Faulted, Observed
-from tests.actors.odd_programs import DOOR, SEARCH, program
+from tests.actors.odd_programs import DOOR, LIMITS, SEARCH, program
 
 FILE = "environment.py"
 FOUND = (GIVEN, vars(builtins), keyword.kwlist, ("__name__", "__doc__"))
-LIMITS = Limits(load_s=60.0, step_s=60.0)
 FRAME = """
 SIZE = 3
 class TideEnv:
@@ -258,12 +255,6 @@ def test_the_fields_that_are_parsed_are_few_however_many_there_are(monkeypatch):
 
 BOXED = SEARCH.replace('"Find the number. Actions: 1..30"', 'f"Find it, \\\\boxed{guess}. Actions: 1..30"')
 BRACES = "f-string braces"
-
-
-@pytest.fixture
-async def sandbox():
-    async with open_sandbox(LIMITS) as opened:
-        yield opened
 
 
 async def test_admission_and_plays_run_the_repaired_text_and_admission_says_so(sandbox):

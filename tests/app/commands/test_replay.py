@@ -1,4 +1,4 @@
-"""`spade replay …` on a run of real processes whose learner was killed on the way, beside the run and after it."""
+"""A run of real processes whose learner was killed on the way: what that one left, and `spade replay …` beside it."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -26,26 +27,23 @@ from spade.app.screen.observe import read_status
 from spade.disk import discard
 from spade.errors import RunError
 from spade.policy import manifest
+from spade.policy.model import parameters_digest
 from tests.learner.fed_learner import SMALL, running
 from tests.peers import pid_of
 from tests.replay.kept_world import keep_world
 
 STEPS = 7
 READ_ONLY = (["stats"], ["verify"], ["lineage", "1"], ["batch", "2"])
-ALONE = (["compact"], ["import", "OTHER"])
-
-
-def command(run, words):
-    own, *rest = (str(run.parent / "other") if word == "OTHER" else word for word in words)
-    return [sys.executable, "-m", "spade.app.cli", "replay", own, str(run), *rest]
-
-
-def spade(run, *words):
-    return subprocess.run(command(run, words), capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(scope="module")
-def kept(tiny_checkpoint, tmp_path_factory):
+def replay(spade):
+    """`replay(run, "stats", …)` is `spade replay stats RUN …`."""
+    return lambda run, command, *words: spade("replay", command, str(run), *words)
+
+
+@pytest.fixture(scope="module")
+def kept(replay, tiny_checkpoint, tmp_path_factory):
     """(run, what commands said beside it): seven steps, the learner killed after six of them, a checkpoint at four."""
     run = tmp_path_factory.mktemp("runs") / "run"
     settings = config.load("nano", (*SMALL, f"model.path={tiny_checkpoint}"))
@@ -59,9 +57,8 @@ def kept(tiny_checkpoint, tmp_path_factory):
             await feeder.design(18)
             await feeder.until(6)
             os.kill(pid_of(supervisor, "learner"), signal.SIGKILL)
-            for words in (*READ_ONLY, *ALONE):
-                options = {"check": False, "capture_stdout": True, "capture_stderr": True}
-                beside[words[0]] = await trio.run_process(command(run, words), **options)
+            for name, *words in (*READ_ONLY, ("compact",), ("import", str(run.parent / "other"))):
+                beside[name] = await trio.to_thread.run_sync(replay, run, name, *words)
             await feeder.design(3)
             await feeder.until(STEPS)
             await supervisor.stop("learner")
@@ -77,23 +74,45 @@ def copied(kept, tmp_path):
     return tmp_path / "run"
 
 
+def test_a_learner_that_was_killed_resumes_bit_for_bit_and_drained_it_keeps_what_it_learnt(kept):
+    run, _ = kept
+    assert "resumed at step 4 " in (run / "logs" / "learner.log").read_text()
+    # The steps after the checkpoint were taken twice. Had one bit of their parameters differed, they would have been
+    # published under a second digest, and so under a version beyond one for each step and the initial one.
+    weights = newest_weights(run / "store")
+    assert (weights.step, weights.version) == (STEPS, STEPS + 1)
+    folder = Path(weights.path)
+    assert folder == run / "weights" / weights.digest == run / "weights" / parameters_digest(folder)
+    assert (folder / "tokenizer.json").is_file()
+    _, manifest = checkpoint.newest(run / "checkpoints")
+    assert manifest.step == trio.run(read_status, RunDir(run)).learner_step == STEPS
+    assert manifest.metrics.trained_tokens > 0
+
+
+async def test_a_learner_ends_at_a_store_that_has_not_its_steps(copied):
+    shutil.rmtree(copied / "store")
+    refused = pytest.RaisesExc(RunError, match="checkpoints .*step 7 cannot retire")
+    with pytest.RaisesGroup(refused, allow_unwrapped=True, flatten_subgroups=True):
+        async with running(RunDir(copied).config(), copied):
+            pass
+
+
 @pytest.mark.parametrize("words", READ_ONLY, ids=lambda words: words[0])
-def test_reading_commands_work_beside_the_run_and_after_it(kept, words):
+def test_reading_commands_work_beside_the_run_and_after_it(kept, replay, words):
     run, beside = kept
     assert beside[words[0]].returncode == 0, beside[words[0]].stdout + beside[words[0]].stderr
     if words[0] == "batch":
-        assert b"bit-identical to what was recorded" in beside["batch"].stdout
+        assert "bit-identical to what was recorded" in beside["batch"].stdout
         batch(run, 2)
     else:
-        assert spade(run, *words).returncode == 0
+        assert replay(run, *words).returncode == 0
 
 
-@pytest.mark.parametrize("words", ALONE, ids=lambda words: words[0])
-def test_writing_commands_are_refused_beside_the_run(kept, words):
-    done = kept[1][words[0]]
-    assert done.returncode == 1
-    assert done.stderr.count(b"\n") == 1
-    assert b"another replay service has this store" in done.stderr
+@pytest.mark.parametrize("name", ["compact", "import"])
+def test_writing_commands_are_refused_beside_the_run(kept, name):
+    done = kept[1][name]
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "another replay service has this store" in done.stderr
 
 
 def recorded_losses(run):
@@ -190,9 +209,9 @@ def change_meaning(run):
     (lose_checkpoints, "step 4 was acknowledged, the newest whole is 0"),
     (change_meaning, "means another run than the store"),
 ])  # fmt: skip
-def test_verify_names_what_is_broken_beside_the_store(copied, damage, says):
+def test_verify_names_what_is_broken_beside_the_store(copied, replay, damage, says):
     damage(copied)
-    done = spade(copied, "verify")
+    done = replay(copied, "verify")
     assert done.returncode == 1
     assert done.stdout.count("\n") == 2, done.stdout
     assert says in done.stdout.splitlines()[0]
@@ -218,30 +237,23 @@ def test_weights_that_a_live_learner_retires_meanwhile_are_not_missed(copied, mo
     assert {path.name for path in (copied / "checkpoints").iterdir()} == {"step-7"}
 
 
-def test_lineage_of_a_step_names_plays_documents_and_weights(kept):
+def test_lineage_of_a_step_names_plays_documents_and_weights(kept, replay):
     run, _ = kept
-    said = spade(run, "lineage", "7").stdout
-    for word in (
-        "step 7, trained at version 7",
-        "document tides",
-        "hint: pull the second lever",
-        "unhinted",
-        ": weights ",
-    ):
-        assert word in said
-    line = json.loads(spade(run, "lineage", "e000000", "--json").stdout)
-    assert line["designs"][0]["environment"] == "e000000"
-    done = spade(run, "lineage", "nothing")
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
+    said = replay(run, "lineage", "7").stdout
+    words = ("step 7, trained at version 7", "document tides", "hint: pull the second lever", "unhinted", ": weights ")
+    assert [word for word in words if word not in said] == []
+    line = json.loads(replay(run, "lineage", "e000000", "--json").stdout)
+    assert line["designs"][0]["environment"]["id"] == "e000000"
+    done = replay(run, "lineage", "nothing")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_an_export_has_every_record_token_for_token(kept, tmp_path, kind):
+def test_an_export_has_every_record_token_for_token(kept, replay, tmp_path, kind):
     from pyarrow import parquet
 
     run, _ = kept
-    done = spade(run, "export", str(tmp_path / "out"), *(["--parquet"] if kind == "parquet" else []))
+    done = replay(run, "export", str(tmp_path / "out"), *(["--parquet"] if kind == "parquet" else []))
     assert done.returncode == 0, done.stderr
     assert {file.suffix for file in (tmp_path / "out").iterdir()} == {".jsonl"} | {f".{kind}"}
 
@@ -261,7 +273,7 @@ def test_an_export_has_every_record_token_for_token(kept, tmp_path, kind):
     first = rows("trajectories")[0]
     assert len(first["ids"]) == len(first["mask"])
     assert sum(first["mask"]) == len(first["logprobs"]) == sum(count for _, count in first["versions"])
-    assert spade(run, "export", str(tmp_path / "out")).returncode == 1
+    assert replay(run, "export", str(tmp_path / "out")).returncode == 1
 
 
 def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_path):
@@ -278,30 +290,30 @@ def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_compact_keeps_all_and_the_run_goes_on(copied):
-    assert spade(copied, "compact").returncode == 0
-    assert spade(copied, "verify").returncode == 0
+def test_compact_keeps_all_and_the_run_goes_on(copied, replay):
+    assert replay(copied, "compact").returncode == 0
+    assert replay(copied, "verify").returncode == 0
     assert remake(copied, STEPS, None).differs == ()
 
 
-def test_import_makes_a_new_run_with_the_old_ones_memory(copied, tmp_path):
-    done = spade(tmp_path / "new", "import", str(copied), "--set", "learner.lr=1e-5")
+def test_import_makes_a_new_run_with_the_old_ones_memory(copied, replay, tmp_path):
+    done = replay(tmp_path / "new", "import", str(copied), "--set", "learner.lr=1e-5")
     assert done.returncode == 0, done.stderr
     assert "21 environments of the memory" in done.stdout
     assert RunDir(tmp_path / "new").config().learner.lr == 1e-5
-    assert spade(tmp_path / "new", "verify").returncode == 0
+    assert replay(tmp_path / "new", "verify").returncode == 0
     other = ("--set", "model.profile=full", "--set", "play.max_turns=12")
-    refused = spade(tmp_path / "newer", "import", str(copied), *other)
+    refused = replay(tmp_path / "newer", "import", str(copied), *other)
     assert refused.returncode == 1
     assert "model.profile" in refused.stderr
     assert not (tmp_path / "newer").exists()
-    assert spade(copied, "import", str(copied)).returncode == 1
+    assert replay(copied, "import", str(copied)).returncode == 1
 
 
-def test_a_newer_store_is_one_line_for_every_command(copied):
+def test_a_newer_store_is_one_line_for_every_command(copied, replay):
     with open_store(copied / "store", "nosync") as store:
         store.commit([("meta", b"format", msgspec.msgpack.encode(Format(FORMAT + 1)))])
     for words in (["stats"], ["verify"], ["lineage", "1"], ["export", str(copied / "out")], ["compact"]):
-        done = spade(copied, *words)
+        done = replay(copied, *words)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert f"format {FORMAT + 1}" in done.stderr

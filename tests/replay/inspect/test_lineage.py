@@ -3,7 +3,7 @@
 import pytest
 
 from replay.inspect.lineage import Tracer
-from replay.ledger.keys import reject_key
+from replay.ledger.keys import chunk_id, reject_key
 from replay.ledger.records import Environment, Job, PlayRecord, Reject
 from replay.store import open_reader, open_store
 from tests.replay.kept_world import keep_world
@@ -29,9 +29,11 @@ def test_a_step_leads_to_all_that_its_batch_is_made_of(kept):
         assert [play.id for play in line.plays] == agents
         designs = {design.trajectory for design in line.designs}
         assert {m.trajectory for g in batch.groups if g.role == "designer" for m in g.members} <= designs
-        assert {play.environment for play in line.plays} <= {design.environment for design in line.designs}
+        designed = {design.environment.id for design in line.designs if design.environment}
+        assert {play.environment for play in line.plays} <= designed
         assert len(designs) == len(line.designs)
-        sampled = {version for one in (*line.plays, *line.designs) for version, _ in one.versions}
+        assert line.versions.keys() == {*agents, *designs}
+        sampled = {version for runs in line.versions.values() for version, _ in runs}
         assert {weights.version for weights in line.weights} == sampled | {batch.version}
         assert all(weights.digest == f"digest-{weights.step}" for weights in line.weights)
 
@@ -44,15 +46,15 @@ def test_a_play_leads_to_its_group_hint_document_and_parents(kept):
     for play in plays:
         line = tracer.trace(play.id)
         (one,), (design,) = line.plays, line.designs
-        assert (one.id, one.state, one.episode_return) == (play.id, play.state, play.episode_return)
+        assert one == play
         assert (design.environment, design.hint, design.document) == (
-            play.environment,
+            environments[play.environment],
             "pull the second lever",
             "tides",
         )
         assert design.parents == environments[play.environment].parents
-        assert bool(one.versions) == (play.state == "finished")
-        assert all(group.id == one.group for group in line.groups)
+        assert (play.id in line.versions) == (play.state == "finished")
+        assert all(group.id == chunk_id(play.environment, play.chunk) for group in line.groups)
 
 
 def test_an_environment_has_its_plays_its_design_and_every_group_it_was_trained_in(kept):
@@ -63,7 +65,7 @@ def test_an_environment_has_its_plays_its_design_and_every_group_it_was_trained_
         assert [play.id for play in line.plays] == [
             p.id for p in store.scan("plays", PlayRecord, prefix=f"{environment.id}-")
         ]
-        assert [design.job for design in line.designs] == [environment.job]
+        assert [design.job.id for design in line.designs] == [environment.job]
         own = {key: step for key, step in trained.items() if key.startswith(f"{environment.id}-")}
         assert own.items() <= {group.id: group.step for group in line.groups}.items()
 
@@ -75,12 +77,14 @@ def test_a_group_and_a_design_of_either_fate(kept):
             line = tracer.trace(group.id)
             assert (line.kind, line.groups[0].step, line.groups[0].members) == ("group", batch.step, group.members)
     for job in store.scan("jobs", Job):
-        (design,) = tracer.trace(job.id).designs
+        line = tracer.trace(job.id)
+        (design,) = line.designs
+        assert design.job == job
         assert (design.environment is not None) == (job.state == "admitted")
         if job.state == "failed":
             assert design.trajectory.startswith(f"{job.id}/")
-            assert (design.reward, design.document) == (0.0, "tides")
-            assert design.versions
+            assert design.document == "tides"
+            assert line.versions[design.trajectory]
 
 
 @pytest.mark.parametrize(("shown", "parents"), [((), ()), (("m1", "m3"), ("m1",))])

@@ -9,7 +9,7 @@ from replay.ledger.batches import RefusalError
 from replay.store import open_reader
 from replay.store.load import load
 from spade.protocol import DIGEST_BYTES, LeaseAudit, LeasePlays, Recording, SubmitPlays
-from tests.replay.kept_world import SETTINGS, keep_world
+from tests.replay.kept_world import SETTINGS
 from tests.replay.replay_world import SECRET, audited, config, ended, environment, leased_job, started, void
 
 # One slot; a window of one chunk of 4 plays; one recorded play of each arm and 8 random ones.
@@ -210,9 +210,8 @@ def test_a_request_that_is_sent_again_is_given_the_audit_it_has(ledger):
     assert lease(ledger, number=8) is None
 
 
-def test_an_audit_goes_on_after_a_restart_and_verify_finds_nothing_amiss(tmp_path):
-    keep_world(tmp_path, 4)
-    with open_reader(tmp_path) as store:
+def test_an_audit_goes_on_after_a_restart_and_verify_finds_nothing_amiss(untouched):
+    with open_reader(untouched) as store:
         found = read_contents(store)
         state = load(store, SETTINGS, SECRET)
     assert problems(found) == []
@@ -233,9 +232,8 @@ def test_an_audit_goes_on_after_a_restart_and_verify_finds_nothing_amiss(tmp_pat
     ],
     ids=["recording", "counter", "state"],
 )
-def test_verify_names_audits_that_do_not_fit(tmp_path, damage, says):
-    keep_world(tmp_path, 4)
-    with open_reader(tmp_path) as store:
+def test_verify_names_audits_that_do_not_fit(untouched, damage, says):
+    with open_reader(untouched) as store:
         found = read_contents(store)
     damage(found)
     assert any(says in line for line in problems(found))

@@ -21,7 +21,7 @@ from spade.errors import RefusedError
 from spade.protocol import Counts, Done, LeasePlays, Serving, Status, SubmitPlays, TakeBatch
 from tests.replay.feeding import publish
 from tests.replay.replay_world import config, ended, environment, leased_job, rejected, started, trajectory
-from tests.replay.service.test_service import joined, serving
+from tests.replay.service.running import joined, serving
 
 SETTINGS = config(
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=2",
@@ -34,8 +34,8 @@ def sampled(message, *digests, version=1):
     """The message as if its tokens had been sampled by weights of these digests."""
     runs = tuple((version, 1) for _ in digests)
     tokens = trajectory(version, sampled=len(digests))
-    receipt = b"".join(map(bytes.fromhex, digests))
-    return msgspec.structs.replace(message, trajectory=msgspec.structs.replace(tokens, versions=runs, digests=receipt))
+    whole = b"".join(map(bytes.fromhex, digests))
+    return msgspec.structs.replace(message, trajectory=msgspec.structs.replace(tokens, versions=runs, digests=whole))
 
 
 def begin(state=SETTINGS):
@@ -106,7 +106,7 @@ def test_designs_of_unpublished_weights_are_kept_apart_and_designed_again():
     assert (state.counters.environments, state.counters.quarantined) == (1, 3)
 
 
-def test_trajectories_of_an_engine_without_receipts_are_judged_by_their_versions():
+def test_trajectories_of_an_engine_without_digests_are_judged_by_their_versions():
     published = {1: GOOD}
     assert provenance.flaw(published, trajectory(1)) == ""
     assert provenance.flaw(published, trajectory(2)) == "version 2 was never published"
@@ -169,4 +169,5 @@ def test_a_person_sees_the_quarantine():
     )
     console = Console(width=140, height=40, file=io.StringIO())
     console.print(render(status, 140, 40))
-    assert "2 quarantined e000001-0u000/1 of agent-0: version 9 was never published" in console.file.getvalue()
+    shown = "2 trajectories quarantined e000001-0u000/1 of agent-0: version 9 was never published"
+    assert shown in console.file.getvalue()

@@ -10,7 +10,8 @@ from replay.inspect.contents import read_contents
 from replay.inspect.verify import problems
 from replay.ledger.records import Reject
 from replay.store import open_reader, open_store
-from replay.store.compact import DRAFT, compact
+from replay.store.compact import compact
+from spade.disk import DRAFT
 from spade.errors import RunError
 from tests.replay.kept_world import keep_world
 

@@ -24,7 +24,7 @@ from spade.app.rundir import RunDir
 from spade.codec import encode
 from spade.errors import RunError
 from tests.fuzz.store import flips, simulated, wrong
-from tests.replay.kept_world import SETTINGS, keep_world
+from tests.replay.kept_world import SETTINGS
 
 PAGE_BYTES = 4_096
 
@@ -86,38 +86,34 @@ def named(folder):
 
 
 @pytest.mark.parametrize("table", ["jobs", "trajectories"])
-def test_records_that_changed_places_are_named(tmp_path, table):
-    keep_world(tmp_path, 4, 20.0)
-    raw(tmp_path, swap(table, "j000000", "j000001"))
-    assert named(tmp_path) == [f"{table} {key}: {NOT_COMMITTED}" for key in ("j000000", "j000001")]
+def test_records_that_changed_places_are_named(kept, table):
+    raw(kept, swap(table, "j000000", "j000001"))
+    assert named(kept) == [f"{table} {key}: {NOT_COMMITTED}" for key in ("j000000", "j000001")]
 
 
-def test_a_key_that_is_no_text_any_more_is_named_in_one_line(tmp_path):
-    keep_world(tmp_path, 4, 20.0)
-    raw(tmp_path, rename("jobs", b"j000000", b"j\n\xff000"))
-    assert named(tmp_path) == [f"jobs j\\n\\xff000: {NOT_COMMITTED}"]
+def test_a_key_that_is_no_text_any_more_is_named_in_one_line(kept):
+    raw(kept, rename("jobs", b"j000000", b"j\n\xff000"))
+    assert named(kept) == [f"jobs j\\n\\xff000: {NOT_COMMITTED}"]
 
 
-def test_the_service_starts_on_no_damaged_record_and_sends_no_damaged_batch(tmp_path):
-    keep_world(tmp_path, 4, 60.0)
-    with open_reader(tmp_path) as store:
+def test_the_service_starts_on_no_damaged_record_and_sends_no_damaged_batch(kept):
+    with open_reader(kept) as store:
         taken = store.scan("batches", BatchRecord)[-1]
         first, second = (member.trajectory for member in taken.groups[0].members[:2])
-    raw(tmp_path, swap("trajectories", first, second))
-    with open_store(tmp_path, "nosync") as store, pytest.raises(DamagedError, match=f"trajectories {first}: "):
+    raw(kept, swap("trajectories", first, second))
+    with open_store(kept, "nosync") as store, pytest.raises(DamagedError, match=f"trajectories {first}: "):
         batch(store, recorded(store, taken.step))
-    raw(tmp_path, swap("jobs", "j000000", "j000001"))
-    with open_store(tmp_path, "nosync") as store, pytest.raises(DamagedError, match="jobs j000000: its bytes"):
+    raw(kept, swap("jobs", "j000000", "j000001"))
+    with open_store(kept, "nosync") as store, pytest.raises(DamagedError, match="jobs j000000: its bytes"):
         open_run(store, SETTINGS)
 
 
-def test_a_damaged_store_is_not_compacted(tmp_path):
-    keep_world(tmp_path, 4, 20.0)
-    raw(tmp_path, swap("jobs", "j000000", "j000001"))
-    before = (tmp_path / "data.mdb").read_bytes()
+def test_a_damaged_store_is_not_compacted(kept):
+    raw(kept, swap("jobs", "j000000", "j000001"))
+    before = (kept / "data.mdb").read_bytes()
     with pytest.raises(DamagedError, match="jobs j000000"):
-        compact(tmp_path)
-    assert (tmp_path / "data.mdb").read_bytes() == before
+        compact(kept)
+    assert (kept / "data.mdb").read_bytes() == before
 
 
 @pytest.mark.parametrize(("change", "says"), [
@@ -126,10 +122,9 @@ def test_a_damaged_store_is_not_compacted(tmp_path):
     (lambda e, t: t.delete(b"commit", db=e.open_db(b"meta", txn=t)), f"meta commit: {NOT_COMMITTED}"),
     (lambda e, t: t.put(b"x", b"", db=e.open_db(b"meta", txn=t)), "this is not the state of the last commit"),
 ])  # fmt: skip
-def test_a_store_that_lost_a_table_or_its_last_commit_is_refused(tmp_path, change, says):
-    keep_world(tmp_path, 4, 20.0)
-    raw(tmp_path, change)
-    for opened in open_reader(tmp_path), open_store(tmp_path, "nosync"):
+def test_a_store_that_lost_a_table_or_its_last_commit_is_refused(kept, change, says):
+    raw(kept, change)
+    for opened in open_reader(kept), open_store(kept, "nosync"):
         with pytest.raises(RunError) as refused:
             opened.__enter__()
         assert says in str(refused.value)
@@ -176,9 +171,8 @@ def test_a_commit_that_fails_is_said_to_fail_for_what_it_failed_for(tmp_path, er
     assert ("free space" in line) == ("free space" in says)
 
 
-def test_a_store_on_a_read_only_disk_is_read_and_not_written(tmp_path):
+def test_a_store_on_a_read_only_disk_is_read_and_not_written(tmp_path, kept):
     """Where namespaces are allowed: a mount of its own."""
-    keep_world(tmp_path / "disk" / "store", 4, 20.0)
     inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
     if subprocess.run([*inside, mount], capture_output=True).returncode:
@@ -191,9 +185,9 @@ def test_a_store_on_a_read_only_disk_is_read_and_not_written(tmp_path):
         "try: open_store(path, 'sync').__enter__()\n"
         "except RunError as error: print(error)\n"
     )
-    script = shlex.join([sys.executable, "-c", code, str(tmp_path / "disk" / "store")])
+    script = shlex.join([sys.executable, "-c", code, str(kept)])
     done = subprocess.run([*inside, f"{mount} && {script}"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "[]", f"{tmp_path}/disk/store/writer.lock: cannot be opened (Read-only file system)"
+        "[]", f"{kept}/writer.lock: cannot be opened (Read-only file system)"
     ]  # fmt: skip

@@ -19,7 +19,6 @@ from replay.store.load import load, open_run
 from replay.store.past_batches import batch, recorded
 from spade.errors import RunError
 from spade.protocol import LeaseDesigns, LeasePlays, Trajectory
-from tests.replay.kept_world import keep_world
 from tests.replay.replay_world import (
     SECRET,
     Pace,
@@ -32,6 +31,12 @@ from tests.replay.replay_world import (
     started,
     trajectory,
 )
+
+
+@pytest.fixture
+def store(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        yield store
 
 
 def put(store, *changes):
@@ -55,12 +60,11 @@ def test_a_commit_is_there_after_reopening(tmp_path):
         assert store.scan("rejects", Reject, prefix="c") == []
 
 
-def test_a_trajectory_comes_back_byte_for_byte(tmp_path):
-    with open_store(tmp_path, "nosync") as store:
-        put(store, ("trajectories", "p", trajectory(3)))
-        assert store.get_many("trajectories", ["p"], Trajectory) == [trajectory(3)]
-        with pytest.raises(RunError, match="missing"):
-            store.get_many("trajectories", ["p", "q"], Trajectory)
+def test_a_trajectory_comes_back_byte_for_byte(store):
+    put(store, ("trajectories", "p", trajectory(3)))
+    assert store.get_many("trajectories", ["p"], Trajectory) == [trajectory(3)]
+    with pytest.raises(RunError, match="missing"):
+        store.get_many("trajectories", ["p", "q"], Trajectory)
 
 
 def test_trajectories_rest_as_they_were_encoded_in_any_order_and_go_whole(tmp_path):
@@ -76,22 +80,20 @@ def test_trajectories_rest_as_they_were_encoded_in_any_order_and_go_whole(tmp_pa
 
 
 @pytest.mark.parametrize("key", ["", "x" * 512])
-def test_a_key_that_no_record_can_have_finds_nothing(tmp_path, key):
-    with open_store(tmp_path, "nosync") as store:
-        assert store.get("jobs", key, Job) is None
+def test_a_key_that_no_record_can_have_finds_nothing(store, key):
+    assert store.get("jobs", key, Job) is None
 
 
-def test_pinned_it_shows_one_commit_however_much_is_written_meanwhile(tmp_path):
-    with open_store(tmp_path, "nosync") as store:
-        put(store, *(("rejects", f"{i:04d}", reject("old")) for i in range(1_000)))
-        with store.pinned():
-            seen = []
-            for key, data in store.each("rejects"):
-                put(store, ("rejects", f"1{key}", reject("new")), ("rejects", "0999", None))
-                seen.append((key, msgspec.msgpack.decode(data, type=Reject).completion))
-            assert seen == [(f"{i:04d}", "old") for i in range(1_000)]
-            assert store.extents()["rejects"].records == 1_000
-        assert store.extents()["rejects"].records == 1_999
+def test_pinned_it_shows_one_commit_however_much_is_written_meanwhile(store):
+    put(store, *(("rejects", f"{i:04d}", reject("old")) for i in range(1_000)))
+    with store.pinned():
+        seen = []
+        for key, data in store.each("rejects"):
+            put(store, ("rejects", f"1{key}", reject("new")), ("rejects", "0999", None))
+            seen.append((key, msgspec.msgpack.decode(data, type=Reject).completion))
+        assert seen == [(f"{i:04d}", "old") for i in range(1_000)]
+        assert store.extents()["rejects"].records == 1_000
+    assert store.extents()["rejects"].records == 1_999
 
 
 def test_the_map_grows_on_demand(tmp_path, monkeypatch):
@@ -201,19 +203,18 @@ def test_a_restart_at_any_moment_loses_nothing_and_goes_on_as_if_nothing_had_bee
     assert snapshot(shaken.ledger.state) == snapshot(calm.ledger.state)
 
 
-def test_any_past_batch_can_be_rebuilt(tmp_path):
-    with open_store(tmp_path, "nosync") as store:
-        world = World(SETTINGS, 6, ACCIDENTS)
-        world.run(100.0, keep(store))
-        assert world.ledger.state.counters.retired_step > 0
-        for taken in world.batches:
-            record = recorded(store, taken.step)
-            rebuilt = batch(store, record)
-            assert (rebuilt.step, rebuilt.version) == (taken.step, taken.version)
-            assert [group.rewards for group in rebuilt.groups] == [
-                tuple(member.reward for member in group.members) for group in taken.groups
-            ]
-            assert all(trajectory.sampled == 2 for group in rebuilt.groups for trajectory in group.trajectories)
+def test_any_past_batch_can_be_rebuilt(store):
+    world = World(SETTINGS, 6, ACCIDENTS)
+    world.run(100.0, keep(store))
+    assert world.ledger.state.counters.retired_step > 0
+    for taken in world.batches:
+        record = recorded(store, taken.step)
+        rebuilt = batch(store, record)
+        assert (rebuilt.step, rebuilt.version) == (taken.step, taken.version)
+        assert [group.rewards for group in rebuilt.groups] == [
+            tuple(member.reward for member in group.members) for group in taken.groups
+        ]
+        assert all(trajectory.sampled == 2 for group in rebuilt.groups for trajectory in group.trajectories)
 
 
 def test_a_run_keeps_its_secret_and_a_seed_derives_it(tmp_path):
@@ -226,25 +227,35 @@ def test_a_run_keeps_its_secret_and_a_seed_derives_it(tmp_path):
     assert secrets[3] == secrets[4] != secrets[0]
 
 
-def test_a_resume_tells_what_changed_and_refuses_another_meaning(tmp_path):
-    with open_store(tmp_path, "nosync") as store:
-        assert not open_run(store, config()).resumed
-        opened = open_run(store, config("learner.lr=0.5", "actors.agents=2"))
-        assert opened.resumed
-        assert opened.changed == {"actors.agents": ("1", "2"), "learner.lr": ("0.0003", "0.5")}
-        put(store, *opened.state.changes())
-        assert open_run(store, config("learner.lr=0.5", "actors.agents=2")).changed == {}
-        with pytest.raises(RunError, match=r"reward\.anchor_low \(0\.4 -> 0\.2\)"):
-            open_run(store, config("reward.anchor_low=0.2"))
+def test_a_resume_tells_what_changed_and_refuses_another_meaning(store):
+    assert not open_run(store, config()).resumed
+    opened = open_run(store, config("learner.lr=0.5", "actors.agents=2"))
+    assert opened.resumed
+    assert opened.changed == {"actors.agents": ("1", "2"), "learner.lr": ("0.0003", "0.5")}
+    put(store, *opened.state.changes())
+    assert open_run(store, config("learner.lr=0.5", "actors.agents=2")).changed == {}
+    with pytest.raises(RunError, match=r"reward\.anchor_low \(0\.4 -> 0\.2\)"):
+        open_run(store, config("reward.anchor_low=0.2"))
+    with pytest.raises(RunError, match=r"reward\.kind \(regret -> win_rate\)"):
+        open_run(store, config("reward.kind=win_rate"))
 
 
-def test_lengths_of_the_statistics_may_change_at_a_resume(tmp_path):
-    with open_store(tmp_path, "nosync") as store:
-        world = World(SETTINGS, 7, ACCIDENTS)
-        world.run(30.0, keep(store))
-        shorter = config("replay.learnable_slots=3", "replay.statistics_plays=10")
-        statistics = load(store, shorter, SECRET).statistics
-        assert (statistics.keep_slots, statistics.keep_plays) == (3, 10)
+def test_a_run_keeps_the_corpus_that_it_was_first_told(store):
+    assert open_run(store, config()).corpus == ""
+    opened = open_run(store, config(), "a" * 32)
+    assert (opened.corpus, opened.changed) == ("a" * 32, {})
+    put(store, *opened.state.changes())
+    assert open_run(store, config()).corpus == "a" * 32
+    with pytest.raises(RunError, match=r"another corpus \(digest aaaaaaaa, design\.corpus has bbbbbbbb now\)"):
+        open_run(store, config(), "b" * 32)
+
+
+def test_lengths_of_the_statistics_may_change_at_a_resume(store):
+    world = World(SETTINGS, 7, ACCIDENTS)
+    world.run(30.0, keep(store))
+    shorter = config("replay.learnable_slots=3", "replay.statistics_plays=10")
+    statistics = load(store, shorter, SECRET).statistics
+    assert (statistics.keep_slots, statistics.keep_plays) == (3, 10)
 
 
 def test_a_damaged_store_is_a_clear_line(tmp_path):
@@ -253,18 +264,16 @@ def test_a_damaged_store_is_a_clear_line(tmp_path):
         open_store(tmp_path, "nosync").__enter__()
 
 
-def test_counters_of_an_older_service_still_load(tmp_path):
+def test_counters_of_an_older_service_still_load(store):
     """A record that lacks the newest fields: they take their defaults."""
-    with open_store(tmp_path, "nosync") as store:
-        store.commit([("meta", b"counters", msgspec.msgpack.encode([12, 3]))])
-        counters = store.get("meta", "counters", RunCounters)
+    store.commit([("meta", b"counters", msgspec.msgpack.encode([12, 3]))])
+    counters = store.get("meta", "counters", RunCounters)
     assert (counters.jobs, counters.round, counters.trained) == (12, 3, 0)
 
 
-def test_a_program_that_was_admitted_before_forms_were_kept_reads_the_inside(tmp_path):
-    with open_store(tmp_path, "nosync") as store:
-        store.commit([("sources", b"e000000", msgspec.msgpack.encode(["class LampEnv: ...", "pull", "Three levers."]))])
-        source = store.get("sources", "e000000", Source)
+def test_a_program_that_was_admitted_before_forms_were_kept_reads_the_inside(store):
+    store.commit([("sources", b"e000000", msgspec.msgpack.encode(["class LampEnv: ...", "pull", "Three levers."]))])
+    source = store.get("sources", "e000000", Source)
     assert (source.hint, source.reads) == ("pull", "inside")
 
 
@@ -296,10 +305,9 @@ def test_deadlines_of_one_instant_keep_their_order_after_a_restart(tmp_path):
     assert queues[1] == queues[0]
 
 
-def test_a_file_that_was_cut_short_is_one_line_and_no_bus_error(tmp_path):
+def test_a_file_that_was_cut_short_is_one_line_and_no_bus_error(kept):
     """Its pages are mapped: to read one that is gone would kill the process."""
-    keep_world(tmp_path / "store")
-    data = tmp_path / "store" / "data.mdb"
+    data = kept / "data.mdb"
     os.truncate(data, data.stat().st_size // 2)
     code = """
 import sys

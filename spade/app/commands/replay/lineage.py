@@ -10,7 +10,8 @@ from spade.app.printing import print_json, say
 from spade.errors import RunError
 
 if TYPE_CHECKING:
-    from replay.inspect.lineage import DesignLine, Lineage, PlayLine, Runs
+    from replay.inspect.lineage import DesignLine, Lineage, Runs
+    from replay.ledger.records import PlayRecord
 
 
 def lineage(
@@ -52,27 +53,29 @@ def _lines(lineage: "Lineage") -> Iterator[str]:
         trained = "not trained" if group.step is None else f"trained in step {group.step}"
         members = " ".join(f"{member.trajectory} ({member.reward:g})" for member in group.members)
         yield f"  group {group.id}: {group.role}, {trained}: {members}"
-    yield from (_play_line(play) for play in lineage.plays)
+    for play in lineage.plays:
+        yield _play_line(play, lineage.versions.get(play.id, ()))
     for design in lineage.designs:
-        yield from _design_lines(design)
+        yield from _design_lines(design, lineage.versions.get(design.trajectory, ()))
     for weights in lineage.weights:
         yield f"  version {weights.version}: weights {weights.digest} after step {weights.step}"
 
 
-def _play_line(play: "PlayLine") -> str:
+def _play_line(play: "PlayRecord", versions: "Runs") -> str:
     arm = "hinted" if play.hinted else "unhinted"
-    outcome = f"finished, return {play.episode_return:g}, {_runs(play.versions)}"
-    return f"  play {play.id}: {arm}, instance {play.instance}, {outcome if play.state == 'finished' else play.state}"
+    outcome = f"finished, return {play.episode_return:g}, {_runs(versions)}"
+    return f"  play {play.id}: {arm}, instance {play.index}, {outcome if play.state == 'finished' else play.state}"
 
 
-def _design_lines(design: "DesignLine") -> Iterator[str]:
-    came_to = "no environment" if design.environment is None else f"environment {design.environment} {design.name}"
-    yield f"  design {design.job}: {design.skill}, round {design.round}, {came_to}"
-    yield f"    document {design.document or 'none yet'}, memory parents {' '.join(design.parents) or 'none'}"
+def _design_lines(design: "DesignLine", versions: "Runs") -> Iterator[str]:
+    job, made = design.job, design.environment
+    came_to = "no environment" if made is None else f"environment {made.id} {made.name}"
+    yield f"  design {job.id}: {job.skill}, round {job.round}, {came_to}"
+    yield f"    document {design.document or 'none'}, memory parents {' '.join(design.parents) or 'none'}"
     if design.hint is not None:
         yield f"    hint: {' '.join(design.hint.split())}"
     if design.trajectory:
-        yield f"    trajectory {design.trajectory}, {_runs(design.versions)}"
+        yield f"    trajectory {design.trajectory}, {_runs(versions)}"
 
 
 def _runs(versions: "Runs") -> str:
