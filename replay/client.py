@@ -52,9 +52,9 @@ class ReplayClient:
         self._call_deadline_s = call_deadline_s
         self._unserved: dict[str, float] = {}  # the start of a wait that later requests of the name go on with
 
-    async def lease_designs(self, count: int, wait_s: float) -> tuple[DesignJob, ...]:
-        """Up to `count` design jobs; none where there is none within `wait_s`."""
-        return (await self._call(LeaseDesigns(count, wait_s), wait_s)).jobs
+    async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[DesignJob, ...]:
+        """Up to `count` design jobs; none where there is none within `wait_s`. `pool`: digest of a curator's list."""
+        return (await self._call(LeaseDesigns(count, wait_s, pool), wait_s)).jobs
 
     async def reject_candidate(self, rejected: RejectCandidate) -> None:
         """Keep an attempt that failed admission."""

@@ -63,7 +63,8 @@ class DesignLine(msgspec.Struct, frozen=True):
     """A design job and its result; `environment` and `hint` are None if all its attempts failed.
 
     `parents` are the environments of the memory that its designer was shown to vary, `trajectory` the key of the
-    designer's trajectory, `versions` runs (policy version, count) over its sampled tokens.
+    designer's trajectory, `versions` runs (policy version, count) over its sampled tokens. A program of a pool has no
+    group, and its name is its document.
     """
 
     job: str
@@ -120,7 +121,7 @@ class Tracer:
         job = self._store.get("jobs", id if environment is None else environment.job, Job)
         if job is None:
             return None
-        groups = self._some(group_id(job.round, job.skill))
+        groups = self._some(_group_of(job))
         if environment is None:
             return self._lineage("design", id, groups, [], [job])
         chunks = [self._groups[key] for c in environment.chunks if (key := chunk_id(id, c.index)) in self._groups]
@@ -193,7 +194,7 @@ class Tracer:
         score = environment.score
         return DesignLine(
             job=job.id,
-            group=group_id(job.round, job.skill),
+            group=_group_of(job),
             skill=job.skill,
             round=job.round,
             environment=environment.id,
@@ -201,7 +202,7 @@ class Tracer:
             document=environment.document,
             hint=self._store.get_many("sources", [environment.id], Source)[0].hint,
             parents=environment.parents,
-            trajectory=job.id,
+            trajectory="" if job.program else job.id,
             versions=self._versions(job.id),
             regret=None if score is None else score.regret,
             reward=None if score is None else score.reward,
@@ -214,7 +215,7 @@ class Tracer:
         reject = self._store.get("rejects", key, Reject)
         return DesignLine(
             job=job.id,
-            group=group_id(job.round, job.skill),
+            group=_group_of(job),
             skill=job.skill,
             round=job.round,
             environment=None,
@@ -222,7 +223,7 @@ class Tracer:
             document="" if reject is None else reject.document,
             hint=None,
             parents=() if reject is None else job.varied(lease, reject.shown),
-            trajectory="" if reject is None else key,
+            trajectory="" if reject is None or job.program else key,
             versions=self._versions(key),
             regret=None,
             reward=0.0 if job.state == "failed" else None,
@@ -231,6 +232,11 @@ class Tracer:
     def _versions(self, key: str) -> Runs:
         trajectory = self._store.get("trajectories", key, Trajectory)
         return () if trajectory is None else trajectory.versions
+
+
+def _group_of(job: Job) -> str:
+    """The designer group of a job; "" for one of a pool, which has none."""
+    return "" if job.program else group_id(job.round, job.skill)
 
 
 def _line(group: GroupRecord, step: int | None) -> GroupLine:

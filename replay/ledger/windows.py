@@ -22,19 +22,24 @@ SUSPECTED = 2  # leases under which a service ended over a play, until the progr
 
 
 def open_chunk(state: RunState, environment: Environment, now: float) -> None:
-    """Open the next chunk: G unhinted plays, and for chunk 0 their hinted twins."""
+    """Open the next chunk: G plays in each of its arms."""
     index = len(environment.chunks)
     first = sum(state.flight.tally(environment, before).unhinted for before in environment.chunks)
     chunk = Chunk(index, now, state.version)
     environment.chunks.append(chunk)
     state.flight.open(environment, chunk)
     chunk_name = chunk_id(environment.id, index)
-    for hinted in (False, True) if index == 0 else (False,):
+    for hinted in _arms(state, index):
         for i in range(state.config.play.group_size):
             play = PlayRecord(play_id(chunk_name, hinted, i), environment.id, index, first + i, hinted)
             state.add_play(play)
             state.touch("plays", play.id, play)
     state.touch("environments", environment.id, environment)
+
+
+def _arms(state: RunState, index: int) -> tuple[bool, ...]:
+    """The arms of chunk `index`: unhinted, and for chunk 0 hinted. A pool is played unhinted alone."""
+    return (False, True) if index == 0 and state.pool is None else (False,)
 
 
 def open_chunks(state: RunState, now: float, starving: bool) -> None:
@@ -244,7 +249,8 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     # Without a reward, or without a sampled token, there is nothing to learn from the design.
     trained = score.reward is not None and environment.designed_version > 0
     member = Member(environment.job, score.reward or 0.0, environment.designed_version) if trained else None
-    close_member(state, environment.round, environment.skill, member, now)
+    if not environment.program:
+        close_member(state, environment.round, environment.skill, member, now)
     state.forget_environment(environment)
 
 

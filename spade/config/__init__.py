@@ -22,10 +22,12 @@ from spade.config.sections import (
     Loss,
     Model,
     Play,
+    Pool,
     Replay,
     Reward,
     Run,
     Sandbox,
+    Skill,
     Supervise,
     Tier,
 )
@@ -33,6 +35,6 @@ from spade.config.sections import (
 __all__ = [
     "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Loss",
-    "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
+    "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Skill", "Supervise", "Tier",
     "digest", "dump", "is_local", "load", "recipes",
 ]  # fmt: skip

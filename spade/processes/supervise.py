@@ -20,7 +20,7 @@ from spade.processes.child import End, Life
 from spade.processes.entry import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
-RETIRING: frozenset[Role] = frozenset({"designer", "agent"})  # these finish what they have in hand
+RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish what they have in hand
 _FIRST_TRIES = 3  # a process that was never ready does not get the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
@@ -102,7 +102,7 @@ class Supervisor:
         await child.done.wait()
 
     async def retire(self, name: str, within_s: float) -> None:
-        """Let a designer or agent finish what it has in hand, for at most `within_s`; then stop it, as all others."""
+        """Let an actor of RETIRING finish what it has in hand, for at most `within_s`; then stop it, as all others."""
         child = self._children.get(name)
         if child is not None and child.state == "ready" and child.launch.role in RETIRING:
             child.state = "draining"

@@ -1,6 +1,6 @@
-"""Designers and the replay service."""
+"""Designers, curators and the replay service."""
 
-from spade.protocol.base import Form, Repairs, Request, Wire
+from spade.protocol.base import Form, Name, Repairs, Request, Wire
 from spade.protocol.session import Done
 from spade.protocol.trajectories import Trajectory
 
@@ -19,7 +19,8 @@ class DesignJob(Wire, frozen=True):
     """One slot to fill.
 
     Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus. `draw` also says what all attempts
-    are asked for beside the skill; `sampler` seeds the sampling.
+    are asked for beside the skill; `sampler` seeds the sampling, or the admission of `program`: of a pool, the program
+    to bring, by its name and digest. It has one attempt.
     """
 
     id: str
@@ -30,6 +31,8 @@ class DesignJob(Wire, frozen=True):
     sampler: int
     seeds: tuple[MemorySeed, ...] = ()
     avoid: MemorySeed | None = None
+    program: Name = ""
+    digest: Name = ""
 
 
 class Designs(Wire, frozen=True):
@@ -39,16 +42,18 @@ class Designs(Wire, frozen=True):
 
 
 class LeaseDesigns(Request[Designs], frozen=True):
-    """Ask for up to `count` design jobs, waiting up to `wait_s` for one."""
+    """Ask for up to `count` design jobs, waiting up to `wait_s` for one. `pool`: digest of a curator's list."""
 
     count: int
     wait_s: float
+    pool: Name = ""
 
 
 class RejectCandidate(Request[Done], frozen=True):
     """An attempt that failed admission; `last` closes the job as failed. Kept with its reason.
 
-    `shown` are the environments of the memory that were in its prompt, to vary and to avoid.
+    `shown` are the environments of the memory that were in its prompt, to vary and to avoid. Without a trajectory: a
+    program of a pool, which is the completion.
     """
 
     job: str
@@ -58,7 +63,7 @@ class RejectCandidate(Request[Done], frozen=True):
     completion: str
     stage: str
     reason: str
-    trajectory: Trajectory
+    trajectory: Trajectory | None
     last: bool
     shown: tuple[str, ...] = ()
 
@@ -67,7 +72,7 @@ class SubmitEnvironment(Request[Done], frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
     `repairs` are those without which it would not have been admitted, or not found in the completion. Idempotent by
-    job.
+    job. Without a trajectory: a program of a pool, whose name is the document.
     """
 
     job: str
@@ -79,7 +84,7 @@ class SubmitEnvironment(Request[Done], frozen=True):
     hint: str
     seed_sensitive: bool
     first_observation: str
-    trajectory: Trajectory
+    trajectory: Trajectory | None
     shown: tuple[str, ...] = ()
     reads: Form = "inside"
     repairs: Repairs = ()

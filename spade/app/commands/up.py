@@ -110,6 +110,7 @@ def actors_up(
         typer.Option("--run", help="The folder of their logs [default: a new folder under runs/]."),
     ] = None,
     designers: Count = 0,
+    curators: Count = 0,
     agents: Agents = None,
     runners: Count = 0,
     engines: Count = 0,
@@ -123,17 +124,24 @@ def actors_up(
 
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts, command_tag
+    from spade.app.supervisor.pools import take_pool
     from spade.app.supervisor.up import keep_up
     from spade.config import load
 
-    counts = {"designers": designers, "agents": agents or 0, "runners": runners, "engines": engines}
+    counts = {
+        "designers": designers, "curators": curators, "agents": agents or 0, "runners": runners, "engines": engines,
+    }  # fmt: skip
     # The learner of the config runs elsewhere, so its GPUs are free here.
     overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]
     opened = RunDir(run or Path("runs") / f"actors-{os.uname().nodename}-{os.getpid()}")
     resolved = load(config or "nano", tuple(overrides))
+    if curators and resolved.design.source == "model":
+        raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
     if not any(actor_counts(resolved).values()):
-        raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
+        raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
     opened.create(resolved)
+    if curators:
+        take_pool(opened, resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
     launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
     trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect))
@@ -149,6 +157,10 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     config = load(str(run.config_path) if run.exists and recipe is None else recipe or "nano", tuple(overrides))
     with run.lock("replay"):
         run.create(config)
+        if config.design.source == "pool":
+            from spade.app.supervisor.pools import take_pool
+
+            take_pool(run, config)
     return run, config
 
 

@@ -12,7 +12,9 @@ from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
 from spade.transport import Client
 
-ROLES: dict[str, Role] = {"agents": "agent", "designers": "designer", "runners": "env-runner", "engines": "engine"}
+ROLES: dict[str, Role] = {
+    "agents": "agent", "designers": "designer", "curators": "curator", "runners": "env-runner", "engines": "engine",
+}  # fmt: skip
 _UP = ("starting", "ready", "restarting")
 LOOK_S = 0.2
 AGAIN_S = 2.0  # an order that a restarting service lost is given again

@@ -45,6 +45,8 @@ async def keep_up(
 ) -> None:
     """Keep `launches` and as many actors as wanted up until a signal, the end of `duration_s` or a failure; then drain.
 
+    The end of `body` ends it, too.
+
     parts    of the run that this command alone may keep up
     actor    gives the orders of an actor by role and 0-based index; None where this command keeps no actors
     address  of the replay service, where it is not the run's own
@@ -69,7 +71,7 @@ async def keep_up(
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
                 actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
                 nursery.start_soon(_report, name, supervisor, actors, client)
-                nursery.start_soon(body, client)
+                nursery.start_soon(_until_done, body, client, nursery.cancel_scope)
                 # All at once: an engine is ready only when the learner has published.
                 for launch in launches:
                     if launch.role != "replay":
@@ -79,6 +81,11 @@ async def keep_up(
                     if config.actors.agents == "auto":
                         nursery.start_soon(autoscale, client, actors, config)
                 await trio.sleep_forever()
+
+
+async def _until_done(body: Body, client: Client, scope: trio.CancelScope) -> None:
+    await body(client)
+    scope.cancel()
 
 
 def _log(name: str, path: Path) -> None:

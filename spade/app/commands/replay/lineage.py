@@ -68,7 +68,8 @@ def _play_line(play: "PlayLine") -> str:
 def _design_lines(design: "DesignLine") -> Iterator[str]:
     came_to = "no environment" if design.environment is None else f"environment {design.environment} {design.name}"
     yield f"  design {design.job}: {design.skill}, round {design.round}, {came_to}"
-    yield f"    document {design.document or 'none yet'}, memory parents {' '.join(design.parents) or 'none'}"
+    came_from = "document" if design.group else "program of the pool"
+    yield f"    {came_from} {design.document or 'none yet'}, memory parents {' '.join(design.parents) or 'none'}"
     if design.hint is not None:
         yield f"    hint: {' '.join(design.hint.split())}"
     if design.trajectory:
