@@ -8,7 +8,6 @@ from replay.ledger.records import Environment, Remembered, Source
 from replay.store import Store, open_reader
 from spade.codec import program_digest
 from spade.config import Skill
-from spade.errors import RunError
 from spade.pools import PoolProgram
 
 SKILLS: dict[str, Skill] = {skill: skill for skill in get_args(Skill)}
@@ -17,7 +16,7 @@ SKILLS: dict[str, Skill] = {skill: skill for skill in get_args(Skill)}
 def read_pool(path: Path, origin: str, memory: bool = False) -> Iterator[PoolProgram]:
     """The environments of a store that were not quarantined, or those of its memory; a program that comes again once.
 
-    `origin` names the run. Raises RunError if there is no store, or none of them.
+    `origin` names the run. Raises RunError if there is no store.
     """
     seen: set[str] = set()
     with open_reader(path) as store, store.pinned():
@@ -27,8 +26,6 @@ def read_pool(path: Path, origin: str, memory: bool = False) -> Iterator[PoolPro
                 seen.add(digest)
                 name = id.replace(":", "-")
                 yield PoolProgram(name, source.source, source.hint, SKILLS.get(skill), f"environment {id} of {origin}")
-    if not seen:
-        raise RunError(f"{path}: {'its memory' if memory else 'this run'} has no environment")
 
 
 def _remembered(store: Store) -> list[tuple[str, str]]:

@@ -93,12 +93,11 @@ def export(
 
     A program that was admitted more than once is there once.
     """
-    from replay.inspect.pool import read_pool
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.pools import write_pool
+    from spade.app.supervisor.pools import programs_of_run, write_pool
 
     found = RunDir(run).require()
-    count = write_pool(out, read_pool(found.store, found.path.name, memory))
+    count = write_pool(out, programs_of_run(found, memory))
     say(f"{out}: {count} programs, {'the memory' if memory else 'all environments'} of {found.path}")
 
 

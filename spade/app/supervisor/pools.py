@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import trio
@@ -39,11 +40,19 @@ def _of_folder(name: str) -> Iterator[PoolProgram]:
 
 
 def _of_run(name: str) -> Iterator[PoolProgram]:
-    run = RunDir(Path(name)).require()
-    return read_pool(run.store, str(run.path.name))
+    return programs_of_run(RunDir(Path(name)).require())
 
 
 SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {"folder": _of_folder, "run": _of_run}
+
+
+def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
+    """The environments of a run, or those of its memory. Raises RunError where it has none."""
+    found = read_pool(run.store, run.path.name, memory)
+    first = next(found, None)
+    if first is None:
+        raise RunError(f"{run.path}: {'its memory' if memory else 'this run'} has no environment")
+    return chain((first,), found)
 
 
 def programs_of(source: str) -> Iterator[PoolProgram]:
@@ -90,9 +99,8 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> N
     start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any
     body = partial(_fill, run, config, out, count, start, say)
     actor = partial(launches.actor, run, config, run.replay_address, "")
-    trio.run(
-        partial(keep_up, run, config, ("replay",), launches=[launches.replay(run, config)], actor=actor, body=body)
-    )
+    services = [launches.replay(run, config)]
+    trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
     shutil.rmtree(weights, ignore_errors=True)
     _collect(run, out, count)
 
@@ -140,14 +148,10 @@ async def _fill(
 def _collect(run: RunDir, out: Path, count: int) -> None:
     """Write the programs that the run has and the pool has not, until it has `count`."""
     have = set(_names(out))
-    try:
-        for program in read_pool(run.store, f"a run of {run.config().model.path}"):
-            if len(have) < count and program.name not in have:
-                write_program(out, program)
-                have.add(program.name)
-    except RunError:
-        if have or not run.store.exists():
-            raise
+    for program in read_pool(run.store, f"a run of {run.config().model.path}"):
+        if len(have) < count and program.name not in have:
+            write_program(out, program)
+            have.add(program.name)
 
 
 def _names(out: Path) -> list[str]:
