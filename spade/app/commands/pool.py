@@ -89,9 +89,9 @@ def export(
     out: Out,
     memory: Annotated[bool, typer.Option("--memory", help="Only those of its memory.")] = False,
 ) -> None:
-    """Make a pool of a run's environments, without those that were quarantined.
+    """Make a pool of a run's environments.
 
-    A program that was admitted more than once is there once.
+    Those that were quarantined are left out. A program that was admitted more than once is there once.
     """
     from spade.app.rundir import RunDir
     from spade.app.supervisor.pools import programs_of_run, write_pool

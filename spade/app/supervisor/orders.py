@@ -48,6 +48,9 @@ async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
 
     Raises RunError where no supervisor, or more than one, is meant, and where the actors are not ready in time.
     """
+    needless: Role = "designer" if run.config().design.source == "pool" else "curator"
+    if counts.get(needless):
+        raise RunError(f"{run.path}: has no work for a {needless} (design.source)")
     async with observer(run) as client:
         name = choose(await ask_status(client), on)
 
