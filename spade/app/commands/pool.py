@@ -77,7 +77,10 @@ def check(folder: Folder, recipe: Recipe = None, set_: Set = None) -> None:
 def import_folder(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder of environment programs (*.py).")], out: Out
 ) -> None:
-    """Make a pool of the programs in a folder, with their hints where there are NAME.hint."""
+    """Make a pool of the programs in a folder.
+
+    Hints are taken from NAME.hint.
+    """
     from spade.app.supervisor.pools import programs_of, write_pool
 
     count = write_pool(out, programs_of(f"folder:{source}"))
