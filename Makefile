@@ -1,5 +1,5 @@
-# Two commands do everything: `make up` and `make test`; `make test-deepspeed` and `make test-vllm` test what is optional,
-# `make docs` writes docs/config.md.
+# Two commands do everything: `make up` and `make test`; `make test-deepspeed`, `make test-vllm` and `make test-extras` test
+# what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,7 +8,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test test-deepspeed test-vllm docs clean
+.PHONY: up test test-deepspeed test-extras test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -37,6 +37,14 @@ $(VENV)/dev: $(VENV)/installed
 $(VENV)/deepspeed: $(VENV)/dev
 	$(BIN)/pip install --quiet -c constraints.txt setuptools
 	DS_BUILD_OPS=0 $(BIN)/pip install --quiet -c constraints.txt --no-build-isolation deepspeed peft
+	touch $@
+
+test-extras: $(VENV)/extras
+	$(BIN)/pytest tests/extras
+
+# Not among the packages of `make test`: with scikit-learn there, transformers imports it and pandas into each process.
+$(VENV)/extras: $(VENV)/dev
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[corpus,measures]'
 	touch $@
 
 # An environment of its own: vLLM pins much of what it needs.

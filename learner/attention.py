@@ -1,7 +1,7 @@
 """Attention within each sequence of a packed row, behind Transformers' attention interface.
 
-Transformers' own way, a mask made from restarting positions, computes all tokens² pairs of a row and keeps those within
-a sequence. Here each sequence is a causal call of its own, so no pair is computed in vain, on any device.
+Transformers makes a mask from restarting positions, computes all tokens² pairs of a row and keeps those within a
+sequence. Here each sequence is a causal call of its own, so no other pair is computed, on any device.
 """
 
 from collections.abc import Sequence

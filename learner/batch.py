@@ -1,6 +1,6 @@
 """From a batch of groups to micro-batches of packed sequences, cut by tokens.
 
-A trajectory of several sequences gives several rows; `whole` gives them together the weight of one trajectory.
+A trajectory of several sequences becomes several rows; `whole` keeps their common weight at that of one trajectory.
 
 The sequences of a micro-batch lie one after the other in one row without padding; attention stays within each
 (`learner.attention`). Only the positions whose next token is trained go on to the vocabulary.

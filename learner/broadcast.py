@@ -101,7 +101,7 @@ def part(root: Path, request: GetWeights, most: int) -> Response:
     if not _DIGEST.fullmatch(request.digest) or request.file not in FILES:
         return Refused(f"there are no published weights {request.digest!r} with a file {request.file!r}")
     if request.offset < 0 or request.count < 1:
-        return Refused(f"{request.count} bytes from {request.offset} are no part of a file")
+        return Refused(f"{request.count} bytes from {request.offset} are not within a file")
     try:
         with (root / request.digest / request.file).open("rb") as file:
             size = file.seek(0, 2)

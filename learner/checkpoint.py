@@ -46,11 +46,11 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], No
             sync(path)
         draft.chmod(0o755)  # mkdtemp's folders are private
         folder = root / f"{PREFIX}{step}"
-        if folder.exists():  # one that was not chosen at the start, so it is damaged
+        if folder.exists():  # damaged, since the start did not choose it
             discard(folder)
         os.replace(draft, folder)
     except BaseException:
-        rmtree(draft, ignore_errors=True)  # half a checkpoint would take the space of a full disk
+        rmtree(draft, ignore_errors=True)  # half a checkpoint must not fill the disk
         raise
     sync(root)
     return folder
@@ -69,7 +69,7 @@ def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
 
 
 def prune(root: Path, step: int, keep: int) -> None:
-    """Delete drafts, all but the newest `keep` up to `step`, and any beyond: `newest` passed over those as damaged."""
+    """Delete drafts, checkpoints beyond `step` (`newest` found these damaged), and all but `keep` up to it."""
     found = kept(root)
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:

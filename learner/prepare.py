@@ -29,7 +29,7 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
 
 @torch.no_grad()
 def _pack_attention(model: Any) -> None:
-    """Use `learner.attention` if it computes the same as the model's own, else that one if it separates sequences."""
+    """Use `learner.attention` if it agrees with the model's own attention, else that one if it separates sequences."""
     own, text = model.config._attn_implementation, model.config.get_text_config()
     if shifts(text):
         raise RunError(
@@ -63,8 +63,8 @@ def _hidden(model: Any, lengths: tuple[int, ...], windows: set[int | None] | Non
 def _checkpoint_activations(model: Any) -> None:
     """Keep the input of each layer alone and compute the rest again in the backward pass.
 
-    Transformers does so in training mode only; that is set on the layers themselves and not on what is in them, so that
-    no dropout starts.
+    Transformers does so in training mode only; the mode is set on the layers, not on their submodules, so that no
+    dropout starts.
     """
     model.gradient_checkpointing_enable({"use_reentrant": False})
     for module in model.modules():

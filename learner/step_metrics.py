@@ -12,7 +12,7 @@ from learner.loss import Losses, denominator
 from spade.config import Loss
 from spade.protocol import StepMetrics
 
-# Lags counted apart; the last entry counts all from there on.
+# Lags counted apart; the last entry counts all greater ones too.
 LAGS = 16
 
 
@@ -87,8 +87,8 @@ class Totals:
         """Means over tokens; those of a role over its own tokens, 0 where the batch has none of it.
 
         The effective sample share is Kish's (sum w)^2 / (n * sum w^2) of the importance weights before truncation.
-        `skipped` counts optimiser steps left out for a non-finite gradient; a figure that the same fault spoiled is
-        0. `lr`: the learning rate of the step.
+        `skipped` counts optimiser steps left out for a non-finite gradient; figures that are not finite become 0. `lr`:
+        the learning rate of the step.
         """
         passes = self.tokens // work.trained_tokens
         count = passes * denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, settings)

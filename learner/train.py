@@ -1,7 +1,7 @@
 """The learner process: take a batch, train, publish, checkpoint; a client of the replay service.
 
-The service records batches by step, so a learner that resumes at step s is given those after s again, in order, and its
-parameters are those of a learner that was never stopped.
+The service records batches by step. So a learner that resumes at step s gets the batches after s again, in order, and
+reaches the parameters of a learner that never stopped.
 """
 
 import logging

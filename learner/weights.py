@@ -11,7 +11,7 @@ from spade.disk import discard, discard_unless_held
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
-# An engine has the time of so many more publications to load a version.
+# An engine has the time of this many further publications to load a version.
 KEPT = 4
 
 
@@ -27,7 +27,7 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
 
 
 def link(folder: Path, copy: Path) -> None:
-    """Make `copy` of a published folder by hard links if possible, which outlive it and take no space."""
+    """Copy a published folder to `copy`, if possible by hard links, which outlive it and take no space."""
     shutil.copytree(folder, copy, copy_function=_link_or_copy)
 
 

@@ -43,17 +43,17 @@ from spade.transport import Client
 class ReplayClient:
     """The replay service over one connection. When a call returns, the service has committed what it says.
 
-    Every call raises BusError where the service refuses, or does not answer within the bus's deadline (which counts
+    Every call raises BusError if the service refuses, or does not answer within the bus's deadline (which counts
     from the end of the wait, where a call may wait).
     """
 
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
-        self._unserved: dict[str, float] = {}  # the start of a wait that later requests of the name go on with
+        self._unserved: dict[str, float] = {}  # the start of each wait, by name; later requests of the name continue it
 
     async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[DesignJob, ...]:
-        """Up to `count` design jobs; none where there is none within `wait_s`. `pool`: digest of a curator's list."""
+        """Up to `count` design jobs; empty if there is none within `wait_s`. `pool`: digest of a curator's list."""
         return (await self._call(LeaseDesigns(count, wait_s, pool), wait_s)).jobs
 
     async def reject_candidate(self, rejected: RejectCandidate) -> None:
@@ -69,15 +69,15 @@ class ReplayClient:
         await self._call(ReleaseDesign(job.id, job.lease))
 
     async def lease_plays(self, count: int, wait_s: float) -> tuple[PlayLease, ...]:
-        """Up to `count` plays; none where there is none within `wait_s`."""
+        """Up to `count` plays; empty if there is none within `wait_s`."""
         return (await self._call(LeasePlays(count, wait_s), wait_s)).plays
 
     async def program(self, digest: str) -> str:
-        """The source of an active environment, by its digest. Raises RefusedError where none has it."""
+        """The source of an active environment, by its digest. Raises RefusedError if none has it."""
         return (await self._call(GetProgram(digest))).source
 
     async def submit_plays(self, plays: tuple[EndedPlay, ...]) -> None:
-        """Hand in episodes that ended. Raises RefusedError where one makes no sense; the others are taken."""
+        """Hand in episodes that ended. Raises RefusedError if one makes no sense; the others are taken."""
         await self._call(SubmitPlays(plays))
 
     async def release_play(self, play: PlayLease, *, suspect: bool = False) -> None:
@@ -85,7 +85,7 @@ class ReplayClient:
         await self._call(ReleasePlay(play.id, play.lease, suspect))
 
     async def lease_audit(self, wait_s: float) -> tuple[AuditJob, ...]:
-        """An audit; none where there is none within `wait_s`."""
+        """At most one audit; empty if there is none within `wait_s`."""
         return (await self._call(LeaseAudit(wait_s), wait_s)).jobs
 
     async def audited(self, outcome: Audited) -> None:
@@ -93,7 +93,7 @@ class ReplayClient:
         await self._call(outcome)
 
     async def take_batch(self, step: int, wait_s: float) -> Batch | NotYet:
-        """The batch of learner step `step`; the reason where there is none within `wait_s`."""
+        """The batch of learner step `step`; the reason if there is none within `wait_s`."""
         return await self._call(TakeBatch(step, wait_s), wait_s)
 
     async def publish(self, step: int, digest: str, path: str, metrics: StepMetrics) -> Weights:

@@ -31,7 +31,7 @@ def decode_response(data: bytes) -> Response:
 
 
 def answer_digest(answer: Observed) -> bytes:
-    """16 bytes that another answer does not have: BLAKE2b of its encoding."""
+    """The digest of an answer, 16 bytes: BLAKE2b of its encoding."""
     return blake2b(encode(answer), digest_size=DIGEST_BYTES).digest()
 
 
@@ -77,7 +77,7 @@ def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:
 
 
 def named(value: Any) -> Any:
-    """Structs as dicts by field name, however deep: messages and records are arrays, on the wire and at rest."""
+    """Structs, nested ones too, as dicts by field name; on the wire and on disk they are arrays."""
     if isinstance(value, msgspec.Struct):
         return {name: named(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):

@@ -1,10 +1,10 @@
-"""Bytes that others wrote, decoded in one place: whatever is wrong with them is one error of ours.
+"""Decoding of bytes from outside, in one place: every fault of the bytes becomes an UnreadableError.
 
-A decoder is a pure function of its bytes. So all that it raises is said of them: msgspec raises UnicodeDecodeError and
-RecursionError beside its own errors, and a check after decoding raises what it likes.
+A decoder is a pure function of its bytes, so every exception that it raises is a fault of the bytes. msgspec also
+raises UnicodeDecodeError and RecursionError, and a check after decoding may raise anything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from spade.errors import SpadeError, reason
@@ -16,17 +16,30 @@ T = TypeVar("T")
 
 
 class UnreadableError(SpadeError, ValueError):
-    """Bytes that are not what they should be. The text is one printable line of at most LONGEST characters."""
+    """Bytes that cannot be decoded. The text is one printable line of at most LONGEST characters."""
 
 
 def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
-    """Decode `data` by `decode`. Raises UnreadableError where it raises anything."""
+    """Decode `data` by `decode`. Raises UnreadableError for any exception of `decode`."""
     try:
         return decode(data)
     except Exception as error:
         raise UnreadableError(printable(error)) from None
 
 
+def each_decoded(read: Iterator[T]) -> Iterator[T]:
+    """Pass on the items that a library reads from bytes of others. Raises UnreadableError if it raises anything."""
+    done = object()
+    while True:
+        try:
+            item = next(read, done)
+        except Exception as error:
+            raise UnreadableError(printable(error)) from None
+        if item is done:
+            return
+        yield item  # type: ignore[misc]
+
+
 def printable(error: Exception) -> str:
-    """An error that may quote what others wrote, in one line of at most LONGEST characters that a terminal can show."""
+    """The text of an error, which may quote foreign bytes: one printable line of at most LONGEST characters."""
     return visible(" ".join((reason(error) or type(error).__name__)[:LONGEST].split()))[:LONGEST]

@@ -1,4 +1,4 @@
-"""Files and folders that others rely on: made durable, and deleted whole."""
+"""Files and folders that other processes rely on: durable writes, deletion as a whole."""
 
 import errno
 import fcntl
@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 
 def out_of_descriptors(error: OSError) -> bool:
-    """True where a file cannot be opened since too many are; connections that others make may use them up."""
+    """True if the process has no descriptors left; connections of its peers may use them up."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, survive the machine. Raises OSError."""
+    """Flush a file, or the names in a folder, to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -36,7 +36,7 @@ def sync(path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder that others may be reading: the name goes first, so that a reader that finds it finds it whole.
+    """Delete a folder that others may read. It is renamed first, so that a reader finds it whole or not at all.
 
     Raises OSError.
     """
@@ -48,18 +48,18 @@ def discard(folder: Path) -> None:
 def hold(file: Path) -> BinaryIO:
     """Keep the folder of `file` from `discard_unless_held` until the result is closed or its process ends.
 
-    Raises OSError; FileNotFoundError where it is gone.
+    Raises OSError; FileNotFoundError if it is gone.
     """
     opened = file.open("rb")
     fcntl.flock(opened, fcntl.LOCK_SH)
-    if not file.exists():  # it was discarded before it was held
+    if not file.exists():  # it was discarded meanwhile
         opened.close()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
     return opened
 
 
 def discard_unless_held(folder: Path, name: str) -> None:
-    """Delete a folder, but where a process holds its file `name` (`hold`). Raises OSError."""
+    """Delete a folder, unless a process holds its file `name` (`hold`). Raises OSError."""
     try:
         file = (folder / name).open("r+b")
     except FileNotFoundError:
@@ -75,9 +75,9 @@ def discard_unless_held(folder: Path, name: str) -> None:
 
 @contextmanager
 def whole(folder: Path) -> Iterator[Path]:
-    """Where to make what takes the name of `folder` when the block is done; where the block fails nothing is left.
+    """A draft to fill in the block: at its end it is renamed to `folder`; if the block fails it is deleted.
 
-    Raises RunError where the folder exists, or cannot be made: on a full disk, for example.
+    Raises RunError if the folder exists, or cannot be made: on a full disk, for example.
     """
     if os.path.lexists(folder):
         raise RunError(f"{folder}: exists already; give a new directory")
@@ -105,11 +105,12 @@ def replace(file: Path, data: bytes) -> None:
         raise
 
 
-def read(file: Path, most: int = 1 << 20) -> bytes:
-    """A file that a person or another program named, at most `most` bytes of it.
+@contextmanager
+def regular(file: Path) -> Iterator[BinaryIO]:
+    """Open a file that a person or another program named, for reading.
 
-    Raises RunError where it is longer, or no regular file: a FIFO may never have a writer, a device never end. Raises
-    OSError where it cannot be read.
+    Raises RunError if it is not a regular file: a FIFO may have no writer, a device no end. Raises OSError if it cannot
+    be opened.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -119,9 +120,18 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
         if not stat.S_ISREG(mode):
             raise RunError(f"{file}: is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as opened:
-            data = opened.read(most + 1) or b""  # None where a file of the kernel's has nothing now
+            yield opened
     finally:
         os.close(descriptor)
+
+
+def read(file: Path, most: int = 1 << 20) -> bytes:
+    """Read a file that a person or another program named, at most `most` bytes.
+
+    Raises RunError if it is longer, or not a regular file. Raises OSError if it cannot be read.
+    """
+    with regular(file) as opened:
+        data = opened.read(most + 1) or b""  # None if a kernel's file has no data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data
@@ -130,7 +140,7 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
 def private(folder: Path) -> None:
     """Make `folder` private to this user (mode 0700): create it, or close it to others if it exists.
 
-    Raises RunError where it belongs to another user or cannot be closed, OSError.
+    Raises RunError if it belongs to another user or cannot be closed, OSError.
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)

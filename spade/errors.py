@@ -3,9 +3,9 @@
     SpadeError            one clear line: what, where, what to do
     ├── ConfigError       a setting that is unknown, of the wrong type or in conflict with another
     ├── BusError          a peer that cannot be reached or does not answer
-    │   ├── RefusedError  a peer that answered, and said no: final
+    │   ├── RefusedError  a peer that refused a request: final
     │   └── SuspectError  a service that ended, or met an unforeseen error, while it served this very request
-    ├── WeightsError      parameters that are not those that were published
+    ├── WeightsError      parameters that differ from the published ones
     └── RunError          a run directory or store that cannot be used as asked
 
 A failed episode is data and no exception; a broken invariant is an ordinary Python exception and a crash.
@@ -17,11 +17,11 @@ class SpadeError(Exception):
 
 
 def reason(error: BaseException) -> str:
-    """The error in words: without the number of the system's error, or bytes that are not text."""
+    """The text of an error, without the system's error number or bytes that are not text."""
     match error:
         case OSError(strerror=str(words)):
             return words
-        case OSError(args=[[(_, _, str(words)), *_]]):  # shutil's, of several files
+        case OSError(args=[[(_, _, str(words)), *_]]):  # shutil's, for several files
             return words
         case UnicodeDecodeError():
             return "is not UTF-8 text"
@@ -43,12 +43,12 @@ class RefusedError(BusError):
 class SuspectError(BusError):
     """A service ended, or met an unforeseen error, while it served this very request.
 
-    Once is chance: services are killed. A second time the request itself is taken for the cause.
+    The first time may be chance, since services are killed. The second time the request itself is blamed.
     """
 
 
 class WeightsError(SpadeError):
-    """Parameters that are not those that were published. Loading them anew may help."""
+    """Parameters that differ from the published ones. Loading them anew may help."""
 
 
 class RunError(SpadeError):

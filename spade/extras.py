@@ -20,7 +20,7 @@ def wanted(extra: str) -> str:
 
 
 def installed(extra: str) -> str | None:
-    """The version of it that is installed, None where none is."""
+    """The installed version of the extra's package, None if there is none."""
     for name in _PACKAGES.get(extra, (extra,)):
         try:
             return metadata.version(name)
@@ -38,7 +38,7 @@ def fits(extra: str) -> bool:
 
 
 def require(extra: str) -> None:
-    """Raises ConfigError, with what to install, where no supported version of `extra` is there."""
+    """Raises ConfigError with the remedy if no supported version of `extra` is installed."""
     if not fits(extra):
         found = installed(extra)
         state = f"{found} is installed" if found else "it is not installed"

@@ -21,9 +21,9 @@ class RequestFaults:
         return self._kinds.total()
 
     def refusal(self, request: AnyRequest, error: Exception) -> Refused:
-        """Count the error and make it the answer to its request.
+        """Count the error; returns it as the answer to its request.
 
-        An error of the system (no descriptor, no memory, no space) says nothing of the request.
+        An error of the system (no descriptor, no memory, no space) does not put the request under suspicion.
         """
         return Refused(self.note(request, error), unforeseen=not isinstance(error, OSError))
 

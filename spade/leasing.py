@@ -15,10 +15,10 @@ async def keep_busy(
     work: Callable[[T], Awaitable[None]],
     retiring: trio.Event,
 ) -> None:
-    """Run `work` on whatever `lease(count)` yields, `slots` at once, asking for at most `batch` at a time.
+    """Run `work` on the jobs of `lease(count)`, at most `slots` at once; `count` is at most `batch`.
 
-    `lease` does the waiting and may come back with nothing. What either raises ends all of it. Once `retiring` is set
-    no more is leased; it returns when the work in hand is done.
+    `lease` waits for jobs and may return none. An exception of `lease` or `work` ends all work. Once `retiring` is set
+    nothing more is leased, and `keep_busy` returns when the work in hand is done.
     """
     free = trio.Semaphore(slots, max_value=slots)
 

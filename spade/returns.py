@@ -1,4 +1,4 @@
-"""An episode's return, and the one tolerance for two questions about it: is it a win, does it differ from another."""
+"""An episode's return. One tolerance decides if a return is a win, and if two returns differ."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ def episode_return(rewards: Sequence[float], terminated: bool) -> float:
 
 
 def won(episode_return: float, win_return: float) -> bool:
-    """True where the return is a win; one that misses `win_return` by rounding (0.1 added ten times) is one."""
+    """True if the return is a win, also if it misses `win_return` by rounding (0.1 added ten times)."""
     return episode_return >= win_return - TOLERANCE
 
 
 def differ(returns: Sequence[float]) -> bool:
-    """True where two of the returns differ by more than rounding."""
+    """True if two of the returns differ by more than rounding."""
     return len(returns) > 1 and max(returns) - min(returns) > TOLERANCE

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 
 SEED_BITS = 63
-INSTANCE_MASK = 0x7FFF_FFFF  # an environment's seed: what any library's generator takes
+INSTANCE_MASK = 0x7FFF_FFFF  # bits of an environment's seed: the generator of every library takes these
 
 
 def new_secret() -> bytes:

@@ -11,11 +11,11 @@ from spade.protocol import Trajectory
 
 
 class TokenSequence(NamedTuple):
-    """One context as it grew, to the rewind that ended it or to the trajectory's end.
+    """One context, up to the rewind that ended it or to the trajectory's end.
 
     ids      int32, (tokens,)
-    trained  int64, (n,): indices into `ids` of what was sampled since the rewind before, ascending
-    sampled  which of the trajectory's sampled tokens these are
+    trained  int64, (n,): indices into `ids` of the tokens sampled since the rewind before, ascending
+    sampled  the range of these tokens among the trajectory's sampled tokens
     """
 
     ids: NDArray[np.int32]
@@ -24,7 +24,7 @@ class TokenSequence(NamedTuple):
 
 
 def sequences(trajectory: Trajectory) -> Iterator[TokenSequence]:
-    """In order, each sampled token trained in one of them; `trajectory.contexts` has their lengths."""
+    """The sequences in order. Each sampled token is trained in one of them; `trajectory.contexts` has their lengths."""
     ids, mask = unpack_ids(trajectory.ids), unpack_mask(trajectory)
     context, begin, first = ids[:0], 0, 0
     for end, kept in (*trajectory.rewinds, (trajectory.tokens, 0)):

@@ -1,6 +1,6 @@
-"""Text that a model or a file wrote, on its way to a person: no part of it steers a terminal or forges a line."""
+"""Text of models and files made printable for people: it cannot control a terminal or forge a line."""
 
-LONGEST_LINE = 10_000  # characters; what is longer says how long it is
+LONGEST_LINE = 10_000  # characters; a cut line ends with its full length
 _KEPT = frozenset("\n\t")
 
 
@@ -16,6 +16,6 @@ def visible(text: str) -> str:
 
 
 def line(text: str, most: int = LONGEST_LINE) -> str:
-    """`text` as one line: newlines and tabs are escaped too, and what is over `most` characters is cut."""
+    """`text` as one line: newlines and tabs are escaped too, and the text is cut to `most` characters."""
     shown = visible(text[:most]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"

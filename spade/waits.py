@@ -17,7 +17,7 @@ class Waits:
 
     @contextmanager
     def on(self, holder: str, what: str, since: float | None = None) -> Iterator[None]:
-        """Wait for `holder` to bring `what` for the length of the block; `since` where the wait began before."""
+        """Wait in the block for `holder` to bring `what`; `since`: the beginning of a wait that began before."""
         key = object()
         self._open[key] = (holder, what, self._clock() if since is None else since)
         try:
@@ -34,7 +34,7 @@ class Waits:
 
 
 def describe(wait: Wait, processes: Sequence[Process] = ()) -> str:
-    """A wait in one line; `processes` tell where its holder is not well."""
+    """A wait in one line; `processes` give the state of a holder that is not ready."""
     times = f" ×{wait.count}" if wait.count > 1 else ""
     states = [process.state for process in processes if process.name == wait.holder and process.state != "ready"]
     ill = f" ({states[-1]})" if states else ""
@@ -58,5 +58,5 @@ def root_causes(waits: Sequence[Wait]) -> list[Wait]:
 
 
 def with_owner(waits: Sequence[Wait], who: str) -> tuple[Wait, ...]:
-    """The waits with the name of whose they are."""
+    """The waits with their owner's name."""
     return tuple(msgspec.structs.replace(wait, who=who) for wait in waits)

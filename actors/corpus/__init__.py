@@ -1,55 +1,75 @@
-"""The documents that ground designs: the corpus that ships with the package, or any JSONL of texts."""
+"""The documents that ground designs: those that ship with the package, a file or folder of texts, a built mixture."""
 
+import os
 from pathlib import Path
 
-import msgspec
-
+from actors.corpus.documents import Corpus, HeldCorpus, make, read_line
+from actors.corpus.indexed import IndexedCorpus
+from actors.corpus.sources import rows
 from actors.text.profile import Document
-from spade.decoding import UnreadableError, decoded
-from spade.disk import read
-from spade.errors import ConfigError, reason
+from spade.config import mixtures
+from spade.decoding import UnreadableError
+from spade.errors import ConfigError, RunError, reason
+
+__all__ = ["Corpus", "built_at", "load"]
 
 BUILTIN = Path(__file__).parent / "documents.jsonl"
-CORPUS_BYTES = 1 << 32
-_TITLE_CHARACTERS = 60
+HELD_CHARACTERS = 1 << 26  # of a corpus that is held in memory
 
 
-class _Line(msgspec.Struct):
-    """One line of a corpus; `text` alone is a must."""
+def load(path: str) -> Corpus:
+    """The documents of "builtin", of a JSONL, which is read by index, or of a Parquet file or folder, held in memory.
 
-    text: str
-    id: str | int | None = None
-    field: str = ""
-    title: str = ""
-
-
-def load(path: str) -> tuple[Document, ...]:
-    """The documents of "builtin" or of a JSONL file, in its order; blank lines are skipped.
-
-    A line without `id` gets its number, one without `title` its first words. Raises ConfigError where there is no such
-    file, a line is no document, or there is none.
+    Of "none" there is none. A document without `id` gets its number, one without `title` its first words. Raises
+    ConfigError where there is nothing such, something of it is no document, or there is none.
     """
-    file = BUILTIN if path == "builtin" else Path(path)
     try:
-        lines = read(file, CORPUS_BYTES).splitlines()
+        return _load(path)
+    except FileNotFoundError:
+        raise ConfigError(f"design.corpus: {path}: No such file or directory; {_remedy(path)}") from None
     except OSError as error:
-        raise ConfigError(f"design.corpus: {file}: {reason(error)}; give a JSONL file or 'builtin'") from None
-    decoder = msgspec.json.Decoder(_Line)
-    documents = tuple(_document(file, number, line, decoder) for number, line in enumerate(lines, 1) if line.strip())
+        place = path if error.filename is None else os.fsdecode(error.filename)
+        raise ConfigError(f"design.corpus: {place}: {reason(error)}; give a file of documents or 'builtin'") from None
+    except (RunError, ConfigError) as error:
+        raise ConfigError(f"design.corpus: {error}") from None
+
+
+def built_at(name: str) -> Path:
+    """Where `spade corpus build NAME` puts a mixture, and the recipes look for theirs."""
+    return Path("corpora") / f"{name}.jsonl"
+
+
+def _load(path: str) -> Corpus:
+    if path == "none":
+        return HeldCorpus(())
+    if path == "builtin":
+        return HeldCorpus(read_line(line, 0) for line in BUILTIN.read_bytes().splitlines())
+    file = Path(path)
+    return _held(file) if file.is_dir() or file.suffix == ".parquet" else IndexedCorpus(file)
+
+
+def _held(path: Path) -> Corpus:
+    documents: list[Document] = []
+    held = 0
+    for row in rows(path):
+        held += len(row.text)
+        if held > HELD_CHARACTERS:
+            raise RunError(
+                f"{path}: is over {HELD_CHARACTERS} characters, too much to hold in memory; "
+                "`spade corpus build` makes a file of it that is read by index"
+            )
+        try:
+            documents.append(make(row.text, row.word("id") or row.id, row.word("field"), row.word("title")))
+        except UnreadableError as error:
+            raise RunError(f"{row.where}: {error}") from None
     if not documents:
-        raise ConfigError(f"design.corpus: {file} holds no document; one JSON object with a 'text' stands on each line")
-    return documents
+        raise RunError(f"{path} holds no document")
+    return HeldCorpus(documents)
 
 
-def _document(file: Path, number: int, line: bytes, decoder: msgspec.json.Decoder[_Line]) -> Document:
-    try:
-        read = decoded(decoder.decode, line)
-    except UnreadableError as error:
-        raise ConfigError(
-            f"design.corpus: {file}, line {number}: {error}; a line is a JSON object with a 'text'"
-        ) from None
-    text = read.text.strip()
-    if not text:
-        raise ConfigError(f"design.corpus: {file}, line {number}: the text is empty")
-    title = read.title.strip() or " ".join(text.split())[:_TITLE_CHARACTERS]
-    return Document(str(number if read.id is None else read.id), read.field, title, text)
+def _remedy(path: str) -> str:
+    """Where the documents come from that are missing at `path`."""
+    for name in mixtures():
+        if Path(path) == built_at(name):
+            return f"`spade corpus build {name}` makes it, --set design.corpus=builtin takes the few that ship"
+    return "give a file of documents (`spade corpus build` makes one) or 'builtin'"

@@ -73,9 +73,13 @@ async def attend(
     lease_s: float,
     ready: Callable[[], None],
     work: Callable[[Connected], Awaitable[None]],
+    corpus: str = "",
 ) -> None:
-    """Connect, be ready, and work until told to leave. `lease_s` is how long the replay service may be away."""
-    hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid())
+    """Connect to the replay service and these `services`, be ready, and work until told to leave.
+
+    `lease_s` is how long the replay service may be away, `corpus` the digest of the documents to design from.
+    """
+    hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid(), corpus=corpus)
     working, retiring = trio.CancelScope(), trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_pass_on, working)

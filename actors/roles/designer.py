@@ -160,7 +160,10 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     """A designer process, until cancelled."""
     documents = corpus.load(config.design.corpus)
 
-    await attend(launch, config, config.design.lease_s, ready, lambda session: Designer(session, documents).work())
+    async def work(session: Session) -> None:
+        await Designer(session, documents).work()
+
+    await attend(launch, config, config.design.lease_s, ready, work, documents.digest)
 
 
 if __name__ == "__main__":

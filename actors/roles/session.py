@@ -61,8 +61,12 @@ async def attend(
     lease_s: float,
     ready: Callable[[], None],
     work: Callable[[Session], Awaitable[None]],
+    corpus: str = "",
 ) -> None:
-    """Connect, be ready, and work until told to leave. `lease_s` is how long the replay service may be away."""
+    """Connect, be ready, and work until told to leave.
+
+    `lease_s` is how long the replay service may be away, `corpus` the digest of the documents to design from.
+    """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
     profile = load_profile(config)
@@ -76,7 +80,7 @@ async def attend(
             )
         )
 
-    await connected.attend(launch, config, (sampler, "env-runner"), lease_s, ready, speak)
+    await connected.attend(launch, config, (sampler, "env-runner"), lease_s, ready, speak, corpus)
 
 
 def load_profile(config: Config) -> Profile:

@@ -32,7 +32,7 @@ class Backend(Protocol):
         """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""
 
     async def watch(self) -> None:
-        """Raise SpadeError when a process it needs ends; returns at once if it needs no other."""
+        """Raise SpadeError when a process that the backend needs ends; return at once if it has no other process."""
 
     def close(self) -> None:
         """End the processes that the backend started."""

@@ -19,10 +19,10 @@ class Passes:
     """One process's passes over one batch, one for each optimiser step.
 
     part       its micro-batches of `work`; the denominator is that of the whole batch
-    rounds     how many micro-batches each process computes: beyond its part it computes the smallest one in vain,
-               since parameters that are spread over processes are gathered by all of them together
+    rounds     number of micro-batches that each process computes: beyond its part it repeats the smallest one,
+               since all processes must take part in gathering sharded parameters
     score      function: (log-probability with gradient, entropy) of each trained token, float32, (n,)
-    reference  the same of the model that loss.kl holds the policy to, or None
+    reference  the same of the KL reference model, or None
     backward   adds the gradient of a scalar loss to the gathered one
     """
 

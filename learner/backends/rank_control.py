@@ -29,7 +29,7 @@ from spade.errors import SpadeError
 from spade.protocol import Batch
 
 _LENGTH_BYTES = 8
-_GRACE_S = 5.0  # until the end of a process is noticed, after a failure that it caused
+_GRACE_S = 5.0  # in which we notice the end of a process, after a failure that it caused
 _STUCK_S = 30.0  # bound of a computation that waits for a lost process
 
 

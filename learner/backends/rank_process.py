@@ -37,7 +37,7 @@ def main() -> None:
         learner.answer(Failed(str(error)))
         sys.exit(1)
     except Exception as error:
-        log.exception("a bug, or what another process's end did to this one")
+        log.exception("a bug, or a consequence of another process's end")
         learner.answer(Failed(" ".join(f"{type(error).__name__}: {error}".split())))
         sys.exit(1)
 

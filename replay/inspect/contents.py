@@ -87,7 +87,7 @@ class StoreContents:
         return frozenset(member.trajectory for batch in old for group in batch.groups for member in group.members)
 
     def groups(self) -> Iterator[tuple[BatchRecord | None, GroupRecord]]:
-        """Every trainable group there is, with the batch that took it (None: it waits in the queue)."""
+        """Every trainable group, with the batch that took it (None: it waits in the queue)."""
         for batch in self.batches.values():
             yield from ((batch, group) for group in batch.groups)
         yield from ((None, group) for group in self.queue.values())

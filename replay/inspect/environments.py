@@ -32,8 +32,7 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
     """An environment with its program.
 
-    `reads` is the form in which plays send actions to it, `repairs` those without which it would not run or not have
-    been found.
+    `reads` is the form in which plays send actions to it, `repairs` those that were needed to find or run it.
     """
 
     source: str

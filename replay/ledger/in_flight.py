@@ -1,7 +1,7 @@
 """Counts of work in flight, kept up to date at each change, so that no request scans all plays.
 
 Derived from the records, rebuilt when a run is loaded, never stored. A change of a play, or of the state or holder of
-other work, stands between `drop` and `add`, so the counts always match the records.
+other work, happens between `drop` and `add`, so the counts always match the records.
 """
 
 from collections.abc import Callable, Iterator

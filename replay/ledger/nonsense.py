@@ -1,7 +1,7 @@
 """Checks of messages from broken or hostile senders; "" if a message makes sense. Pure.
 
-A figure that no honest sender has would end the service when it adds it up. A trajectory that no model can have sampled
-would end the learner, at every resume again.
+An impossible figure would end the service when it is added up. A trajectory that no model can have sampled would end
+the learner, and again at every resume.
 """
 
 import math

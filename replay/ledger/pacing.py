@@ -1,16 +1,16 @@
 """Pacing: how much work may start now. One pure function; there is no other throttle.
 
-Why the lag bound holds. Let B be a batch, and v the lag that some chunk in flight would have in the next batch: that of
-the oldest weights that sampled one of its tokens. The chunk is within the bound L if it is in one of the next
-n = L - v + 1 batches. A batch takes at least B sequences in the order they became trainable; so even if all else
-outstanding goes before it, the chunk is in one of those as long as all else is under n * B. Chunks are started only
-while everything outstanding is under n * B for the oldest chunk in flight: work waits instead of being wasted, and
-however slow a chunk is, it is not left behind. (Not foreseen are the designer groups that become trainable meanwhile,
-at most one round's; what they push over the bound is counted as wasted.)
+Why the lag bound holds. Let B be the size of a batch, and v the lag in the next batch of the oldest weights that
+sampled a token of some chunk in flight. The chunk is within the bound L if one of the next n = L - v + 1 batches takes
+it. A batch takes at least B sequences in the order they became trainable. So even if all other outstanding sequences go
+first, one of these batches takes the chunk while there are fewer than n * B others. Chunks start only while everything
+outstanding is under n * B for the oldest chunk in flight: work waits instead of being wasted, and no chunk is left
+behind, however slow it is. (Designer groups that become trainable meanwhile, at most one round's, are not foreseen;
+trajectories that they push over the bound are counted as wasted.)
 
 Under that bound, no more is started than fills all slots once while one batch waits: more would only wait, and age.
 
-It cannot lock: a chunk once begun counts whole and its plays may always be leased; and with nothing in flight and the
+It cannot deadlock: a chunk once begun counts whole and its plays may always be leased. With nothing in flight and the
 learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
 """
 

@@ -126,7 +126,7 @@ class RunState:
         del self.programs[environment.id]
 
     def program(self, digest: str) -> str | None:
-        """The program of that digest, which more than one active environment may have; None where none has it."""
+        """The program of that digest, which more than one active environment may have; None if none has it."""
         having = (self.sources[id].source for id, own in self.programs.items() if own == digest)
         return next(having, None)
 

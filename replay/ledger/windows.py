@@ -18,7 +18,7 @@ from spade.returns import differ
 from spade.returns import won as is_won
 
 LEVELS = 256
-SUSPECTED = 2  # leases under which a service ended over a play, until the program is blamed
+SUSPECTED = 2  # after this number of leases under which a service ended, the program is blamed
 
 
 def open_chunk(state: RunState, environment: Environment, now: float) -> None:

@@ -90,7 +90,7 @@ class Peers:
         self._plays.add(now, plays)
 
     def measure(self, request: AnyRequest, now: float) -> None:
-        """Count the tokens of a request that took effect, whatever becomes of them."""
+        """Count the tokens of a request that took effect, wasted ones included."""
         match request:
             case SubmitPlays(plays=plays):
                 trajectories = [play.trajectory for play in plays if play.trajectory is not None]

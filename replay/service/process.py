@@ -16,12 +16,12 @@ from spade.transport import serve
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve the run in `launch.run` until cancelled.
 
-    Raises RunError if the store is another run's, in use or of another format, or its pool is not the run's, BusError
-    if the address cannot be served.
+    Raises RunError if the store is another run's, of another corpus or pool, in use or of another format, BusError if
+    the address cannot be served.
     """
     folder = Path(launch.run)
     with open_store(folder / "store", config.replay.durability) as store:
-        opened = open_run(store, config)
+        opened = open_run(store, config, launch.corpus)
         settle_pool(store, opened.state, folder / POOL)
         service = Service(config, folder, store, opened)
         address = launch.bind or launch.replay

@@ -46,7 +46,7 @@ from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
-CLOCK_S = 5.0  # a kill loses at most so much of the run clock
+CLOCK_S = 5.0  # a kill loses at most this much of the run clock
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +61,10 @@ class Service:
         self._store = store
         self._journal = Journal(run)
         self._base_s = opened.elapsed_s
+        self._corpus = opened.corpus
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
-        self._expected = 1  # requests of the last round: peers that were answered together may ask again together
+        self._expected = 1  # requests of the last round: peers answered together often ask again together
         self._waiting = Waiting(config.bus.window)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
@@ -75,8 +76,13 @@ class Service:
         """The run clock: seconds this run's service has been up, over all its restarts."""
         return self._base_s + trio.current_time() - self._started
 
-    def greet(self, _: Hello) -> Ready:
-        """The first message to a peer that joins."""
+    def greet(self, hello: Hello) -> Ready | Refused:
+        """The first message to a peer that joins; one that would design from other documents is refused."""
+        if hello.corpus and self._corpus not in ("", hello.corpus):
+            return Refused(
+                f"{hello.name} has another corpus (digest {hello.corpus[:8]}, this run {self._corpus[:8]}); "
+                "copy the run's corpus to where its design.corpus points"
+            )
         pulse = self.pulse()
         return Ready(pulse.peers, pulse.weights)
 

@@ -1,4 +1,4 @@
-"""Checks before a store is read: its heads, its format, its pages, and that it is the last state.
+"""Checks before a store is read: its heads, its format, its pages, and that its state is the last one.
 
 LMDB trusts its pages: a wrong one can kill the process that reads it.
 """
@@ -101,4 +101,4 @@ def _check_pages(environment: lmdb.Environment, tables: Sequence[str], whole: Ca
             raise DamagedError(environment.path(), *damaged)
         if damaged is not None:
             return
-    raise RunError(f"{environment.path()}: is written to so often that it cannot be looked at; try again")
+    raise RunError(f"{environment.path()}: is written to so often that it cannot be checked; try again")

@@ -54,7 +54,7 @@ def _heads(data: Path) -> list[Meta]:
     size = _page_size(begin)
     found = [_head(begin[number * size : (number + 1) * size], number) for number in (0, 1)]
     first, second = (meta.commit for meta in found)
-    # Commits are written to both heads in turns.
+    # Commits are written to both heads alternately.
     if (first, second) != (0, 0) and (first % 2, second % 2, abs(first - second)) != (0, 1, 1):
         raise ValueError(f"its heads are of the commits {first} and {second}, which do not follow one another")
     return found

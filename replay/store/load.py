@@ -33,27 +33,36 @@ from spade.seeds import derive, new_secret
 
 
 class Header(msgspec.Struct):
-    """A run's identity: secret, digest of the settings that may not change, settings as TOML, start (Unix time)."""
+    """A run's identity: secret, digest of the settings that may not change, settings as TOML, start (Unix time).
+
+    `corpus`: the digest of its documents, "" until it is told.
+    """
 
     secret: bytes
     digest: str
     settings: str
     created: float
+    corpus: str = ""
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now]."""
+    """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now].
+
+    `corpus`: the digest of the run's documents, "" where it was never told.
+    """
 
     state: RunState
     elapsed_s: float
     resumed: bool
     changed: dict[str, tuple[str, str]]
+    corpus: str = ""
 
 
-def open_run(store: Store, config: Config) -> Opened:
+def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
     """Begin the run in an empty store, or load the one that is there.
 
-    Raises RunError if the config means another run than the store's.
+    `corpus` is the digest of the documents that its designers have now. Raises RunError if the config means another run
+    than the store's, or the run has other documents.
     """
     header = store.get("meta", "run", Header)
     settings = dump(config)
@@ -61,9 +70,9 @@ def open_run(store: Store, config: Config) -> Opened:
         # With a given seed two runs hand out the same work; without one it cannot be predicted.
         given = config.run.seed
         secret = new_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
-        header = Header(secret, digest(config), settings, time.time())
+        header = Header(secret, digest(config), settings, time.time(), corpus)
         store.commit(store.encode([("meta", "run", header)]))
-        return Opened(RunState(config, secret), 0.0, False, {})
+        return Opened(RunState(config, secret), 0.0, False, {}, corpus)
     changed = _changes(header.settings, settings)
     if header.digest != digest(config):
         named = [f"{key} ({old} -> {new})" for key, (old, new) in changed.items() if key.split(".")[0] in MEANING]
@@ -71,11 +80,17 @@ def open_run(store: Store, config: Config) -> Opened:
             f"{store.path}: this run was started with another meaning: {', '.join(named) or 'other defaults'}; "
             "resume it as it was, or start a new run"
         )
+    if corpus and header.corpus not in ("", corpus):
+        raise RunError(
+            f"{store.path}: this run was started with another corpus (digest {header.corpus[:8]}, design.corpus has "
+            f"{corpus[:8]} now); give it the one it had, or start a new run"
+        )
     state = load(store, config, header.secret)
-    if changed:
-        state.touch("meta", "run", msgspec.structs.replace(header, settings=settings))
+    now = msgspec.structs.replace(header, settings=settings, corpus=corpus or header.corpus)
+    if now != header:
+        state.touch("meta", "run", now)
     clock = store.get("meta", "clock", Clock) or Clock()
-    return Opened(state, clock.elapsed_s, True, changed)
+    return Opened(state, clock.elapsed_s, True, changed, now.corpus)
 
 
 def load(store: Store, config: Config, secret: bytes) -> RunState:

@@ -25,7 +25,7 @@ def due(age_s: float, table_bytes: int, replay: Replay) -> bool:
 
 
 class Retention:
-    """The next trajectories to delete. After a kill a partly deleted batch is gone through again."""
+    """The next trajectories to delete. After a kill a partly deleted batch is deleted again."""
 
     def __init__(self, state: RunState, store: Store) -> None:
         self._state = state

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from spade.app.commands import actors, config, doctor, env, keys, model, nano, pool, status, stop, top, up, why
+from spade.app.commands import actors, config, corpus, doctor, env, keys, model, nano, pool, status, stop, top, up, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -42,6 +42,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         },
     ),
     "config": ("List, show and check configs.", {"ls": config.ls, "show": config.show_config, "check": config.check}),
+    "corpus": ("Build and show corpora of documents.", {"build": corpus.build, "show": corpus.show_corpus}),
     "env": (
         "List, show, check and play environments.",
         {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},
@@ -78,7 +79,7 @@ for name, (help_text, commands) in GROUPS.items():
 
 
 def main() -> None:
-    """The `spade` command: a SpadeError, and a file or address that the system refuses, is one line and exit code 1."""
+    """Run the `spade` command. A SpadeError or OSError is printed as one line, with exit code 1."""
     open_streams()
     logs.warn_plainly()
     try:
@@ -99,7 +100,7 @@ def main() -> None:
 
 
 def _lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:
-    """Each error in a line; the lines that one was given to be read with it stand below."""
+    """One line for each error, followed by its notes."""
     for error in errors.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _lines(error)

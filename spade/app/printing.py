@@ -1,4 +1,4 @@
-"""All that commands print: every line, value and message to a person goes through here (or `app.screen.console`)."""
+"""Output of commands: every line, value and message to a person goes through here or `app.screen.console`."""
 
 import io
 import os
@@ -13,10 +13,10 @@ _NOT_ASCII = re.compile(r"[^\n -~]")
 
 
 class _Errors(io.TextIOWrapper):
-    """Standard error, where no text steers the terminal: not that of an option or a warning either."""
+    """Standard error with unprintable characters escaped, those of options and warnings included."""
 
     def write(self, text: str) -> int:
-        """As ever, but visible."""
+        """Write, with unprintable characters escaped."""
         return super().write(visible(text))
 
 
@@ -36,7 +36,7 @@ def open_streams() -> None:
 
 
 def say(text: str = "") -> None:
-    """Print one line, whatever `text` holds; a reader at the other end of a pipe sees it now."""
+    """Print `text` as one line, and flush it."""
     print(line(text), flush=True)
 
 
@@ -46,13 +46,13 @@ def show(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Say a line of why a command failed, to standard error."""
+    """Print the reason of a failure as one line to standard error."""
     with suppress(OSError):  # standard error is closed
         print(line(text), file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON in ASCII, structs by field name: exact, and nothing in it steers the terminal."""
+    """Print a value as indented JSON in ASCII, structs by field name: exact, and safe for a terminal."""
     import msgspec
 
     from spade.codec import named

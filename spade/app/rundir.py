@@ -1,4 +1,4 @@
-"""A run directory: where a run keeps its config, store, weights, checkpoints, logs and sockets."""
+"""The run directory: config, store, weights, checkpoints, logs and sockets of a run."""
 
 import fcntl
 import hashlib
@@ -30,7 +30,10 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", 
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """The beginning of a run, saved as `run.json`: versions, digest and the address of its replay service."""
+    """The beginning of a run, saved as `run.json`: versions, digests and the address of its replay service.
+
+    `corpus`: the digest of its documents, "" where none of its commands has read them.
+    """
 
     started: float
     spade: str
@@ -39,6 +42,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     packages: dict[str, str]
     digest: str
     replay: str
+    corpus: str = ""
 
 
 _records: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(RunRecord)
@@ -48,7 +52,7 @@ class RunDir:
     """Paths of one run and the locks on them."""
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.realpath(path))  # not resolve(), which raises where links go round
+        self.path = Path(os.path.realpath(path))  # not resolve(), which raises for circular links
         self.config_path = self.path / "config.toml"
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
@@ -59,11 +63,11 @@ class RunDir:
 
     @property
     def exists(self) -> bool:
-        """True where a run was started here before."""
+        """True if a run was started here before."""
         return self.config_path.is_file()
 
     def require(self) -> "RunDir":
-        """Raises RunError where no run was ever started."""
+        """Raises RunError if no run was ever started."""
         if self.path.is_file():
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
@@ -71,11 +75,14 @@ class RunDir:
         return self
 
     def config(self) -> Config:
-        """The resolved config this run has."""
+        """The run's resolved config."""
         return load(str(self.require().config_path))
 
-    def create(self, config: Config) -> None:
-        """Make the directory, or open it again under a config that means the same; save the config as resolved."""
+    def create(self, config: Config, corpus: str = "") -> None:
+        """Make the directory, or reopen it under a config of the same meaning; save the resolved config.
+
+        `corpus`: digest of the documents. Raises RunError if the run was started with others.
+        """
         if self.exists:
             before = self.config()
             if digest(before) != digest(config):
@@ -90,20 +97,30 @@ class RunDir:
                 )
         if not str(self.path).isprintable():
             raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")
+        started = self._started()
+        if started is not None and corpus and started.corpus not in ("", corpus):
+            raise RunError(
+                f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
+                f"has {corpus[:8]} now); give it the one it had, or choose another --run"
+            )
         private(self.path)
         self.logs.mkdir(exist_ok=True)
         replace(self.config_path, dump(config).encode())
-        record = _record(config, self)
-        if self.record_path.exists():  # what it was started with stays; where it listens may have changed
-            try:
-                started = decoded(_records.decode, read(self.record_path))
-            except UnreadableError as error:
-                raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
-            record = msgspec.structs.replace(started, replay=record.replay)
+        record = _record(config, self, corpus)
+        if started is not None:  # keep the start's versions; the address may have changed
+            record = msgspec.structs.replace(started, replay=record.replay, corpus=started.corpus or corpus)
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
 
+    def _started(self) -> RunRecord | None:
+        if not self.record_path.exists():
+            return None
+        try:
+            return decoded(_records.decode, read(self.record_path))
+        except UnreadableError as error:
+            raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
+
     def socket(self, name: str) -> str:
-        """The ipc address of a service; below the system's temporary directory where the run's path is too long."""
+        """The ipc address of a service; below the system's temporary directory if the run's path is too long."""
         folder = self.path / "bus"
         if len(os.fsencode(folder)) + _SOCKET_NAME_BYTES > _LONGEST_SOCKET:
             key = hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
@@ -120,7 +137,7 @@ class RunDir:
 
     @contextmanager
     def lock(self, part: str) -> Iterator[None]:
-        """Hold `part` of the run ("replay", "learner") for this process. Raises RunError where another has it."""
+        """Hold `part` of the run ("replay", "learner") for this process. Raises RunError if another has it."""
         private(self.path)
         file = self.path / f"{part}.lock"
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
@@ -132,7 +149,7 @@ class RunDir:
             except BlockingIOError:
                 holder = _holder(file)
                 if holder is None:
-                    raise RunError(f"{file}: is locked by a process that is none of this run's; end it") from None
+                    raise RunError(f"{file}: is locked by a process outside this run; end it") from None
                 raise RunError(
                     f"{self.path}: its {part} is already up (pid {holder}); "
                     f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
@@ -145,25 +162,25 @@ class RunDir:
             os.close(descriptor)
 
     def holders(self) -> list[int]:
-        """The processes that hold a part of this run now; a process with some other lock on a file of it is none."""
+        """The processes that hold a part of this run now. Other locks on its files do not count."""
         found = (_holder(file) for file in sorted(self.path.glob("*.lock")))
         return sorted({pid for pid in found if pid is not None})
 
     def tell(self, pid: int, number: signal.Signals) -> None:
-        """Signal a holder; one that has just left, and whatever has its number now, is not."""
+        """Signal a holder. A process that reuses the pid of a former holder gets no signal."""
         with suppress(ProcessLookupError):
             process = os.pidfd_open(pid)
             try:
-                if pid in self.holders():  # asked again: from here on the descriptor is that process
+                if pid in self.holders():  # asked again: the descriptor now refers to this process
                     signal.pidfd_send_signal(process, number)
             finally:
                 os.close(process)
 
 
 def _holder(file: Path) -> int | None:
-    """The process that locked `file`, by the number it wrote and by the kernel's word that it has the lock.
+    """The process that locked `file`: the file states its pid, and the kernel confirms the lock.
 
-    None where there is no such process: the number is damaged, old, or another's, or of one we may not look at.
+    None if the pid is damaged, old, of another process, or of one that we may not inspect.
     """
     try:
         pid = int(read(file, _PID_WIDTH))
@@ -177,7 +194,7 @@ def _holder(file: Path) -> int | None:
 
 
 def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
-    """True where a descriptor of a process is `file` and holds a lock on it."""
+    """True if a descriptor of a process is `file` and holds a lock on it."""
     try:
         if not os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):
             return False
@@ -187,7 +204,7 @@ def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
 
 
 def _make_closed(folder: Path) -> None:
-    """Make a folder where everybody may write, or take one that is ours and was never open to others."""
+    """Make a private folder in a place open to all, or take one that is ours and private."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()
@@ -198,7 +215,7 @@ def _make_closed(folder: Path) -> None:
         )
 
 
-def _record(config: Config, run: RunDir) -> RunRecord:
+def _record(config: Config, run: RunDir, corpus: str) -> RunRecord:
     return RunRecord(
         started=time.time(),
         spade=spade.__version__,
@@ -207,4 +224,5 @@ def _record(config: Config, run: RunDir) -> RunRecord:
         packages={name: metadata.version(name) for name in _PACKAGES},
         digest=digest(config),
         replay=run.replay_address,
+        corpus=corpus,
     )

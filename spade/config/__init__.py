@@ -6,7 +6,7 @@ the bounds of each setting, then the rules across settings.
 
 from spade.config.checks import is_local
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
-from spade.config.loading import MEANING, digest, dump, load, recipes
+from spade.config.loading import MEANING, digest, dump, load, mixtures, recipes
 from spade.config.sections import (
     LONGEST_WAIT_S,
     SKILLS,
@@ -36,5 +36,5 @@ __all__ = [
     "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Loss",
     "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Skill", "Supervise", "Tier",
-    "digest", "dump", "is_local", "load", "recipes",
+    "digest", "dump", "is_local", "load", "mixtures", "recipes",
 ]  # fmt: skip

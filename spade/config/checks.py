@@ -15,7 +15,7 @@ from spade.config.sections import Bus, Config, Endpoint, Learner
 from spade.errors import ConfigError
 
 POOL_SOURCES = ("folder", "run")
-BYTES_PER_TOKEN = 9  # of a trajectory at most: id, log-probability, and its share of what counts and names them
+BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of version runs
 
 
 def check(config: Config) -> None:
@@ -43,7 +43,7 @@ def _check_texts(config: Config) -> None:
 
 
 def _check_rounds(config: Config) -> None:
-    """Skills that cannot share a round."""
+    """Refuse skills that cannot share a round evenly."""
     run, design = config.run, config.design
     if len(set(run.skills)) < len(run.skills):
         raise ConfigError(f"run.skills: names a skill twice: {', '.join(run.skills)}")
@@ -71,7 +71,7 @@ def _check_pool(config: Config) -> None:
 
 def _check_challenges(config: Config) -> None:
     """Refuse difficulties that need more turns than a play has."""
-    if config.model.profile == "nano":  # its worlds are asked for without a difficulty
+    if config.model.profile == "nano":  # its prompts state no difficulty
         return
     turns = config.play.max_turns
     for name, steps in config.design.difficulties:
@@ -80,7 +80,7 @@ def _check_challenges(config: Config) -> None:
 
 
 def _check_pairs(config: Config) -> None:
-    """Bounds of which one would be on the wrong side of the other."""
+    """Refuse pairs of settings in the wrong order."""
     reward, learner, actors, audit = config.reward, config.learner, config.actors, config.audit
     if reward.anchor_low > reward.anchor_high:
         raise ConfigError(f"reward.anchor_low: {reward.anchor_low} is over reward.anchor_high = {reward.anchor_high}")
@@ -88,7 +88,7 @@ def _check_pairs(config: Config) -> None:
         raise ConfigError(f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}")
     if learner.schedule == "cosine" and learner.schedule_steps <= learner.warmup_steps + 1:
         raise ConfigError(
-            f"learner.schedule_steps: {learner.schedule_steps} leave nothing to fall over after "
+            f"learner.schedule_steps: {learner.schedule_steps} leave no steps to fall over after "
             f"learner.warmup_steps = {learner.warmup_steps}"
         )
     if actors.agents_min > actors.agents_max:
@@ -100,7 +100,7 @@ def _check_pairs(config: Config) -> None:
 
 
 def _check_backend(learner: Learner) -> None:
-    """Settings that the backend would not heed."""
+    """Refuse settings that the backend would ignore."""
     if learner.backend == "torch" and (learner.processes > 1 or learner.offload != "none"):
         raise ConfigError(
             "learner.processes, learner.offload: backend 'torch' has neither; use learner.backend=deepspeed"
@@ -111,11 +111,11 @@ def _check_backend(learner: Learner) -> None:
 
 
 def _check_gpus(config: Config) -> None:
-    """Lists of GPUs that cannot be shared out."""
+    """Refuse lists of GPUs that cannot be shared out."""
     engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
     for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
         if gpus and device not in ("auto", "cuda"):
-            raise ConfigError(f"{name}.gpus: {name}.device = {device!r} does not heed them; use 'auto'")
+            raise ConfigError(f"{name}.gpus: {name}.device = {device!r} ignores them; use 'auto'")
     if len(engine.gpus) % each:
         raise ConfigError(f"engine.gpus: {len(engine.gpus)} cannot be shared by engine.tensor_parallel = {each}")
     if engine.gpus and config.actors.engines * each > len(engine.gpus):
@@ -158,7 +158,7 @@ def _or_take(kinds: Iterable[str]) -> str:
 
 
 def _check_progress(config: Config) -> None:
-    """Settings that would wait for each other for ever."""
+    """Refuse settings under which processes would wait for each other for ever."""
     design, play, learner, engine = config.design, config.play, config.learner, config.engine
     if play.max_turn_tokens >= play.context_tokens:
         raise ConfigError("play.max_turn_tokens: must be under play.context_tokens, else no observation fits")
@@ -179,11 +179,11 @@ def _check_progress(config: Config) -> None:
 
 
 def _check_training(config: Config) -> None:
-    """Settings under which something would never be trained, or a batch never arrive."""
+    """Refuse settings under which a role would never be trained, or a batch never arrive."""
     design, play, learner = config.design, config.play, config.learner
     # A batch is whole groups until it is full, so its last group may be over.
     sequences = learner.batch_sequences - 1 + max(play.group_size, design.round_jobs // design.active_skills)
-    # Stripped, every turn's thoughts are in a play's record beside what is in its context at the end.
+    # Under "strip" a play's record holds the thoughts of every turn beside its last context.
     thoughts = play.max_turns * play.max_turn_tokens if play.thoughts == "strip" else 0
     longest = max(play.context_tokens + thoughts, config.engine.context_tokens)
     if sequences * longest * BYTES_PER_TOKEN > config.bus.max_message_bytes:
@@ -204,7 +204,7 @@ def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
-    except ValueError:  # of a port that is no number, or a bracket that stands alone
+    except ValueError:  # raised for a port that is no number, or an unmatched bracket
         return False
 
 
@@ -228,7 +228,7 @@ def _check_bind(bus: Bus) -> None:
     if not (bus.bind.startswith("tcp://") and host and _is_port(port)):
         raise ConfigError(f"bus.bind: write tcp://HOST:PORT, is {bus.bind!r}")
     if host in ("*", "0.0.0.0", "[::]"):
-        raise ConfigError(f"bus.bind: {bus.bind} says nothing to others; give the address of this host they reach")
+        raise ConfigError(f"bus.bind: {bus.bind} is no address for others; give the address of this host they reach")
     if not (bus.keys or is_local(bus.bind)):
         raise ConfigError(
             f"bus.bind: {bus.bind} can be reached by other machines and needs keys: "

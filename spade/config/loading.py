@@ -17,17 +17,26 @@ from spade.disk import read
 from spade.errors import ConfigError, RunError, reason
 from spade.text import line
 
-# Changing these changes what a run means, so a resume or a peer with others is refused.
+# These define the meaning of a run: a resume or a peer with other values is refused.
 MEANING = ("run", "model", "reward")
 LONGEST_SHOWN = 200  # characters of a value that is refused
-_NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits, or of brackets
+_NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits or brackets raise others
 
 
 def recipes() -> dict[str, Path]:
     """The shipped recipes by name."""
+    return _shipped(".")
+
+
+def mixtures() -> dict[str, Path]:
+    """The shipped mixtures of documents by name (`spade corpus build`)."""
+    return _shipped("corpora")
+
+
+def _shipped(folder: str) -> dict[str, Path]:
     package = Path(__file__).parents[1]
-    folder = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    configs = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
+    return {path.stem: path for path in sorted((configs / folder).glob("*.toml"))}
 
 
 def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
@@ -52,7 +61,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         config = msgspec.convert(tree, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{name}: {_refused(str(error), tree)}") from None
-    if config.bus.keys:  # a run's processes and its observers stand in different folders
+    if config.bus.keys:  # a run's processes and its observers have different working directories
         keys = str(Path(config.bus.keys).expanduser().absolute())
         config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
     check(config)
@@ -79,7 +88,7 @@ def _refused(error: str, tree: dict[str, Any]) -> str:
 def _shown(value: object) -> str:
     try:
         return line(repr(value), LONGEST_SHOWN)
-    except ValueError:  # of a hexadecimal number whose decimal digits would be too many
+    except ValueError:  # raised for a hexadecimal number with too many decimal digits
         return "a number of too many digits"
 
 

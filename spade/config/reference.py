@@ -1,4 +1,4 @@
-"""docs/config.md, made of the sections: `python -m spade.config.reference docs/config.md`."""
+"""Generate docs/config.md from the sections: `python -m spade.config.reference docs/config.md`."""
 
 import sys
 from pathlib import Path

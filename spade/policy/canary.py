@@ -1,7 +1,7 @@
-"""The canary: a few tokens whose log-probabilities learner and engine must agree on, whatever way the weights took.
+"""The canary: learner and engine must agree on the log-probabilities of a few tokens, however the weights travelled.
 
-The learner writes what its model says of them beside the weights it publishes; an engine compares what it says itself
-once it has loaded them, before it samples.
+The learner writes its own log-probabilities beside the weights it publishes. An engine compares them with its own after
+it has loaded the weights, before it samples.
 """
 
 import math
@@ -30,7 +30,7 @@ class Canary(msgspec.Struct, frozen=True):
 
 
 def write(model: Any, folder: Path) -> None:
-    """Ask `model`, a Hugging Face causal language model, and keep its answer in `folder`."""
+    """Write the canary of `model`, a Hugging Face causal language model, into `folder`."""
     vocabulary = model.config.get_text_config().vocab_size
     ids = [(index + 1) * _STRIDE % vocabulary for index in range(_TOKENS)]
     with torch.no_grad():
@@ -39,7 +39,7 @@ def write(model: Any, folder: Path) -> None:
 
 
 def read(folder: Path) -> Canary | None:
-    """The canary of published weights; None where the folder has none (a checkpoint that no learner published)."""
+    """The canary of published weights; None if the folder has none (a checkpoint that no learner published)."""
     try:
         return decoded(msgspec.json.Decoder(Canary).decode, (folder / FILE).read_bytes())
     except FileNotFoundError:

@@ -3,8 +3,8 @@
 FOLDER/model.safetensors   the parameters
 FOLDER/manifest.json       name, dtype, shape and blake2b-128 of each tensor
 
-The digest of the weights is blake2b-128 over the manifest's lines in the order of their names, in hex. So it names the
-parameters, not the layout of a file; two versions show which tensors differ; and each tensor can be checked alone.
+The digest of the weights is blake2b-128 over the manifest's lines in the order of their names, in hex. It names the
+parameters, not the layout of a file. Two manifests show which tensors differ; each tensor can be checked alone.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from spade.errors import WeightsError
 from spade.protocol import DIGEST_BYTES
 
 PARAMETERS, MANIFEST = "model.safetensors", "manifest.json"
-LENGTH_BYTES = 8  # of a safetensors file, before its JSON header: how long that is
+LENGTH_BYTES = 8  # the start of a safetensors file: the length of its JSON header
 
 
 class _Entry(msgspec.Struct):
@@ -49,7 +49,7 @@ _entries: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
 
 
 def hasher(data: bytes | memoryview = b"") -> hashlib.blake2b:
-    """The hash function of digests, fed with `data` already."""
+    """A hash object of digests, fed with `data`."""
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES)
 
 
@@ -93,10 +93,10 @@ def write(folder: Path) -> str:
 
 
 def read(folder: Path, digest: str) -> Manifest:
-    """The manifest of the weights `digest` in `folder`: it has that digest, and the file has its tensors.
+    """Read the manifest of the weights `digest` in `folder`; check its digest, and that the file has its tensors.
 
-    The bytes of the tensors are not looked at (`verify` does), unless the folder has no manifest. Raises WeightsError
-    where they are other weights, OSError where they are not there.
+    The bytes of the tensors are not read (`verify` reads them), unless the folder has no manifest. Raises WeightsError
+    if these are other weights, OSError if they are missing.
     """
     try:
         manifest = decode((folder / MANIFEST).read_bytes(), digest)
@@ -111,7 +111,7 @@ def read(folder: Path, digest: str) -> Manifest:
 
 
 def decode(data: bytes, digest: str) -> Manifest:
-    """The manifest in `data`. Raises WeightsError where it is not that of the weights `digest`."""
+    """Decode a manifest. Raises WeightsError unless it is that of the weights `digest`."""
     try:
         manifest = decoded(_manifests.decode, data)
     except UnreadableError as error:
@@ -122,7 +122,7 @@ def decode(data: bytes, digest: str) -> Manifest:
 
 
 def verify(folder: Path, digest: str) -> None:
-    """Read every byte. Raises WeightsError where the parameters are not those of `digest`, OSError."""
+    """Read every byte of the parameters. Raises WeightsError if their digest is not `digest`, OSError."""
     if digest_of(measure(folder)) != digest:
         raise changed(folder, digest)
 

@@ -19,7 +19,7 @@ from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
 
-# What a tokenizer needs, by the names that Hugging Face gives these files; a checkpoint has some of them.
+# The files of a tokenizer, as Hugging Face names them; a checkpoint has some of them.
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "vocab.json", "merges.txt", "tokenizer.model", "generation_config.json",
@@ -45,7 +45,7 @@ def pick_device(name: str) -> torch.device:
 def require_gpus(setting: str, gpus: tuple[int, ...] | None) -> None:
     """Raises ConfigError if `gpus`, this process's share of `setting`, is empty or names GPUs that are not here."""
     if gpus == ():
-        raise ConfigError(f"{setting}: all that it names are taken; name more there, or start fewer")
+        raise ConfigError(f"{setting}: all GPUs that it names are taken; name more there, or start fewer")
     if gpus and (seen := torch.cuda.device_count()) < len(gpus):
         raise ConfigError(
             f"{setting}: of {list(gpus)} torch sees {seen} here; indices count from 0 among the GPUs of this machine, "
@@ -54,15 +54,15 @@ def require_gpus(setting: str, gpus: tuple[int, ...] | None) -> None:
 
 
 def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None = None) -> PreTrainedModel:
-    """The causal language model of `folder` in evaluation mode; with `digest`, its parameters are checked first.
+    """Load the causal language model of `folder` in evaluation mode; with `digest`, check its parameters first.
 
-    dtype: "float32" or "bfloat16". Raises WeightsError where they are others, RunError where there are none.
+    dtype: "float32" or "bfloat16". Raises WeightsError for other parameters, RunError if there is no model.
     """
     if digest is not None and parameters_digest(folder) != digest:
         raise manifest.changed(folder, digest)
     try:
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), local_files_only=True)
-    except (OSError, ValueError, ImportError) as error:  # the last where a quantised model needs what is not here
+    except (OSError, ValueError, ImportError) as error:  # the last: a quantised model lacks its package
         raise RunError(f"{folder}: cannot load a causal language model: {str(error).splitlines()[0]}") from None
     loaded: PreTrainedModel = model.to(device).eval()
     return loaded
@@ -78,11 +78,11 @@ def parameters_digest(folder: Path) -> str:
 
 @torch.no_grad()
 def refill(model: PreTrainedModel, folder: Path, digest: str) -> None:
-    """Copy the published parameters of `folder` into `model`, where its own lie: one copy in memory, no second model.
+    """Copy the published parameters of `folder` into `model` in place, without a second model in memory.
 
     The file is mapped, not read; its bytes are not checked (`manifest.verify` does). A file whose tensors are not the
-    model's one by one (Transformers stores experts apart) goes through a second model. Raises WeightsError where the
-    folder holds other weights or another model's, with nothing copied; FileNotFoundError where it is gone.
+    model's one by one (Transformers stores experts apart) goes through a second model. Raises WeightsError if the
+    folder holds other weights or another model's, with nothing copied; FileNotFoundError if it is gone.
     """
     published = manifest.read(folder, digest)
     own = model.state_dict()
@@ -135,7 +135,7 @@ def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any 
         canary.write(model if trained is None else trained, draft)
         folder = parent / digest
         if folder.is_dir() and not _same(draft, folder):
-            discard(folder)  # what a machine that lost power left of it
+            discard(folder)  # damaged by a loss of power
         if not folder.is_dir():
             draft.chmod(0o755)  # mkdtemp's folders are private
             os.replace(draft, folder)
@@ -145,6 +145,6 @@ def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any 
 
 
 def _same(one: Path, other: Path) -> bool:
-    """True if every file of `one` is in `other`, byte for byte."""
+    """True if `other` has every file of `one`, byte for byte."""
     _, different, missing = filecmp.cmpfiles(one, other, os.listdir(one), shallow=False)
     return not (different or missing)

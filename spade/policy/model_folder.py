@@ -1,4 +1,4 @@
-"""Where a model lives: the shipped "nano", a folder, or a name on the hub. No torch here."""
+"""The folder of a model: the shipped "nano", a path, or a name on the hub. No torch here."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ NANO = Path(__file__).parents[1] / "data" / "nano"
 def resolve(path: str) -> Path:
     """The folder of the checkpoint called `path`; a hub name is downloaded once and then found in the hub's cache.
 
-    Raises ConfigError where there is no such checkpoint.
+    Raises ConfigError if there is no such checkpoint.
     """
     if path == "nano":
         folder = NANO

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
-# Distance relative to the norm: rounding stays under it; another attention, or sequences that mix, do not.
+# Distance relative to the norm: rounding stays under it; a wrong attention, or sequences that mix, exceed it.
 _MOST = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 
 
 def alike(found: Tensor, expected: Tensor) -> bool:
-    """True if `found` is `expected` (float32 or bfloat16, the same shape), by the norm and not number by number."""
+    """True if `found` equals `expected` (float32 or bfloat16, the same shape) by norm, not element by element."""
     distance = torch.dist(found.float(), expected.float())
     return bool(distance < _MOST[expected.dtype] * expected.float().norm())

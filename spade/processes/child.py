@@ -1,4 +1,4 @@
-"""One life of a supervised process, from its start to the last of its group."""
+"""One life of a supervised process, from its start to the end of its process group."""
 
 import os
 import signal
@@ -33,13 +33,12 @@ class End(NamedTuple):
 class Life:
     """A process that runs `module` with its orders.
 
-    `run` starts it, calls `started(pid)` and `ready()` when it comes to that, and returns its end. Cancelled, it drains
-    the process first: SIGTERM, supervise.drain_s, SIGKILL; `left` says how it went. Either way nothing of its process
-    group is left.
+    `run` starts it, calls `started(pid)`, later `ready()`, and returns its end. When cancelled, `run` first drains the
+    process: SIGTERM, supervise.drain_s, SIGKILL; `left` says how it ended. Nothing of its process group is left.
     """
 
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
-        # -P: a folder of the user's called replay/ or actors/ must not stand in for ours.
+        # -P: a folder replay/ or actors/ in the working directory must not shadow our package.
         self._command = [sys.executable, "-P", "-m", module, msgspec.json.encode(launch).decode()]
         self._environment = gpus.environment(launch.gpus, os.environ)
         self._logfile = logfile
@@ -48,7 +47,7 @@ class Life:
         self.left = "left before it was started"
 
     async def run(self, started: Callable[[int], None], ready: Callable[[], None]) -> End:
-        """One life. Raises OSError where the log cannot be written or the process not be started."""
+        """One life. Raises OSError if the log cannot be written or the process cannot be started."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, self._logfile.open("ab") as output:
@@ -79,7 +78,7 @@ class Life:
         )
 
     async def _listen(self, process: trio.Process, pipe: socket.socket, ready: Callable[[], None]) -> None:
-        """Hear readiness within its deadline, then the last words."""
+        """Read the line of readiness within its deadline, then the last line."""
         stream = trio.socket.from_stdlib_socket(pipe)
         with trio.move_on_after(self._settings.ready_s) as deadline:
             while not self._said.startswith(READY):
@@ -109,7 +108,7 @@ class Life:
 
 
 def _kill_group(process: trio.Process) -> None:
-    # Before the process is reaped (which process.kill() might do), so that the number of the group is still its own.
+    # Before the process is reaped (process.kill() might do so), since then another group may take the number.
     os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -131,7 +130,7 @@ def _rest(pipe: socket.socket) -> bytes:
 
 
 def _why(code: int, said: bytes) -> str:
-    """An end in words: the process's own last line if it had one."""
+    """The reason of an end: the process's own last line if it wrote one."""
     lines = said.decode(errors="replace").replace(READY.decode(), "").strip().splitlines()
     if lines:
         return lines[-1]

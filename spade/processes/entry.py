@@ -1,4 +1,4 @@
-"""The entry of every role process: started with its orders and a pipe to its supervisor, cancelled in order, no orphan.
+"""The entry of every role process: it gets orders and a pipe to its supervisor, and never outlives it.
 
 `python -m MODULE LAUNCH_JSON PIPE`: PIPE is the number of an inherited socket. The supervisor never writes to it: it
 turns readable when the supervisor is gone, however it died. The process writes one line to it when it is ready and one
@@ -31,7 +31,7 @@ RETIRE = (
     signal.SIGUSR1
 )  # to an actor of `supervise.RETIRING` that is ready: take no more, finish what is in hand, leave
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-FINAL = 78  # exit code of what a restart cannot mend (EX_CONFIG of sysexits.h)
+FINAL = 78  # exit code of failures that no restart mends (EX_CONFIG of sysexits.h)
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,8 @@ class Launch(msgspec.Struct, frozen=True):
     replay   address of the replay service
     bind     the address to serve on, for servers
     index    0-based position among the processes of its role
-    gpus     the GPUs it is shown (`spade.processes.gpus`); None: all that its supervisor sees
+    gpus     the GPUs it may see (`spade.processes.gpus`); None: all that its supervisor sees
+    corpus   digest of the run's documents, for the replay service; "" if it is not told
     """
 
     name: str
@@ -55,6 +56,7 @@ class Launch(msgspec.Struct, frozen=True):
     bind: str | None = None
     index: int = 0
     gpus: tuple[int, ...] | None = None
+    corpus: str = ""
 
 
 Body = Callable[[Launch, config.Config, Callable[[], None]], Awaitable[None]]
@@ -76,7 +78,7 @@ def main(body: Body) -> NoReturn:
         code, line, bug = _verdict(error)
         log.critical("%s", line, exc_info=bug)
         _say(pipe, f"{line}\n".encode(errors="backslashreplace"))
-        logs.forget_unwritten()  # else a full disk, which no restart mends, would end in another code
+        logs.forget_unwritten()  # else a failed flush at exit, on a full disk, would change the exit code
         sys.exit(code)
     log.info("left in order")
     sys.exit(0)
@@ -84,7 +86,7 @@ def main(body: Body) -> NoReturn:
 
 @asynccontextmanager
 async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tuple[Server, Client]]:
-    """A service at `launch.bind` that the replay service names to others, and the connection there.
+    """Serve at `launch.bind`, and connect to the replay service, which tells others the address.
 
     Raises as `serve` and `connect` do.
     """
@@ -97,7 +99,7 @@ async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tupl
 
 
 async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socket.socket) -> None:
-    """The body beside its two watches."""
+    """Run the body beside two watches: of signals and of the supervisor."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             leave = partial(
@@ -116,7 +118,7 @@ async def _watch_signals(signals: AsyncIterator[int], leave: Callable[[str], Non
 
 
 def _say(pipe: socket.socket, line: bytes) -> None:
-    with suppress(OSError):  # a supervisor that is gone is the watch's business
+    with suppress(OSError):  # the watch handles a supervisor that is gone
         pipe.sendall(line)
 
 
@@ -127,7 +129,7 @@ def _watch_supervisor(pipe: socket.socket, leave: Callable[[str], None]) -> None
 
 
 def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: float, why: str) -> None:
-    """Cancel the body; end the process if it is not gone by itself after `drain_s`."""
+    """Cancel the body; kill the process if it still runs after `drain_s`."""
     log.info("leaving: %s", why)
     last = threading.Timer(drain_s, os._exit, (1,))
     last.daemon = True
@@ -137,7 +139,7 @@ def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: flo
 
 
 def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
-    """Exit code, one line, and what deserves a traceback, for what ended the body."""
+    """Exit code, line and error for an end of the body; the error, logged with its traceback, is None if foreseen."""
     leaves = _leaves(error)
     if full := [leaf for leaf in leaves if _disk_full(leaf)]:
         return FINAL, f"{full[0]}; free space, then the same command goes on from here", None
@@ -150,7 +152,7 @@ def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
 
 
 def _disk_full(error: BaseException) -> bool:
-    """True if a write failed for want of space; safetensors says so in words alone."""
+    """True if a write failed on a full disk; safetensors reports this in its message alone."""
     return getattr(error, "errno", None) in _NO_SPACE or any(os.strerror(one) in str(error) for one in _NO_SPACE)
 
 

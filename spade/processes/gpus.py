@@ -1,7 +1,7 @@
 """The GPUs of a process: from the lists of the config, passed by CUDA_VISIBLE_DEVICES before it starts.
 
-Indices count within what the process that starts it sees, so that a scheduler's own CUDA_VISIBLE_DEVICES is shared out
-and not left.
+Indices count within the GPUs that its parent process sees: the list of a scheduler's own CUDA_VISIBLE_DEVICES is shared
+out, and no other GPU is used.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def share(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
-    """The GPUs of the `index`-th of a role: () where its list has none left, None where no list says which."""
+    """The GPUs of process `index` of a role: () if its list has none left, None without a list."""
     engine, learner = config.engine, config.learner
     if role == "engine" and engine.gpus:
         first = index * engine.tensor_parallel
@@ -24,7 +24,7 @@ def share(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
 
 
 def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[str, str]:
-    """`outer` as it is for None, else showing these GPUs alone; an index beyond those of `outer` is left out."""
+    """The environment `outer` showing these GPUs alone, or unchanged for None; indices beyond its GPUs are left out."""
     if gpus is None:
         return dict(outer)
     if VISIBLE in outer:

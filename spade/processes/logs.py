@@ -1,4 +1,4 @@
-"""The format of every process's log lines, and the fate of a line that cannot be written."""
+"""The format of all log lines, and the handling of lines that cannot be written."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ from spade.text import line, visible
 
 
 class Lines(logging.Formatter):
-    """One line a record whatever its arguments hold, the traceback of a bug below it.
+    """One line for each record, with the traceback of a bug below it.
 
     `name` is the process's, put before each line with the time; "" leaves the message alone.
     """
@@ -33,7 +33,7 @@ class Lines(logging.Formatter):
 
 
 class File(logging.FileHandler):
-    """Appends to a file. That lines are lost, on a full disk for example, is said once, to standard error."""
+    """Appends to a file. Lost lines (on a full disk, for example) are reported once, on standard error."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8")
@@ -60,7 +60,7 @@ def forget_unwritten() -> None:
 
 
 def warn_plainly() -> None:
-    """Send warnings of a process without a log to standard error, in words alone."""
+    """Send warnings of a process without a log to standard error, without prefix."""
     if logging.lastResort:
         logging.lastResort.setFormatter(Lines())
 

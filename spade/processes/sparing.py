@@ -5,7 +5,7 @@ from collections import Counter
 
 _PERIOD_S = 10.0
 _LINES = 100  # of one kind in a period
-_KINDS = 1_024  # that are told apart; a kind is the text before its arguments
+_KINDS = 1_024  # counted apart; a kind is a message's text without its arguments
 
 
 class Sparing(logging.Filter):
@@ -18,7 +18,7 @@ class Sparing(logging.Filter):
         self._before: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True where the record is to be written."""
+        """True if the record is to be written."""
         if record.created >= self._until:
             self._until = record.created + _PERIOD_S
             self._before = Counter({kind: count - _LINES for kind, count in self._lines.items() if count > _LINES})

@@ -1,8 +1,8 @@
 """Children that never outlive their supervisor, come back when they die, and leave in order.
 
 Each child is a process group of its own (Ctrl-C in the terminal reaches the supervisor alone), holds one end of a
-socket pair (`entry` says what for) and appends its output to `LOGS/NAME.log`. One that dies is started again
-within its budget; beyond it the whole supervisor stops with the reason, since a run that lacks a role only looks alive.
+socket pair (see `entry`) and appends its output to `LOGS/NAME.log`. A child that dies is restarted within its budget.
+Beyond the budget the supervisor stops with the reason: a run without one of its roles makes no progress.
 """
 
 import logging
@@ -21,7 +21,7 @@ from spade.processes.entry import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
 RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish what they have in hand
-_FIRST_TRIES = 3  # a process that was never ready does not get the whole budget
+_FIRST_TRIES = 3  # of a process that was never ready, in place of the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
 
@@ -70,7 +70,7 @@ class Supervisor:
         self._leaving = False
 
     def processes(self) -> tuple[Process, ...]:
-        """The children in the order they were added, those that stopped included; `detail` is why it last ended."""
+        """The children in the order they were added, stopped ones included; `detail`: the reason of the last end."""
         return tuple(
             Process(child.launch.name, child.launch.role, child.pid, child.state, child.restarts, child.detail)
             for child in self._children.values()
@@ -79,9 +79,9 @@ class Supervisor:
     async def add(self, launch: Launch, *, vital: bool = True) -> None:
         """Start a process and wait until it is ready. A name that stopped may be added again.
 
-        A process that cannot be made ready stops the supervisor (see `supervise`), as one that dies too often does; one
-        that is not `vital` has to be ready once to do so. Raises RunError where the name is taken, the process is
-        stopped meanwhile, or cannot be made ready and is not vital.
+        A vital process that does not become ready stops the supervisor (see `supervise`), like one that dies too often;
+        other processes stop it only after they were ready once. Raises RunError if the name is taken, if the process is
+        stopped meanwhile, or if it is not vital and does not become ready.
         """
         known = self._children.get(launch.name)
         if known is not None and not known.done.is_set():
@@ -102,11 +102,11 @@ class Supervisor:
         await child.done.wait()
 
     async def retire(self, name: str, within_s: float) -> None:
-        """Let an actor of RETIRING finish what it has in hand, for at most `within_s`; then stop it, as all others."""
+        """Let one of RETIRING finish its work in hand for at most `within_s`; then stop it. Stop others at once."""
         child = self._children.get(name)
         if child is not None and child.state == "ready" and child.launch.role in RETIRING:
             child.state = "draining"
-            with suppress(ProcessLookupError):  # it has just died, and `_keep` has yet to see it
+            with suppress(ProcessLookupError):  # it has just died, and `_keep` has not noticed yet
                 os.kill(child.pid, RETIRE)
             with trio.move_on_after(within_s):
                 await child.done.wait()
@@ -143,11 +143,11 @@ class Supervisor:
             child.settled.set()
 
     def _after(self, child: _Child, end: End) -> float:
-        """React to an unexpected end: a new start after the returned seconds, or the end of everything."""
+        """React to an unexpected end: returns the seconds until a restart, or ends the supervisor."""
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why
         child.ends.append(now)
-        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # of a start, however long it takes
+        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # of first starts, in any time
         if child.was_ready:
             budget, within = settings.restarts, f" within {settings.restart_window_s:g} s"
             while child.ends[0] < now - settings.restart_window_s:

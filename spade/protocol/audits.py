@@ -18,11 +18,11 @@ class AuditJob(Wire, frozen=True):
 
     replays     recorded plays that must come out as they did
     seeds       instances to play with random actions, each of them once
-    wins        so many won ones of these are a finding
+    wins        number of won random plays that is a finding
     max_turns   turns of a random play
     draw        seeds the order of the replays and the random actions
-    within_s    what is not over by then is left out
-    reads       the form of a random action; the recorded ones are as they were sent
+    within_s    seconds; plays that are not over by then are left out
+    reads       the form of a random action; recorded actions are sent unchanged
     """
 
     environment: str
@@ -54,9 +54,9 @@ class Audited(Request[Done], frozen=True):
     """An audit is over. Idempotent by environment. Refused: the figures make no sense, or the lease is another's.
 
     finding   why the environment is quarantined; "" where nothing was found
-    replays   recorded plays that were run again to a result, `left_out` those that came to none
+    replays   recorded plays that were run again to a result, `left_out` those without one
     plays     random plays that were run, `wins` those that were won
-    steps     of the environment, in all of them
+    steps     of the environment, in all these plays
     """
 
     environment: str

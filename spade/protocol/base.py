@@ -11,35 +11,35 @@ Role = Literal[
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
-Form = Literal["inside", "box"]  # of an action as it is sent to a program: what the model boxed, or with its box
+Form = Literal["inside", "box"]  # of an action sent to a program: the content of the model's box, or the box
 Repair = Literal["f-string braces", "fences"]
 ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
-# A container is bounded where its items are small, so that it takes little more memory than its bytes on the wire.
+# A container of small items is bounded, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
-MOST_ACTORS = 256  # of one role that a supervisor may be ordered to keep up
-MOST_HINT = 65_536  # characters of a hint: a message of leases has those of all of them
+MOST_ACTORS = 256  # most actors of a role that an order may ask for
+MOST_HINT = 65_536  # characters of a hint; a message of leases holds several hints
 DIGEST_BYTES = 16
 _T = TypeVar("_T")
 Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]
 Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
 Name = Annotated[str, Meta(max_length=MOST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
-Repairs = Annotated[tuple[Repair, ...], Meta(max_length=2)]  # of a program, before anything else is done with it
+Repairs = Annotated[tuple[Repair, ...], Meta(max_length=2)]  # of a program, before it is loaded
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all that travels."""
+    """Base of all messages, and of the values in them."""
 
 
 Reply = TypeVar("Reply", bound=Wire)
 
 
 class Request(Wire, Generic[Reply], frozen=True):
-    """Base of all that is answered, and by what: `class GetStatus(Request[Status])`. Any may be Refused instead."""
+    """Base of all requests, with the type of their reply: `class GetStatus(Request[Status])`. Any may be Refused."""
 
 
 def reply_type(kind: type[Request[Reply]]) -> type[Reply]:
-    """The type of a request's reply; where it has alternatives, their union."""
+    """The type of a request's reply; the union of its alternatives if it has several."""
     (base,) = vars(kind)["__orig_bases__"]
     (reply,) = get_args(base)
     return reply  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ from spade.protocol.trajectories import Trajectory
 
 
 class MemorySeed(Wire, frozen=True):
-    """An environment of the memory as the designer is shown it; `reason` says what an example to avoid teaches."""
+    """An environment of the memory as the designer is shown it; `reason`: why to avoid it."""
 
     environment: str
     source: str
@@ -18,9 +18,9 @@ class MemorySeed(Wire, frozen=True):
 class DesignJob(Wire, frozen=True):
     """One slot to fill.
 
-    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus. `draw` also says what all attempts
-    are asked for beside the skill; `sampler` seeds the sampling, or the admission of `program`: of a pool, the program
-    to bring, by its name and digest. It has one attempt.
+    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus. `draw` also determines the other
+    demands on all attempts; `sampler` seeds the sampling. `program` and `digest` name the program of a pool to bring in
+    one attempt; `sampler` seeds its admission.
     """
 
     id: str
@@ -52,8 +52,8 @@ class LeaseDesigns(Request[Designs], frozen=True):
 class RejectCandidate(Request[Done], frozen=True):
     """An attempt that failed admission; `last` closes the job as failed. Kept with its reason.
 
-    `shown` are the environments of the memory that were in its prompt, to vary and to avoid. Without a trajectory: a
-    program of a pool, which is the completion.
+    `shown`: the environments of the memory that its prompt had, to vary and to avoid. Without a trajectory: a program
+    of a pool, which is the completion.
     """
 
     job: str
@@ -71,8 +71,8 @@ class RejectCandidate(Request[Done], frozen=True):
 class SubmitEnvironment(Request[Done], frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
-    `repairs` are those without which it would not have been admitted, or not found in the completion. Idempotent by
-    job. Without a trajectory: a program of a pool, whose name is the document.
+    `repairs`: those that were needed to find the program in the completion, or to admit it. Idempotent by job.
+    Without a trajectory: a program of a pool, whose name is the document.
     """
 
     job: str

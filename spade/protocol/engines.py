@@ -12,7 +12,7 @@ from spade.protocol.trajectories import check_digests, covered
 class Generated(Wire, frozen=True):
     """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count).
 
-    What no published policy sampled (an endpoint's) has no versions, and no log-probabilities where none were given.
+    Tokens of an endpoint have no versions, and log-probabilities only if the endpoint gave them.
     digests: of the weights that sampled each run, 16 bytes a run, or empty.
     """
 
@@ -39,10 +39,10 @@ class Overdue(Wire, frozen=True):
 class Generate(Request[Generated | Overdue], frozen=True):
     """Sample a continuation. Refused: it can never be served.
 
-    prompt: little-endian int32 token ids. Sampling ends at one of the model's end-of-turn tokens or once the text holds
-    one of the strings `stop`, either of which is returned, or after max_tokens. The distribution is that of the logits
-    over temperature, cut to its `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
-    probability. A request not over within `deadline_s` of its arrival is given up (0: never).
+    prompt: little-endian int32 token ids. Sampling ends with an end-of-turn token of the model, with the token that
+    completes a string of `stop` (the answer includes either), or after max_tokens. The distribution is softmax(logits /
+    temperature), cut to the `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
+    probability. The engine gives a request up that is not over within `deadline_s` of its arrival (0: never).
     """
 
     prompt: bytes

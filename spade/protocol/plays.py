@@ -46,7 +46,7 @@ class EndedPlay(Wire, frozen=True):
     """The end of an episode.
 
     `rewards` are those of every step; `episode_return` is the last one clipped to [-1, 1] if the episode terminated,
-    else 0; `trajectory` is None where a fault of the environment voids the play, and `fault` says which.
+    else 0; `trajectory` is None if a fault of the environment voids the play, and `fault` says which.
     """
 
     id: str
@@ -61,9 +61,9 @@ class EndedPlay(Wire, frozen=True):
 
 
 class SubmitPlays(Request[Done], frozen=True):
-    """Episodes that ended, together. Idempotent by play id, each for itself.
+    """Episodes that ended. Each is idempotent by its play id.
 
-    A play that makes no sense keeps no other from being taken: Refused names it, and the others are committed.
+    Refused names the plays that make no sense; the others are committed.
     """
 
     plays: Many[EndedPlay]

@@ -27,7 +27,7 @@ class Faulted(Wire, frozen=True):
 
     @property
     def environment_fault(self) -> bool:
-        """True where the program is to blame, False where the play is to be leased again."""
+        """True if the program is to blame, False if the play is to be leased again."""
         return self.kind not in ("lost", "unknown", "infrastructure")
 
 
@@ -58,9 +58,9 @@ class CloseEpisode(Request[Done], frozen=True):
 
 
 class KeepProgram(Request[Done], frozen=True):
-    """A program of the sender's own, which the replay service does not have, for episodes to come.
+    """Keep a program for later episodes that the replay service does not have.
 
-    It may be dropped like any other that is not played: an opening that is `unknown` says so.
+    The env-runner may drop it while it is not played; OpenEpisode then fails with `unknown`.
     """
 
     source: str
@@ -88,10 +88,10 @@ class Stage(Wire, frozen=True):
 
 
 class Verdict(Wire, frozen=True):
-    """The stages in the order they ran, the last one failed where `passed` is False.
+    """The stages in the order they ran; if `passed` is False the last one failed.
 
-    `name` is the class's name, `reads` the form in which plays send actions to the program, `repairs` those of its text
-    that its process told of; it was played so.
+    `name`: the class's name. `reads`: the form in which plays send actions to the program. `repairs`: those that its
+    process reported; it was played with them.
     """
 
     passed: bool

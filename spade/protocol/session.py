@@ -25,7 +25,7 @@ class Weights(Wire, frozen=True):
 class Wait(Wire, frozen=True):
     """`who` waits for `holder` to bring `what`: `count` times at once, the longest for `for_s` seconds.
 
-    `why` says what the holder lacks, where the replay service knows it. A process leaves `who` to its heartbeat.
+    `why`: what the holder lacks, if the replay service knows. `who` is empty in a heartbeat, which names its sender.
     """
 
     holder: str
@@ -43,7 +43,7 @@ class Done(Wire, frozen=True):
 class Refused(Wire, frozen=True):
     """The request cannot be served; the text says why and what to do. Final: the sender does not try again.
 
-    `unforeseen`: serving it ended in an unforeseen error, so the request itself is under suspicion.
+    `unforeseen`: the service met an unforeseen error, so the request itself is under suspicion.
     """
 
     reason: str
@@ -51,7 +51,7 @@ class Refused(Wire, frozen=True):
 
 
 class Ready(Wire, frozen=True):
-    """The handshake is done. `life`: of the service, another one after each restart; the rest as in a Pulse."""
+    """The handshake is done. `life` names the service's life, new after each restart; other fields as in Pulse."""
 
     peers: tuple[Peer, ...] = ()
     weights: Weights | None = None
@@ -59,7 +59,10 @@ class Ready(Wire, frozen=True):
 
 
 class Hello(Request[Ready], frozen=True):
-    """First message on every connection. `address` is where this process serves others."""
+    """First message on every connection. `address` is where this process serves others.
+
+    `corpus`: digest of the documents from which this process designs, or the processes it keeps; "" where none does.
+    """
 
     protocol: int
     digest: Name
@@ -67,6 +70,7 @@ class Hello(Request[Ready], frozen=True):
     name: Name
     pid: int
     address: Name | None = None
+    corpus: Name = ""
 
 
 class Pulse(Wire, frozen=True):
@@ -90,7 +94,7 @@ class Goodbye(Request[Done], frozen=True):
 class Rehello(Wire, frozen=True):
     """The server does not know this peer (it restarted, or gave it up): say hello again, then send what is open.
 
-    `leaving`: unasked, from a server that ends in order; whatever it does not answer is no reason for its end.
+    `leaving`: pushed by a server that ends in order; the requests that it leaves open did not cause its end.
     """
 
     leaving: bool = False

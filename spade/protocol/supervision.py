@@ -22,9 +22,8 @@ class Process(Wire, frozen=True):
 class Orders(Request[Done], frozen=True):
     """Changes for a supervisor: the number of actors of a role to keep up, and the names of those to drain.
 
-    Sent to the replay service (Refused: no such supervisor keeps actors), which hands it to the supervisor with the
-    answer to its next report. Kept in memory alone: the sender looks at the status for the effect,
-    and orders again if there is none.
+    Sent to the replay service (Refused: no such supervisor keeps actors), which passes it on with the answer to the
+    supervisor's next report. Kept in memory alone: the sender watches the status, and repeats an order without effect.
     """
 
     supervisor: str

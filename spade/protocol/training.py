@@ -103,9 +103,9 @@ class Evaluation(Wire, frozen=True):
     """Results of the policy on the fixed set of `config.Evaluation`, without a hint.
 
     step      learner step of the policy it began with; oldest, newest: the policy versions that sampled its tokens
-    plays     that ended, those that a fault of their program voided (`voids`) not among them
+    plays     that counted; `voids` are those that a fault of their program ended
     win_rate  share of the plays that were won, and its standard error over plays
-    seconds   that it took
+    seconds   duration
     """
 
     step: Count
@@ -119,6 +119,6 @@ class Evaluation(Wire, frozen=True):
 
 
 class Evaluated(Request[Done], frozen=True):
-    """An evaluation is over. The one that was handed in last is not taken twice. Refused: its figures make no sense."""
+    """An evaluation is over. A repeated newest evaluation is not taken again. Refused: its figures make no sense."""
 
     evaluation: Evaluation

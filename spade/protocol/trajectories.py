@@ -9,7 +9,7 @@ class Trajectory(Wire, frozen=True):
     The tokens are one sequence, unless `rewinds` make several of them (`spade.sequences`).
 
     ids       little-endian int32, tokens
-    spans     lengths of what it read and what it sampled, in turn, beginning with what it read
+    spans     lengths of runs of tokens, read and sampled in turn, the first one read
     logprobs  little-endian float32, *sampled* tokens; log-probability under the distribution really sampled from
     versions  runs (policy version, count) over the sampled tokens, in order
     digests   of the weights that sampled each run, 16 bytes a run; empty where the engine gave none

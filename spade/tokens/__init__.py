@@ -1,7 +1,7 @@
 """Text to tokens and back by the checkpoint's own tokenizer and chat template, without transformers.
 
-Control tokens (a turn's begin and end, marks of thoughts and tools) come from the template alone. What programs,
-documents, hints and sources say never enters the template, and is encoded by a vocabulary without control tokens.
+Control tokens (a turn's begin and end, marks of thoughts and tools) come from the template alone. Texts of programs,
+documents, hints and sources never enter the template; a vocabulary without control tokens encodes them.
 """
 
 from spade.tokens.dialogue import Dialogue, Reading, dialogues

@@ -1,4 +1,4 @@
-"""A play as the model reads it, turn by turn: with its earlier thoughts, or without them as its template has it."""
+"""The prompts of a play's turns: earlier thoughts stay in them, or are stripped as the chat template does."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,14 +12,14 @@ from spade.tokens.tokenizer import Contents, Message, Tokenizer
 
 
 class Reading(NamedTuple):
-    """The tokens before a turn: the context is cut back to its first `kept` tokens, and `ids` are read behind them."""
+    """The tokens before a turn: the context is cut back to its first `kept` tokens, then `ids` follow."""
 
     kept: int
     ids: list[int]
 
     @property
     def tokens(self) -> int:
-        """Of the turn's whole prompt."""
+        """The number of tokens of the whole prompt."""
         return self.kept + len(self.ids)
 
 
@@ -27,33 +27,33 @@ class Dialogue(Protocol):
     """One play. `read` and `said` are called in turn."""
 
     def read(self, messages: Sequence[Message], context: bytes, most: int) -> Reading:
-        """The next turn, after `messages` and behind `context` (little-endian int32); over `most` if it does not fit.
+        """The next turn, with `messages` after `context` (little-endian int32).
 
-        Its ids are then not all. Raises RunError where the template refuses the conversation.
+        If it does not fit, it is over `most` and lacks ids. Raises RunError if the template refuses the conversation.
         """
         ...
 
     def said(self, ids: Sequence[int]) -> None:
-        """Tokens that the model sampled in answer."""
+        """Take the tokens that the model sampled as its answer."""
         ...
 
 
 def dialogues(tokenizer: Tokenizer, thoughts: Literal["keep", "strip"]) -> Callable[[], Dialogue]:
-    """Begins a play. Raises RunError where thoughts are to be stripped, and the checkpoint has none or keeps them."""
+    """The factory of dialogues. Raises RunError for "strip" if the checkpoint has no thoughts or keeps them."""
     if thoughts == "keep":
         return partial(Keeping, tokenizer)
     return partial(Stripping, tokenizer, tokenizer.thought_ids())
 
 
 class Keeping:
-    """All that was said stays in the context, token by token."""
+    """A dialogue whose context keeps every token."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._said: Sequence[int] | None = None
 
     def read(self, messages: Sequence[Message], context: bytes, most: int) -> Reading:
-        """See Dialogue; after an answer there is one message."""
+        """See Dialogue; after the first turn `messages` holds one message."""
         if self._said is None:
             return Reading(0, self._tokenizer.prompt_ids(messages, most))
         kept = len(context) // 4
@@ -66,9 +66,9 @@ class Keeping:
 
 
 class Stripping:
-    """Each turn reads the whole conversation as the template has it by then, of earlier answers what is no thought.
+    """A dialogue that renders the whole conversation for each turn, without the thoughts of earlier answers.
 
-    What it has in common with the context stays there, so that an answer without a thought stays as it was sampled.
+    The prompt keeps its common prefix with the context, so that an answer without a thought keeps its sampled tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer, marks: tuple[int, int]) -> None:
@@ -87,7 +87,7 @@ class Stripping:
         prompt = np.asarray(ids, dtype=np.int32)
         marks = prompt[(prompt == self._begin) | (prompt == self._end)]
         self._opened = marks[-1:].tolist() == [self._begin]
-        # A turn reads one token at least: what is sampled follows it.
+        # A turn reads one token at least, which sampling needs.
         kept = min(_common(unpack_ids(context), prompt), len(ids) - 1)
         return Reading(kept, ids[kept:])
 
@@ -98,7 +98,7 @@ class Stripping:
         self._roles.append("assistant")
 
     def _shown(self, ids: Sequence[int]) -> Sequence[int]:
-        """Of an answer, what stands behind its last thought and the newlines there; nothing where that did not end."""
+        """The part of an answer after its last thought and the newlines there; empty if the thought did not end."""
         marks = [at for at, id in enumerate(ids) if id in (self._begin, self._end)]
         if not marks:
             return [] if self._opened else ids
@@ -111,7 +111,7 @@ class Stripping:
 
 
 def _common(context: NDArray[np.int32], prompt: NDArray[np.int32]) -> int:
-    """Number of tokens that both begin with."""
+    """Length of the common prefix."""
     width = min(len(context), len(prompt))
     differs = context[:width] != prompt[:width]
     return int(differs.argmax()) if differs.any() else width

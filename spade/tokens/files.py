@@ -12,12 +12,12 @@ from spade.tokens.foreign import GenerationFile, TokenizerFile, read_json, read_
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """tokenizer_config.json. Raises RunError where it is missing or no JSON object."""
+    """tokenizer_config.json. Raises RunError if it is missing or no JSON object."""
     return read_json(folder / "tokenizer_config.json", dict[str, Any])
 
 
 def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
-    """A tokenizer.json that neither cuts nor pads. Raises RunError where it does not parse."""
+    """A tokenizer.json that neither cuts nor pads. Raises RunError if it does not parse."""
     try:
         bpe = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the Rust side raises bare Exception

@@ -36,12 +36,12 @@ class GenerationFile(msgspec.Struct):
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """A JSON file of a checkpoint folder. Raises RunError where it is missing, or no `kind`."""
+    """A JSON file of a checkpoint folder. Raises RunError if it is missing, or no `kind`."""
     return _read(path, msgspec.json.Decoder(kind).decode)
 
 
 def read_text(path: Path) -> str:
-    """A text file of a checkpoint folder. Raises RunError where it is missing or not UTF-8."""
+    """A text file of a checkpoint folder. Raises RunError if it is missing or not UTF-8."""
     return _read(path, lambda data: data.decode())
 
 
@@ -53,7 +53,7 @@ def _read(path: Path, decode: Callable[[bytes], T]) -> T:
 
 
 def from_template(what: str, run: Callable[[], T]) -> T:
-    """Run a chat template. Raises RunError where its code raises anything; `what` says in words that it failed."""
+    """Run a chat template. Raises RunError for any exception of its code; `what` describes the failure."""
     try:
         return run()
     except Exception as error:

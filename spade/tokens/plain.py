@@ -1,8 +1,8 @@
-"""A checkpoint's tokenizer without its control tokens: what it reads is text, whatever is written in it.
+"""A checkpoint's tokenizer without its control tokens: it encodes every text as plain text.
 
-Control tokens are the added tokens, special or not, but for those of white space alone (some vocabularies have runs of
-spaces and lines among them). They are taken out of the list that is searched for in a text, and out of the vocabulary
-and the merges, so that no text has their ids.
+Control tokens are the added tokens, special or not, except those of white space alone (some vocabularies add runs of
+spaces and newlines). They are removed from the added tokens, the vocabulary and the merges, so that no text has their
+ids.
 """
 
 import json
@@ -13,10 +13,10 @@ import tokenizers
 from spade.errors import RunError
 
 LONG_TEXT = 16_384
-"""Characters; a text of more is encoded with Python's lock released, which shorter ones are not worth."""
+"""Characters. Longer texts are encoded with Python's lock released; for shorter ones this costs more than it gains."""
 
 _READ_AHEAD = 4
-"""Characters for each token that there is room for, read before all of a text is: most texts have fewer a token."""
+"""Characters of a long text that are encoded first, for each token of room; most texts have fewer a token."""
 
 
 def control_ids(bpe: tokenizers.Tokenizer) -> frozenset[int]:
@@ -28,12 +28,12 @@ class PlainText:
     """Encodes the text that stands between two control tokens."""
 
     def __init__(self, bpe: tokenizers.Tokenizer) -> None:
-        """Raises RunError where `bpe` has no byte-pair encoding: only from one are tokens taken out surely."""
+        """Raises RunError unless `bpe` is a byte-pair encoding: from other models tokens cannot be removed safely."""
         tree = json.loads(bpe.to_str())
         if tree["model"]["type"] != "BPE":
             raise RunError(
-                f"tokenizer.json: a model of type {tree['model']['type']} cannot be kept from reading control tokens "
-                "in what a program says; use a checkpoint with a byte-pair encoding (BPE)"
+                f"tokenizer.json: a model of type {tree['model']['type']} may read control tokens in the "
+                "text of a program; use a checkpoint with a byte-pair encoding (BPE)"
             )
         _take_out_controls(tree)
         tree["pre_tokenizer"] = _never_first(tree["pre_tokenizer"])
@@ -42,9 +42,9 @@ class PlainText:
             raise RunError("tokenizer.json: a control token has the id of another token; the file is damaged")
 
     def ids(self, text: str, room: int) -> list[int]:
-        """Ids of `text`. Of one whose beginning alone takes more than `room` there may come those of the beginning.
+        """Ids of `text`; if its beginning alone exceeds `room`, perhaps those of the beginning alone.
 
-        So the time depends on what `room` tokens can be, not on how long the text is.
+        So `room` bounds the time, however long the text is.
         """
         end = _READ_AHEAD * (max(room, 0) + 1)
         while end < len(text):
@@ -80,7 +80,7 @@ def _take_out_controls(tree: dict[str, Any]) -> None:
 
 
 def _never_first(tree: Any) -> Any:
-    """The pre-tokenizer for text that follows a token: `first` puts a space before a conversation's first alone."""
+    """The pre-tokenizer for text after a token: the scheme `first` is for the beginning of a conversation alone."""
     match tree:
         case dict():
             never = {"prepend_scheme": "never"} if tree.get("prepend_scheme") == "first" else {}

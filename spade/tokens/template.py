@@ -1,10 +1,10 @@
-r"""A chat template, read for its layout: what it puts around the messages of a conversation, and where they go.
+r"""The layout of a chat template: its text around the messages of a conversation, and the places of the messages.
 
-The template never sees what is said: it renders a stand-in for each message, and the content is put in its place
-afterwards. So a content can neither forge what the template writes nor steer what it does, and a layout depends on
-the roles alone. Two edits are told by what they do to a stand-in, and done to the content: `trim` (or `strip()`), also
-of a text around it, and `tojson`. Others (`split('</think>')`, `lstrip('\n')`) leave a content as it is; `forgets`
-tells whether there are some that leave thoughts out.
+The template never sees the content of a message: it renders a stand-in, which the content replaces afterwards. So
+content can neither forge the template's text nor steer its code, and a layout depends on the roles alone. Two edits are
+recognised by their effect on a stand-in, and repeated on the content: `trim` (or `strip()`), also of a text around it,
+and `tojson`. Others (`split('</think>')`, `lstrip('\n')`) do not change the content; `forgets` finds the template that
+leaves thoughts out.
 
 The environment is the sandboxed one of transformers, so that both render alike.
 """
@@ -36,7 +36,7 @@ _STAND_IN = re.compile(f"({_LEFT}?)({_PRIVATE})({_RIGHT}?)")
 
 @dataclass(frozen=True)
 class Slot:
-    """Where the content of a message goes, and what the template does to it."""
+    """The place of a message's content, and the template's edits of it."""
 
     message: int
     trim_left: bool = False
@@ -53,17 +53,17 @@ class Slot:
 
 
 class Template:
-    """A checkpoint's chat template. `variables` are what it knows beside the messages."""
+    """A checkpoint's chat template. `variables`: its variables beside the messages."""
 
     def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
-        """Raises RunError where it does not parse."""
+        """Raises RunError if it does not parse."""
         self._template = _compile(text)
         self._variables = variables
 
     def layout(self, roles: Sequence[str], *, prompt: bool) -> tuple[str | Slot, ...]:
-        """A conversation of `roles`, with `prompt` up to where the assistant is to speak: texts, and a slot a message.
+        """Texts of a conversation of `roles`, with a slot for each message; `prompt` adds the beginning of an answer.
 
-        Raises RunError where the template refuses the conversation or does not show each message once and in order.
+        Raises RunError if the template refuses the conversation or does not show each message once and in order.
         """
         chat = [{"role": role, "content": _stand_in(number)} for number, role in enumerate(roles)]
         layout = tuple(_pieces(self._rendered(chat, prompt)))
@@ -75,9 +75,9 @@ class Template:
         return layout
 
     def forgets(self, begin: str, end: str) -> bool:
-        """True where what stands between `begin` and `end` in an answer is not shown once the user has gone on.
+        """True if the text between `begin` and `end` in an answer is left out after the user's next message.
 
-        Raises RunError where the template refuses the conversation.
+        Raises RunError if the template refuses the conversation.
         """
         asked, thought, said, seen = (_stand_in(number) for number in range(4))
         answer = f"{begin}\n{thought}\n{end}\n\n{said}"

@@ -1,4 +1,4 @@
-"""Conversations as tokens: the template's control tokens, and between them text in which there is none."""
+"""Conversations as tokens: the template's control tokens, and text without control tokens between them."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class Message(Protocol):
 
 
 class Answer(NamedTuple):
-    """Where the tokens of an answer go."""
+    """The place of an answer's tokens."""
 
     message: int
 
@@ -36,9 +36,9 @@ class Answer(NamedTuple):
 class Contents:
     """The contents of a conversation's messages.
 
-    texts    one a message; "" where tokens say it
-    answers  these tokens, by the number of the message
-    known    ids of the texts that were encoded before; grows
+    texts    one for each message; "" if tokens replace it
+    answers  these tokens, by index of the message
+    known    cache: the ids of texts encoded before
     """
 
     texts: list[str] = field(default_factory=list)
@@ -50,15 +50,15 @@ Segments = tuple[int | Answer | tuple[str | Slot, ...], ...]
 """A layout as control tokens, places of answers, and the runs of text between them."""
 
 THINK, THOUGHT = "<think>", "</think>"
-_LAYOUTS = 256  # of histories that are kept: a play has as many as turns
+_LAYOUTS = 256  # most cached layouts of histories; a play needs one for each turn
 
 
 class Tokenizer:
     """A checkpoint's tokenizer of `size` tokens; `end_ids` are those that end a turn.
 
-    What the messages say is encoded with the template's text around it, so that the ids are those of the text as a
-    whole, and apart from the template's control tokens, so that none can come from it. Layouts are read once for each
-    sequence of roles, so that a template that writes the date writes that of its first conversation.
+    Messages are encoded together with the template's text around them, which gives the ids of the text as a whole, and
+    apart from the template's control tokens, so that no message can produce one. Layouts are cached by their sequence
+    of roles: a template that writes the date keeps that of its first conversation.
     """
 
     def __init__(self, bpe: tokenizers.Tokenizer, template: Template, end_ids: frozenset[int]) -> None:
@@ -76,7 +76,7 @@ class Tokenizer:
     def load(cls, folder: Path, *, thinking: bool = False) -> "Tokenizer":
         """Read tokenizer.json, the chat template and the end-of-turn tokens of a Hugging Face folder.
 
-        `thinking` is the template's `enable_thinking`. Raises RunError where a file is missing or does not parse.
+        `thinking` is the template's `enable_thinking`. Raises RunError if a file is missing or does not parse.
         """
         settings = read_settings(folder)
         variables = {**special_tokens(settings), "enable_thinking": thinking}
@@ -84,7 +84,7 @@ class Tokenizer:
         return cls(read_tokenizer(folder / "tokenizer.json"), template, end_ids(folder))
 
     def encode(self, text: str) -> list[int]:
-        """Ids of what a model said; control tokens written out in it count as such, none is added."""
+        """Ids of a model's text; control tokens written in it are encoded as such, none is added."""
         ids: list[int] = self._bpe.encode(text, add_special_tokens=False).ids
         return ids
 
@@ -94,19 +94,19 @@ class Tokenizer:
         return text
 
     def prompt_ids(self, messages: Sequence[Message], room: int = sys.maxsize) -> list[int]:
-        """Ids of the conversation up to where the assistant is to speak; more than `room` where it does not fit.
+        """Ids of the conversation up to the beginning of an answer; more than `room` if it does not fit.
 
-        These are then not all: nothing reads a text that is too long to its end. Raises RunError where the template
+        Some ids are then missing, since a text that is too long is not read to its end. Raises RunError if the template
         refuses the conversation.
         """
         opening = self._opening(tuple(message.role for message in messages))
         return self._ids(opening, Contents([message.content for message in messages]), room)
 
     def turn_ids(self, sampled: Sequence[int], observation: Message, room: int = sys.maxsize) -> list[int]:
-        """Ids between an assistant's sampled tokens and its next turn, so that these are never tokenised again.
+        """Ids between an assistant's sampled tokens and its next turn: sampled tokens are never tokenised again.
 
-        It is what the template puts after an assistant's content, and does not depend on the turns before. An
-        end-of-turn token that `sampled` ends with is not repeated. `room` as in prompt_ids.
+        They are the template's text after an assistant's content, and do not depend on earlier turns. An end-of-turn
+        token at the end of `sampled` is not repeated. `room` as in prompt_ids.
         """
         turn = self._turn(observation.role)
         if sampled and sampled[-1] in self.end_ids and turn[0] in self.end_ids:
@@ -114,20 +114,20 @@ class Tokenizer:
         return self._ids(turn, Contents(["", "", observation.content]), room)
 
     def history_ids(self, roles: Sequence[str], contents: Contents, room: int) -> list[int]:
-        """Ids of a conversation up to where the assistant is to speak again, as the template has it by then.
+        """Ids of a conversation up to the beginning of the next answer, as the template renders it now.
 
-        What the assistant said are tokens, which are put in their place as they are; an end-of-turn token that they end
-        with is not repeated. `room` as in prompt_ids. Raises RunError where the template refuses the conversation.
+        The tokens of earlier answers take their places unchanged; an end-of-turn token at their end is not repeated.
+        `room` as in prompt_ids. Raises RunError if the template refuses the conversation.
         """
         return self._ids(self._history(tuple(roles)), contents, room)
 
     def thought_ids(self) -> tuple[int, int]:
-        """The tokens that begin and end a thought. Raises RunError where earlier thoughts do not leave the context."""
+        """The tokens that begin and end a thought. Raises RunError if earlier thoughts do not leave the context."""
         ids = {token.content: id for id, token in self._bpe.get_added_tokens_decoder().items()}
         if THINK not in ids or THOUGHT not in ids:
             raise RunError(
-                f"play.thoughts: the model's tokenizer has no tokens {THINK} and {THOUGHT}, between which there were "
-                'something to strip; use "keep"'
+                f"play.thoughts: the model's tokenizer has no tokens {THINK} and {THOUGHT}, so it has "
+                'no thoughts to strip; use "keep"'
             )
         if not self._template.forgets(THINK, THOUGHT):
             raise RunError('play.thoughts: the model\'s chat template shows earlier thoughts; use "keep"')
@@ -157,7 +157,7 @@ class Tokenizer:
         return tuple(_runs(pieces))
 
     def _split(self, text: str) -> Iterator[int | str]:
-        """The template's own text, parted at its control tokens as the tokenizer itself finds them."""
+        """The template's own text, split at the control tokens that the tokenizer itself finds."""
         encoding, end = self._bpe.encode(text, add_special_tokens=False), 0
         for id, (begins, ends) in zip(encoding.ids, encoding.offsets, strict=True):
             if id in self._controls:
@@ -184,13 +184,13 @@ class Tokenizer:
         if text in contents.known:
             return contents.known[text]
         ids = self._plain.ids(text, room)
-        if len(ids) <= room:  # else these may not be all
+        if len(ids) <= room:  # else some ids may be missing
             contents.known[text] = ids
         return ids
 
 
 def _closed(segments: Segments) -> Segments:
-    """Raises RunError unless a control token ends the last content: what ordinary text ends, a program could end."""
+    """Raises RunError unless a control token ends the last content: a program could write an end of ordinary text."""
     for segment in reversed(segments):
         if isinstance(segment, int):
             return segments

@@ -2,8 +2,8 @@
 
 `serve` binds a ROUTER that many `connect`ed DEALERs call. Frames: the client sends [id, payload], id 8 bytes
 big-endian; the server sends the same back, id 0 for a push. Delivery is at least once: a client keeps every request
-until its reply and sends all that is open again after each new handshake, so services must be idempotent.
-What other machines reach is under CURVE (`curve`, `keys`; docs/security.md), and a peer may send what its role may
+until its reply and sends all that is open again after each new handshake, so services must be idempotent. Addresses
+that other machines reach use CURVE (`curve`, `keys`; docs/security.md); a peer may send the requests of its role alone
 (`rights`).
 """
 

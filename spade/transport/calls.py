@@ -1,4 +1,4 @@
-"""Calls: requests that wait for their replies, a window of them at once, each kept until then to be sent again."""
+"""Calls: requests that wait for their replies, a window of them at once. Each is kept until then, to be resent."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,7 +8,7 @@ from spade.protocol import Refused, Response
 
 
 class _Call:
-    """A request that is kept until its reply. `once`: or until the end of the first service it was `sent` to."""
+    """A request, kept until its reply or, if `once`, until the end of the first service that it was `sent` to."""
 
     def __init__(self, payload: bytes, once: bool) -> None:
         self.payload = payload
@@ -24,10 +24,10 @@ class _Call:
 
 
 class Calls:
-    """The calls of one client, whatever becomes of its session.
+    """The calls of one client, across all its sessions.
 
-    numbers  of all that the client sends, so that a reply finds its call by the number alone
-    send     a payload under its number; False where it did not go, as while there is no session
+    numbers  counter of all that the client sends, so that a number alone identifies a call
+    send     sends a payload under its number; False if that failed, for example without a session
     """
 
     def __init__(self, window: int, numbers: Iterator[int], send: Callable[[int, bytes], bool]) -> None:
@@ -38,9 +38,9 @@ class Calls:
         self._refusal: Refused | None = None
 
     async def reply(self, payload: bytes, once: bool = False) -> Response | None:
-        """Wait for a place in the window, then for the reply, whenever it comes.
+        """Wait for a place in the window, then for the reply.
 
-        None: it was to be sent `once`, and the service that it was sent to has ended.
+        None: the request was `once`, and the service that it was sent to has ended.
         """
         async with self._places:
             if self._refusal is not None:
@@ -48,7 +48,7 @@ class Calls:
             number = next(self._numbers)
             call = self._open[number] = _Call(payload, once)
             try:
-                call.sent = self._send(number, payload)  # where it does not go now, `send_again` sends it
+                call.sent = self._send(number, payload)  # if this fails, `send_again` sends it later
                 await call.answered.wait()
             finally:
                 del self._open[number]
@@ -61,7 +61,7 @@ class Calls:
             call.answer(response)
 
     def send_again(self) -> None:
-        """Send all that have no reply, as far as it goes."""
+        """Send all calls without a reply, until one cannot be sent."""
         for number, call in self._open.items():
             if call.answered.is_set():
                 continue
@@ -70,13 +70,13 @@ class Calls:
             call.sent = True
 
     def ended(self) -> None:
-        """The service has ended: calls to be sent once, and sent already, get no reply."""
+        """End the calls that are `once` and were sent: their service has ended."""
         for call in self._open.values():
             if call.once and call.sent:
                 call.answered.set()
 
     def refuse(self, refusal: Refused) -> None:
-        """The reply to all that have none, and to all that come."""
+        """Make this the reply to all open and future calls."""
         self._refusal = refusal
         for call in self._open.values():
             call.answer(refusal)

@@ -31,8 +31,8 @@ from spade.transport.curve import Failure, Watch, has_keys, secure_client
 from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put_newest
 from spade.waits import Waits
 
-_PUSHES = 64  # kept for an owner that does not look
-_WAITS = 128  # told with a heartbeat
+_PUSHES = 64  # kept if the owner does not read them
+_WAITS = 128  # sent with a heartbeat
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 class Client:
     """One DEALER socket and its session with one server.
 
-    hello    what we said of ourselves
-    pushes   what the server sent unasked (bounded, newest kept)
+    hello    our own greeting
+    pushes   messages that the server pushed (bounded, newest kept)
     pulse    the newest Pulse, from Ready or a heartbeat's reply
     gauges   sent with each heartbeat; the owner updates it
     waits    likewise: what the owner waits for, here and elsewhere
-    life     of the server, as it said when it last greeted us; "" once it has left in order
+    life     of the server, from its last greeting; "" after it left in order
     dropped  messages that made no sense
     """
 
@@ -68,7 +68,7 @@ class Client:
         self._turn = trio.Event()  # the session turned live, lost or refused
         self._pulsed = trio.Event()
         self._heard = trio.current_time()
-        self._trouble = ""  # of the newest handshake of ZeroMQ that failed
+        self._trouble = ""  # the newest failure of ZeroMQ's handshake
         self._pump = Pump(zmq.DEALER, bus, self._on_frames)
         self._watch = Watch(self._pump.socket, self._on_failure)
 
@@ -78,12 +78,12 @@ class Client:
         return self._live
 
     async def call(self, request: Request[Reply], deadline_s: float | None = None, *, once: bool = False) -> Reply:
-        """Send a request and wait for its reply, through restarts of the server (which may so see it more than once).
+        """Send a request and wait for its reply, across restarts of the server (which may receive it more than once).
 
         `deadline_s` (default bus.call_deadline_s) bounds all of it, the wait for a place in the window included.
-        `once`: not to another life of the server, unless the one before left in order. Raises RefusedError on Refused,
-        SuspectError where that is `unforeseen` or the life ended that was to answer once, BusError on the deadline and
-        where the reply is of another type than the request's.
+        `once`: not sent to another life of the server, unless the one before left in order. Raises RefusedError on
+        Refused; SuspectError if that is `unforeseen`, or if the server ended over a call `once`; BusError at the
+        deadline, and for a reply of a wrong type.
         """
         name = type(request).__name__
         payload = encode(request)
@@ -105,7 +105,7 @@ class Client:
         raise BusError(f"{self.address}: no answer to {name} within {limit:g} s; {state}")
 
     async def wait_pulse(self) -> Pulse:
-        """The next pulse. Raises RefusedError where a restarted server refuses us."""
+        """The next pulse. Raises RefusedError if a restarted server refuses us."""
         while self._refused is None:
             before = self.pulse
             await self._pulsed.wait()
@@ -117,7 +117,7 @@ class Client:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:
-        """Once in a client's life; see `connect`."""
+        """Run the session, once in a client's life; see `connect`."""
         try:
             if has_keys(self.address, self._bus):
                 secure_client(self._pump.socket, Path(self._bus.keys))
@@ -144,7 +144,7 @@ class Client:
             raise BusError(f"{self.address}: no answer within {self._bus.call_deadline_s:g} s; {why}")
 
     async def _stay(self) -> None:
-        """Greet, beat until the server is lost, greet again."""
+        """Greet, send heartbeats until the server is lost, greet again."""
         while self._refused is None:
             await self._greet()
             await self._beat()
@@ -268,8 +268,8 @@ class Client:
 async def connect(address: str, hello: Hello, *, bus: Bus) -> AsyncIterator[Client]:
     """A session with the server at `address`; the block begins once it is Ready and ends with a goodbye.
 
-    Raises RefusedError where the server refuses us, BusError where it does not answer within bus.call_deadline_s,
-    ConfigError where the address is another machine's and bus.keys is not set.
+    Raises RefusedError if the server refuses us, BusError if it does not answer within bus.call_deadline_s,
+    ConfigError if the address is another machine's and bus.keys is not set.
     """
     client = Client(address, hello, bus)
     async with client.session():

@@ -1,8 +1,8 @@
 """CURVE on a socket: the addresses that need it, a server's allow-list (ZAP), reports of failed handshakes.
 
-ipc:// is guarded by the mode of its folder and has no keys. tcp:// has them wherever `bus.keys` names a folder, and
-beyond loopback there is no tcp without them. libzmq asks for each handshake over an inproc socket of the server's
-context (ZAP, RFC 27), and tells of failed ones over another; both are read by tasks of ours, there are no threads.
+ipc:// is guarded by the mode of its folder and has no keys. tcp:// uses keys if `bus.keys` names a folder, and must use
+them beyond loopback. libzmq asks about each handshake on an inproc socket of the server's context (ZAP, RFC 27), and
+reports failed ones on another; tasks of ours read both, without threads.
 """
 
 import logging
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Failure(NamedTuple):
-    """A handshake that failed; `final` where another try would fail as well."""
+    """A handshake that failed; `final` if another try would fail as well."""
 
     reason: str
     final: bool
@@ -54,16 +54,16 @@ def has_keys(address: str, bus: Bus) -> bool:
 
 
 def secure_server(socket: zmq.Socket[bytes], folder: Path) -> None:
-    """Before bind: let in only clients that the gatekeeper of the socket's context allows. Raises ConfigError."""
+    """Let in only clients that the gatekeeper of the context allows; call it before bind. Raises ConfigError."""
     pair = keys.server_pair(folder)
     socket.curve_server = True
     socket.curve_publickey, socket.curve_secretkey = pair
     socket.zap_domain = _DOMAIN
-    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gatekeeper no client comes in
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gatekeeper no client is let in
 
 
 def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
-    """Before connect: show our key, and speak to the holder of the services' key alone. Raises ConfigError."""
+    """Use our key, and accept the holder of the services' key alone; call it before connect. Raises ConfigError."""
     pair = keys.client_pair(folder)
     socket.curve_publickey, socket.curve_secretkey = pair
     socket.curve_serverkey = keys.server_public(folder)
@@ -82,7 +82,7 @@ async def gate(folder: Path) -> AsyncIterator[Context]:
             yield context
     finally:
         keeper.close()
-        with trio.CancelScope(shield=True):  # at most the linger of what was closed
+        with trio.CancelScope(shield=True):  # takes at most the linger of the closed sockets
             await trio.to_thread.run_sync(context.term)
 
 
@@ -110,7 +110,7 @@ class _Gatekeeper:
         if grant is None:
             self._note_refusal(peer.decode(errors="replace"))
         status = (_UNLISTED, b"not on the allow-list") if grant is None else (_ALLOWED, b"")
-        user = b"" if grant is None else str(grant).encode()  # comes with each message, as its "User-Id"
+        user = b"" if grant is None else str(grant).encode()  # accompanies each message as its "User-Id"
         self._socket.send_multipart([version, request, *status, user, b""])
 
     def _note_refusal(self, peer: str) -> None:
@@ -123,7 +123,7 @@ class _Gatekeeper:
             return None
         try:
             return keys.allowed(self._folder).get(z85.encode(credentials[0]))
-        except (ConfigError, OSError) as error:  # of the system: there are no descriptors left
+        except (ConfigError, OSError) as error:  # OSError: no descriptors are left
             log.error("no client is let in: %s", error)
             return None
 
@@ -151,7 +151,7 @@ class Watch:
 
 
 def _failure(event: int, value: int) -> Failure:
-    """The meaning of an event of libzmq to the end that hears it."""
+    """The failure that an event of libzmq reports."""
     match event:
         case zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return Failure(
@@ -161,7 +161,7 @@ def _failure(event: int, value: int) -> Failure:
         case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
             return Failure("one end has keys and the other none; --set bus.keys=DIR names those of the run", final=True)
         case _:
-            # Mostly a wrong server.key; but an end may close over a missing key before it has sent the reason.
+            # Mostly a wrong server.key; but an end that misses a key may close before it has sent the reason.
             return Failure(
                 "the handshake fails; do both ends have keys, and is server.key in bus.keys the one of this run?",
                 final=False,
@@ -169,7 +169,7 @@ def _failure(event: int, value: int) -> Failure:
 
 
 async def _arrivals(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> None:
-    """Handle messages of a socket that no other task uses, so that each look at EVENTS is the newest."""
+    """Handle the messages of a socket. No other task uses it, so EVENTS is current when it is read."""
     while True:
         if int(socket.get(zmq.EVENTS)) & zmq.POLLIN:
             handle(socket.recv_multipart(zmq.NOBLOCK))

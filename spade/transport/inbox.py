@@ -9,7 +9,7 @@ from spade.protocol import AnyRequest, Hello
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """A request as a service sees it; `id` is the sender's number, by which the reply finds back."""
+    """A request as a service sees it; `id`: the sender's number of the request, which the reply repeats."""
 
     peer: bytes
     hello: Hello
@@ -18,7 +18,7 @@ class Incoming(msgspec.Struct, frozen=True):
 
 
 class Inbox:
-    """Of each peer at most `most` requests."""
+    """A queue of at most `most` requests of each peer."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -27,7 +27,7 @@ class Inbox:
         self._receivers = trio.lowlevel.ParkingLot()
 
     def put(self, incoming: Incoming) -> bool:
-        """False where its peer has as many waiting as it may."""
+        """Add a request; False if `most` of its peer wait already."""
         if self._waiting[incoming.peer] >= self.most:
             return False
         self._waiting[incoming.peer] += 1
@@ -36,7 +36,7 @@ class Inbox:
         return True
 
     async def take(self) -> Incoming:
-        """The next request, once there is one."""
+        """Wait for the next request."""
         await trio.lowlevel.checkpoint()
         while not self._requests:
             await self._receivers.park()

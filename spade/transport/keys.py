@@ -3,8 +3,8 @@
 A key folder, as `spade keys new` makes it (folders of mode 0700, files of mode 0600):
 
     server.key             public key of the run's services
-    server.key_secret      their secret; only where services bind
-    client.key_secret      this host's own key pair, and the name that it has on the allow-list
+    server.key_secret      their secret; only on hosts where services bind
+    client.key_secret      this host's own key pair, with its name on the allow-list
     allowed/NAME.key       the allow-list: public keys of the clients that are let in and the roles that each may take,
                            read at every handshake
     hosts/NAME/            a key folder for the host NAME, to be moved there
@@ -38,10 +38,10 @@ class Pair(NamedTuple):
 
 
 def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) -> list[Path]:
-    """Make the key folder if there is none, and in it one for each new host; returns the folders made.
+    """Make the key folder if it is missing, and in it one for each new host; returns the hosts' folders.
 
-    Each host may take these roles, and with one of an actor that of a supervisor, which every `spade actors up` is; the
-    run's own host all. Raises ConfigError for a name that cannot be a file's, or that is taken, and for no role.
+    Each host may take these roles and, with an actor's, the supervisor's, which `spade actors up` takes; the run's own
+    host may take all. Raises ConfigError for an unknown role, and for a name that is taken or no valid file name.
     """
     _check_roles(roles, "--roles")
     if set(roles) & set(ACTORS):
@@ -86,7 +86,7 @@ def client_name(folder: Path) -> str:
     _load(path)
     if name := _metadata(path, "name"):
         return name
-    raise ConfigError(f"{path}: it does not say whose key it is; {_HOW} in a folder that is not there yet")
+    raise ConfigError(f"{path}: it does not name its holder; {_HOW} in a new folder")
 
 
 def allowed(folder: Path) -> dict[bytes, Grant]:
@@ -95,7 +95,7 @@ def allowed(folder: Path) -> dict[bytes, Grant]:
 
 
 def _grant(path: Path) -> Grant:
-    """A key that names no roles gives none."""
+    """The grant of a key; a key that names no roles grants none."""
     _check_name(path.stem)
     roles = frozenset(_metadata(path, "roles").replace(",", " ").split())
     _check_roles(roles, f"{path}: roles")
@@ -128,7 +128,7 @@ def _make_pair(folder: Path, name: str, metadata: dict[str, str] | None = None) 
 
 
 def _metadata(path: Path, name: str) -> str:
-    """An entry of a certificate's metadata, "" where there is none; pyzmq reads the keys alone."""
+    """An entry of a certificate's metadata, "" if there is none; pyzmq reads the keys alone."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -157,7 +157,7 @@ def _load(path: Path) -> tuple[bytes, bytes | None]:
 
 
 def _directory(path: Path) -> None:
-    """Make a folder, private like each of ours above it."""
+    """Make a folder and its missing parents, all private."""
     if not path.is_dir():
         _directory(path.parent)
         path.mkdir(mode=0o700)

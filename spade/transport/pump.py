@@ -23,13 +23,13 @@ NUMBER_BYTES = 8
 PUSH = bytes(NUMBER_BYTES)
 _IPC = "ipc://"
 _BATCH = 256  # messages handled before other tasks have their turn
-_LINGER_MS = 500  # what a closed socket may take to hand its last messages (a goodbye) to the system
+_LINGER_MS = 500  # in which a closed socket must hand its last messages (a goodbye) to the system
 _BACKLOG = 4  # queued messages for each one of the window: a request, its repetition, pulses and pushes
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1_000
 _OVERHEAD = 256  # bytes that ZeroMQ may add to a frame: CURVE takes 33
 
-# As plain numbers: each operation on an enum takes longer than the look at a socket that it is for.
+# Plain numbers: an operation on an enum takes longer than the read of a socket's state that it is for.
 _READABLE, _WRITABLE, _NOBLOCK = int(zmq.POLLIN), int(zmq.POLLOUT), int(zmq.NOBLOCK)
 
 Context = zmq.Context[zmq.Socket[bytes]]
@@ -39,7 +39,7 @@ T = TypeVar("T")
 class Pump:
     """A socket that never blocks: `send` succeeds at once or returns False; the pump passes arrivals to `on_frames`.
 
-    user  what the gate said of the key under which the message in hand came; "" without keys
+    user  the gate's grant to the key of the message in hand; "" without keys
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Pump:
         self._beat_ms, self._silence_ms = round(1_000 * bus.heartbeat_s), round(1_000 * bus.silence_s)
         self._nap = trio.CancelScope()
         self._writable = trio.Event()
-        self._file: tuple[Path, int] | None = None  # that a server listens at, and its inode
+        self._file: tuple[Path, int] | None = None  # a server's socket file, and its inode
         self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes + _OVERHEAD)
         self.socket.set_hwm(_BACKLOG * bus.window)
@@ -97,12 +97,12 @@ class Pump:
             raise BusError(f"{address}: cannot connect: {zmq.strerror(error.errno or 0)}") from None
 
     def _expect_losses(self, address: str) -> None:
-        """A network may fall silent: connect anew then, since TCP would try the old connection ever more seldom."""
+        """Connect anew after a silence of the network: TCP would retry the old connection ever more rarely."""
         if address.startswith("tcp://"):
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
-            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # so long a stranger may hold a descriptor
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # a stranger holds a descriptor no longer
 
     async def run(self) -> None:
         """The pump task, for as long as the socket is open."""
@@ -116,7 +116,7 @@ class Pump:
                     await trio.lowlevel.wait_readable(descriptor)
 
     def send(self, frames: list[bytes]) -> bool:
-        """False where there is no such peer, no connection, or its queue is full."""
+        """False if there is no such peer, no connection, or its queue is full."""
         try:
             self.socket.send_multipart(frames, _NOBLOCK)
         except zmq.Again:
@@ -131,7 +131,7 @@ class Pump:
 
     @property
     def drained(self) -> bool:
-        """True where nothing that has arrived waits to be handled."""
+        """True if all arrived messages have been handled."""
         return not self._look() & _READABLE
 
     async def writable(self) -> None:
@@ -141,7 +141,7 @@ class Pump:
         await self._writable.wait()
 
     def close(self) -> None:
-        """Close the socket once the pump task is over, and take its file away."""
+        """Close the socket after the end of the pump task, and delete its file."""
         # A server that took the address over has made its own file; ours keeps its inode until the socket is closed.
         if self._file is not None and _inode(self._file[0]) == self._file[1]:
             self._file[0].unlink(missing_ok=True)
@@ -162,7 +162,7 @@ class Pump:
                 return False
             frames = self._receive()
             if sum(map(len, frames)) > self._most + _OVERHEAD:
-                frames = frames[:1]  # no message of ours: counted as such, and nothing of it is looked at
+                frames = frames[:1]  # not a message of ours: counted, not decoded
             self._on_frames(frames)
         return True
 
@@ -177,14 +177,14 @@ class Pump:
 def _seed_numbering() -> None:
     """Make the ids that a ROUTER gives its peers unpredictable.
 
-    It counts them up from libc's unseeded `rand`, and lets a peer choose its own; where the next id to give
-    is taken, libzmq 4.3.5 ends the process.
+    It counts them up from libc's unseeded `rand`, and lets a peer choose its own; if the next id to give is taken,
+    libzmq 4.3.5 ends the process.
     """
     ctypes.CDLL(None).srand(ctypes.c_uint(secrets.randbits(32)))
 
 
 def _inode(path: Path) -> int:
-    """0 where there is none."""
+    """The inode of a file; 0 if there is none."""
     try:
         return path.stat().st_ino
     except FileNotFoundError:
@@ -199,7 +199,7 @@ class Beat:
         self._due = trio.current_time() + period_s
 
     async def wait(self, interrupt: trio.Event) -> float:
-        """Wait for the next beat or the interrupt; returns by how many seconds it came late."""
+        """Wait for the next beat or the interrupt; returns the lateness, s."""
         with trio.move_on_at(self._due):
             await interrupt.wait()
         now = trio.current_time()
@@ -209,7 +209,7 @@ class Beat:
 
 
 def put_newest(sender: trio.MemorySendChannel[T], receiver: trio.MemoryReceiveChannel[T], item: T) -> None:
-    """Put into a bounded channel; where it is full the oldest gives way."""
+    """Put an item into a bounded channel; drop the oldest if it is full."""
     try:
         sender.send_nowait(item)
     except trio.WouldBlock:
@@ -219,7 +219,7 @@ def put_newest(sender: trio.MemorySendChannel[T], receiver: trio.MemoryReceiveCh
 
 @asynccontextmanager
 async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run endless tasks for the length of the block. What the block raises leaves as itself, not wrapped in a group."""
+    """Run endless tasks for the length of the block. Exceptions of the block are not wrapped in a group."""
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         for task in tasks:

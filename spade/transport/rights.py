@@ -1,7 +1,7 @@
 """Rights: the requests that each role may send, and the roles that a key grants.
 
-Every server asks both, of each message, by the role of the peer's Hello. Without keys the table keeps a process from
-doing another's work by mistake; with keys, which name their roles, it keeps a host from doing it at all.
+Every server checks both for each message, by the role in the peer's Hello. Without keys the table keeps a process from
+doing another's work by mistake; with keys, which name their roles, it stops a hostile host as well.
 """
 
 from typing import NamedTuple, get_args
@@ -72,20 +72,20 @@ class Grant(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Grant":
-        """The grant that `str` made a text of."""
+        """The grant in a text that `str` made."""
         name, *roles = text.split(" ")
         return cls(name, frozenset(roles))
 
 
 def forbidden(hello: Hello, request: AnyRequest) -> str:
-    """Why the peer may not send this; "" where it may."""
+    """The reason why the peer may not send this; "" if it may."""
     if isinstance(request, (*_SESSION, *_REQUESTS[hello.role])):
         return ""
     return f"{hello.name} is {_one(hello.role)}, which may not send {type(request).__name__}"
 
 
 def ungranted(hello: Hello, grant: Grant) -> str:
-    """Why a key does not let its holder be this peer; "" where it does.
+    """The reason why a key does not let its holder be this peer; "" if it does.
 
     A host's peers carry the name of its key, so that none can act for a peer of another host.
     """

@@ -32,11 +32,11 @@ from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Context, Pump, backgr
 from spade.transport.rights import LOCAL, Grant, forbidden, ungranted
 
 _PEERS = 4_096
-_EACH = 1_024  # of one key, unless it is that of the run's own host
+_EACH = 1_024  # peers of one key, except that of the run's own host
 _BEAT_BYTES = 32_768  # of a heartbeat, which is kept, shown and written into the metrics
-_GONE = 1_024  # departures kept for a service that does not look
+_GONE = 1_024  # departures kept if the service does not read them
 _PARTING_S = 0.25  # for the goodbyes of all peers together
-_WAITING = 2  # requests one peer may have waiting, in windows: those it waits for, and those it has given up
+_WAITING = 2  # bound of a peer's waiting requests, in windows: those it waits for, and those it has given up
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Server:
     dropped     messages that made no sense, or that their sender may not send
     strangers   connections that failed in ZeroMQ's handshake: no key, an unlisted one, another protocol
     gone        peers that said goodbye, fell silent or read nothing (bounded, newest kept); a peer that lost its
-                connection and came back is there under a new routing id, and its old one ends up here
+                connection and returned has a new routing id, and its old id comes here
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Server:
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
         self._life = token_hex(8)
-        self._left = False  # in order; from then on no message is read, so that no peer is greeted anew
+        self._left = False  # we leave in order, and read no more messages, so that no peer is greeted anew
         self._bus = bus
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
         self._heard: dict[bytes, float] = {}
-        self._users: dict[bytes, str] = {}  # under which key each said hello
+        self._users: dict[bytes, str] = {}  # the key of each peer's hello
         self._inbox = Inbox(_WAITING * bus.window)
         self._drained_at = trio.current_time()
         self._pump = Pump(zmq.ROUTER, bus, self._on_frames, context)
@@ -82,7 +82,7 @@ class Server:
 
     @asynccontextmanager
     async def listening(self, address: str, folder: Path | None) -> AsyncIterator[None]:
-        """Once in a server's life; `folder` has the keys, where there are any. See `serve`."""
+        """Run the server, once in its life; `folder` has the keys, if there are any. See `serve`."""
         try:
             if folder:
                 secure_server(self._pump.socket, folder)
@@ -101,7 +101,7 @@ class Server:
             self._departed.close()
 
     async def _part(self) -> None:
-        """Tell the peers that we leave in order, and hear their goodbyes: messages of a closing socket may be lost."""
+        """Tell the peers that we leave in order, and wait for their goodbyes: a closing socket may lose messages."""
         self._left = True
         with trio.move_on_after(_PARTING_S, shield=True):
             async with background(self._pump.run):
@@ -119,16 +119,16 @@ class Server:
         return self._inbox.take_nowait()
 
     async def reply(self, incoming: Incoming, response: Response) -> bool:
-        """Answer a request. False where its peer is gone: it will ask again if it comes back."""
+        """Answer a request. False if its peer is gone: it will ask again if it comes back."""
         await trio.lowlevel.checkpoint()
         return self.reply_nowait(incoming, response)
 
     def reply_nowait(self, incoming: Incoming, response: Response) -> bool:
-        """The same, from where nothing may wait."""
+        """The same, without waiting."""
         return self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), response)
 
     async def push(self, peer: bytes, response: Response) -> bool:
-        """Send without being asked. False where the peer is gone."""
+        """Send a message that is no reply. False if the peer is gone."""
         await trio.lowlevel.checkpoint()
         return self._deliver(peer, PUSH, response)
 
@@ -216,7 +216,7 @@ class Server:
         self._pump.send([peer, number, encode(answer)])
 
     def _crowd(self) -> str:
-        """The peers that are too many for one more; "" where there is room."""
+        """The limit that one more peer would exceed, in words; "" if there is room."""
         if len(self.peers) >= _PEERS:
             return f"{_PEERS} peers"
         user = self._pump.user
@@ -252,7 +252,7 @@ class Server:
         put_newest(self._departed, self.gone, (peer, hello))
 
     async def _reap(self) -> None:
-        """Give up silent peers. What has arrived is heard first; the time we slept through ourselves does not count."""
+        """Give up silent peers. Arrived messages are handled first; time in which we did not run does not count."""
         beat, never = Beat(self._bus.heartbeat_s), trio.Event()
         while True:
             late = await beat.wait(never)
@@ -265,7 +265,7 @@ class Server:
 
 
 def _cancelled(error: BaseException) -> bool:
-    """True where the error is a cancellation, and nothing else beside it."""
+    """True if the error consists of cancellations alone."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_cancelled, error.exceptions))
     return isinstance(error, trio.Cancelled)
@@ -282,9 +282,9 @@ async def serve(
 ) -> AsyncIterator[Server]:
     """Listen on `address` ("ipc://PATH", "tcp://127.0.0.1:PORT", port * or 0 for any free one).
 
-    `ready` has the last word on a peer of the right protocol and digest; `pulse` is what heartbeats are answered with.
-    An address that other machines reach needs bus.keys, and only clients on their allow-list get in. Raises ConfigError
-    where there are none, BusError where the address cannot be served.
+    `ready` decides on a peer of the right protocol and digest; `pulse` makes the answers to heartbeats. An address that
+    other machines reach needs bus.keys, and lets in clients on their allow-list alone. Raises ConfigError without keys,
+    BusError if the address cannot be served.
     """
     _allow_descriptors()
     folder = Path(bus.keys) if has_keys(address, bus) else None
@@ -295,6 +295,6 @@ async def serve(
 
 
 def _allow_descriptors() -> None:
-    """As many as the system lets us have: each connection takes one, and libzmq has no bound on connections."""
+    """Raise the limit to the system's: each connection takes a descriptor, and libzmq has no bound on connections."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

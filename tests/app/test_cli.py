@@ -57,6 +57,13 @@ def test_a_list_of_commands_fits_80_columns_uncut(words):
     (["config", "check", "nano", "--set", "design.corpus=no.jsonl"], "design.corpus: no.jsonl: No such file"),
     (["config", "check", "."], ".: Is a directory"),
     (["config", "check", "no_text"], "is not UTF-8 text"),
+    (["corpus", "build", "nowhere"], "nowhere"),
+    (["corpus", "build", "broken.toml"], "broken.toml: is not TOML"),
+    (["corpus", "show", "no_text"], "no_text, line 1: "),
+    (["corpus", "show", "builtin", "--index", "230"], "--index 230: builtin has 230 documents"),
+    (["up", "games-4b", "--headless"], "`spade corpus build games` makes it"),
+    (["replay", "up", "games-4b"], "`spade corpus build games` makes it"),
+    (["actors", "up", "games-4b", "--connect", "ipc:///nowhere", "--designers", "1"], "`spade corpus build games`"),
     (["up", "--for", "soon"], "soon"),
     (["up", "--run", "no_text", "--headless"], "no_text: Not a directory"),
     (["up", "--run", "/proc/version/run", "--headless"], "/proc/version/run: Not a directory"),
@@ -92,6 +99,7 @@ def test_a_failure_is_one_line_and_a_non_zero_exit(tmp_path, words, says):
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "nothing").exists()
+    assert not list((tmp_path / "runs").glob("games*"))
 
 
 def test_config_ls_names_every_recipe():
@@ -110,7 +118,7 @@ def test_a_config_shown_with_the_documentation_of_its_fields_is_toml_of_the_same
 
 
 def test_config_check_says_who_gets_which_gpus():
-    said = spade("config", "check", "games-30b").stdout
+    said = spade("config", "check", "games-30b", "--set", "design.corpus=builtin").stdout
     assert said.endswith("; GPUs: engine-0 0, 1; engine-1 2, 3; learner 4, 5, 6, 7\n")
 
 

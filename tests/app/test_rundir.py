@@ -93,7 +93,7 @@ def test_a_lock_that_is_none_of_the_runs_makes_it_neither_up_nor_stoppable(tmp_p
                 assert other.stdout.readline() == b"held\n"
                 assert run.holders() == []
                 with (
-                    pytest.raises(RunError, match="locked by a process that is none of this run's"),
+                    pytest.raises(RunError, match=r"replay\.lock: is locked by a process outside this run"),
                     run.lock("replay"),
                 ):
                     pass

@@ -1,4 +1,4 @@
-"""`spade config`: recipes listed, a config shown, and checked for what the processes of a run would refuse."""
+"""`spade config`: list recipes, show a config, check it as the processes of a run would."""
 
 import re
 import textwrap
@@ -72,14 +72,14 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
 def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
     """Check a config and the files it names.
 
-    Prints what the processes of a run would refuse when they start: the corpus, evaluation programs, keys, a checkpoint
-    folder, the room of a design's prompt. Opens no port, asks no server, downloads nothing and needs no GPU.
+    Prints every fault that would stop a process at its start: in the corpus, evaluation programs, keys, a checkpoint
+    folder, the room for a design's prompt. Opens no port, asks no server, downloads nothing and needs no GPU.
     """
     say(check_config(config, tuple(set_ or ())))
 
 
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
-    """The line of a config that is fine. Raises a group of SpadeErrors, one for each thing that would be refused."""
+    """Check a config; returns a line about a valid one. Raises a group of SpadeErrors, one for each fault."""
     from spade.config import digest, load
     from spade.processes.gpus import placement
 
@@ -105,7 +105,8 @@ def _environments(config: "Config") -> str:
         return f"{sum(1 for _ in programs_of(config.pool.source))} programs in the pool"
     from actors import corpus
 
-    return f"{len(corpus.load(config.design.corpus))} documents"
+    documents = corpus.load(config.design.corpus)
+    return f"{len(documents)} documents (digest {documents.digest[:12]})"
 
 
 def _programs(config: "Config") -> str:
@@ -115,7 +116,7 @@ def _programs(config: "Config") -> str:
 
 
 def _keys(config: "Config") -> str:
-    """The keys of this host's clients; where services listen, also the services' keys and the allow-list."""
+    """Check the keys of this host's clients; if services listen here, also the services' keys and the allow-list."""
     if not config.bus.keys:
         return ""
     from spade.transport import keys
@@ -141,7 +142,7 @@ def _endpoint(config: "Config") -> str:
 
 
 def _model(config: "Config") -> str:
-    """A checkpoint folder: its thoughts, and the room of a design's prompt. A name on the hub is not looked up."""
+    """Check a checkpoint folder: thought tokens, and the room for a design's prompt. Hub names are not looked up."""
     from actors import corpus
     from actors.roles.session import load_profile
     from actors.text.design_prompt import fit_prompt

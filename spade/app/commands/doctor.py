@@ -1,4 +1,4 @@
-"""`spade doctor`: what this machine can do for a run, and what would make it better."""
+"""`spade doctor`: the abilities of this machine, and how to improve them."""
 
 import os
 import platform
@@ -32,7 +32,7 @@ NONE_MET = "no service met an unforeseen error"
 def doctor(run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory.")] = None) -> None:
     """Check what this machine can do for a run.
 
-    Says what would make it better. With RUN, also names the errors that the services of this run met.
+    Suggests improvements. With RUN, also prints the unforeseen errors of the run's services.
     """
     from rich.table import Table
     from rich.text import Text
@@ -112,7 +112,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    """Raise every tier's walls here, and have small programs attack the strongest that holds."""
+    """Raise the walls of every tier, and attack the strongest tier that holds with small programs."""
     import trio
 
     from actors.sandbox.inside import landlock

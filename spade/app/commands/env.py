@@ -59,7 +59,7 @@ def show(
         raise RunError(f"no environment {environment!r} in {run}; `spade env ls {run}` lists them")
     console = Screen()
     console.tell((env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document}", "dim"))
-    # Lines stay whole: what is printed is the program, also where it goes to a file.
+    # Lines are not wrapped, so that a program redirected to a file stays valid.
     console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
     console.tell(("hint", "cyan"), f"  {env.hint}")
     for name, value in (
@@ -122,7 +122,7 @@ def _tell_verdicts(verdicts: "list[tuple[Path, Verdict]]") -> None:
 
 
 def _source(file: Path) -> "str | Verdict":
-    """The program in a file, or the verdict on a file that cannot be read: the others are checked all the same."""
+    """The program in a file. An unreadable file gets a verdict instead, so that the other files are still checked."""
     from spade.protocol import Stage, Verdict
 
     try:
@@ -178,7 +178,7 @@ def play(
 
 
 def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
-    """Source and hint of an environment in a file or a run, and the form of an action that it reads; None: unknown."""
+    """Source, hint and action form of an environment in a file or a run; None: unknown."""
     if run is None:
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")

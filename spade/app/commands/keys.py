@@ -1,4 +1,4 @@
-"""`spade keys`: key folders made and shown."""
+"""`spade keys`: make and list key folders."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ def new(
         typer.Option(metavar="ROLE,…", help="Roles of these hosts [default: all that `spade actors up` starts]."),
     ] = None,
 ) -> None:
-    """Make the keys of a run and of its hosts, and let all these hosts in.
+    """Make keys for a run and its hosts, and put these on the allow-list.
 
     A host that may start actors may also supervise them. The run's own host may take any role.
     """

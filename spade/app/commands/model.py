@@ -31,13 +31,13 @@ def export(
 
 
 def newest_weights(run: "RunDir") -> Path:
-    """The folder of the newest published policy. Raises RunError where none was published."""
+    """The folder of the newest published policy. Raises RunError if none was published."""
     from replay.inspect.environments import newest_weights as read
 
     weights = read(run.store)
     if weights is None:
         raise RunError(f"{run.path}: no policy was published yet")
-    # Not weights.path: that is where the run lay when it was published.
+    # Not weights.path: the run directory may have moved since the publication.
     folder = run.weights / weights.digest
     if not folder.is_dir():
         raise RunError(f"{folder}: the newest policy, version {weights.version}, is missing")

@@ -1,4 +1,4 @@
-"""`spade nano`: the embedded model, made and measured."""
+"""`spade nano`: make and measure the embedded model."""
 
 from pathlib import Path
 from typing import Annotated

@@ -37,8 +37,9 @@ def up(
     from spade.app.supervisor.up import Body, keep_up
 
     duration_s = seconds(duration)
-    opened, resolved = _open(config, run, [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])])
-    services = [launches.replay(opened, resolved), launches.learner(opened, resolved)]
+    overrides = [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])]
+    opened, resolved, corpus = _open(config, run, overrides)
+    services = [launches.replay(opened, resolved, corpus), launches.learner(opened, resolved)]
     if resolved.evaluation.programs:
         services.append(launches.evaluator(opened, resolved))
     actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
@@ -51,7 +52,7 @@ def up(
         partial(keep_up, opened, resolved, parts, launches=services, actor=actor, duration_s=duration_s, body=body)
     )
     say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
-    # Where the replay service had to be killed it may have left none.
+    # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, opened))):
         say(measured)
     if resolved.model.path == "nano":
@@ -65,10 +66,10 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     from spade.app.supervisor.launches import replay
     from spade.app.supervisor.up import keep_up
 
-    opened, resolved = _open(config, run, set_ or ())
+    opened, resolved, corpus = _open(config, run, set_ or ())
     say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
     say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
-    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved)]))
+    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved, corpus)]))
     say("replay service: stopped")
 
 
@@ -122,6 +123,7 @@ def actors_up(
     """
     import trio
 
+    from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts, command_tag
     from spade.app.supervisor.pools import take_pool
@@ -139,31 +141,38 @@ def actors_up(
         raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
     if not any(actor_counts(resolved).values()):
         raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
+    corpus = load_corpus(resolved.design.corpus).digest if designers else ""
     opened.create(resolved)
     if curators:
         take_pool(opened, resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
     launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
-    trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect))
+    trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus))
     say("actors: stopped")
 
 
-def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved]":
-    """A run to start or resume. An existing run keeps its config unless `recipe` names another."""
+def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved, str]":
+    """A run to start or resume, and the digest of its corpus, "" where it plays a pool.
+
+    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus,
+    RunError where the pool cannot be read.
+    """
+    from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.pools import take_pool
     from spade.config import load
 
     run = RunDir(path or Path("runs") / Path(recipe or "nano").stem)
     config = load(str(run.config_path) if run.exists and recipe is None else recipe or "nano", tuple(overrides))
+    pooled = config.design.source == "pool"
+    corpus = "" if pooled else load_corpus(config.design.corpus).digest
     with run.lock("replay"):
-        run.create(config)
-        if config.design.source == "pool":
-            from spade.app.supervisor.pools import take_pool
-
+        run.create(config, corpus)
+        if pooled:
             take_pool(run, config)
-    return run, config
+    return run, config, corpus
 
 
 def _short(path: Path) -> Path:
-    """A path as a person would type it from here."""
+    """A path relative to the working directory, if it lies inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

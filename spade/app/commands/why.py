@@ -1,4 +1,4 @@
-"""`spade why`: the waits of a run, and the roots of them."""
+"""`spade why`: the waits of a run, and their root causes."""
 
 from spade.app.commands.options import RunArgument
 from spade.app.printing import say

@@ -20,13 +20,13 @@ from spade.app.printing import say
 from spade.seeds import derive
 
 STEPS_PER_MINUTE = 60
-"""Steps that one core does in a minute, fixed so that a build is the same wherever it is made."""
+"""Steps a minute of one core. It is fixed, so that a build is the same on every machine."""
 
 DEMONSTRATIONS_PER_STEP = 6
 MICRO_BATCH_TOKENS = 800
 TOKENIZER_DEMONSTRATIONS = 4000
 HINT_ONE_IN = 2
-"""A hint is short and easily learned beside a long program, so it is shown of few environments."""
+"""Hints are shown for one environment in this many: they are short, and easily learned beside long programs."""
 
 MUON_RATE, ADAM_RATE = 0.01, 6e-3
 WARM_UP, COOL_DOWN = 0.02, 0.8
@@ -34,13 +34,13 @@ WARM_UP, COOL_DOWN = 0.02, 0.8
 
 ECHO_STEPS, ECHO_ROWS = 300, 32
 ECHO_TOKENS = (8, 20)
-"""Before all else the model repeats random tokens; copying is learned in a minute so, and late from programs alone."""
+"""First the model repeats random tokens: this teaches copying within a minute; programs alone teach it late."""
 
 RECORD = "build.json"
 
 
 class Build(msgspec.Struct, frozen=True):
-    """The making of a checkpoint; kept beside it."""
+    """The record of a build, kept beside its checkpoint."""
 
     seed: int
     steps: int
@@ -108,7 +108,7 @@ def initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
 
 
 def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> None:
-    """Imitate an assistant that says again what the user said, so that attention finds what followed a token before."""
+    """Imitate an assistant that repeats the user, so that attention learns to find the earlier successor of a token."""
     optimizers = make_optimizers(model)
     rng = random.Random(derive(b"", "nano echoes", seed))
     words = range(len(SPECIAL), tokenizer.get_vocab_size())
@@ -121,7 +121,7 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
 
 
 def echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
-    """The user says something, the assistant the same."""
+    """A conversation in which the assistant repeats the user."""
     end = tokenizer.encode(END).ids
     heard = tokenizer.encode(USER).ids + ids + end + tokenizer.encode(ASSISTANT).ids
     return heard + ids + end, [False] * len(heard) + [True] * len(ids + end)
@@ -141,7 +141,7 @@ def warm_start(model: PreTrainedModel, tokenizer: Tokenizer, record: Build, corp
 
 
 def descend(optimizers: Sequence[tuple[torch.optim.Optimizer, float]], share: float) -> None:
-    """One step at a share of the peak rates."""
+    """Take one step at a share of the peak rates."""
     for optimizer, rate in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = rate * share
@@ -160,12 +160,12 @@ def make_optimizers(model: PreTrainedModel) -> list[tuple[torch.optim.Optimizer,
 
 
 def schedule(progress: float) -> float:
-    """Up, level, and down to nothing."""
+    """The share of the peak rates at a step: a linear rise, a plateau, a linear fall to 0."""
     return min(progress / WARM_UP, 1.0, (1.0 - progress) / COOL_DOWN)
 
 
 def micro_batches(tokenizer: Tokenizer, shown: Sequence[Demonstration]) -> list[list[Row]]:
-    """The conversations of some demonstrations, those of like length together so that little is padding."""
+    """The conversations of some demonstrations, batched by length to limit padding."""
     conversations = [conversation for one in shown for conversation in (one.design, *one.plays)]
     conversations += [one.hint for one in shown[::HINT_ONE_IN]]
     batches: list[list[Row]] = [[]]
@@ -193,7 +193,7 @@ def accumulate(model: PreTrainedModel, batches: Sequence[Sequence[Row]]) -> floa
 
 
 def batch_loss(model: PreTrainedModel, batch: Sequence[Row]) -> Tensor:
-    """Summed cross-entropy of the imitated tokens; padding lies to the right, where causal attention never looks."""
+    """Summed cross-entropy of the imitated tokens; padding is on the right, out of reach of causal attention."""
     ids = nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids, _ in batch], batch_first=True)
     imitated = nn.utils.rnn.pad_sequence([torch.tensor(mask) for _, mask in batch], batch_first=True)[:, 1:]
     hidden = model.base_model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state

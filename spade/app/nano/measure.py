@@ -23,7 +23,7 @@ ROWS, CONTEXT_TOKENS, KV_BYTES = 64, 768, 1 << 30
 
 @dataclass(frozen=True)
 class Play:
-    """An episode to be played: of which program, on which instance, in which arm."""
+    """An episode to play: its program, instance and arm."""
 
     source: str
     seed: int

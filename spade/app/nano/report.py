@@ -1,4 +1,4 @@
-"""The numbers of a nano checkpoint: are its programs valid and new, and how does it play what it never saw?"""
+"""The figures of a nano checkpoint: validity and novelty of its programs, win rates on held-out programs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -85,11 +85,11 @@ def compared(before: Report, now: Report) -> str:
 
 
 def report(model: Path, origin: Path, seed: int) -> Report:
-    """Measure the checkpoint at `model`; `origin` is the one that was built: itself, or what a run began with.
+    """Measure the checkpoint at `model`. `origin`: the built checkpoint that it is or descends from.
 
-    Raises RunError where `origin` is no checkpoint that was built here.
+    Raises RunError if `spade nano build` did not make `origin`.
     """
-    # A second thread gains nothing at this size, and costs much where the cores are busy.
+    # A second thread gains nothing at this size, and costs much if the cores are busy.
     torch.set_num_threads(1)
     documents = load("builtin")
     record = read_record(origin)
@@ -124,7 +124,7 @@ def read_record(origin: Path) -> Build:
 
 
 async def judge(programs: Sequence[str], seed: int) -> list[Verdict]:
-    """Admission of every program as a nano run has it, each in a child process under deadlines."""
+    """Verdicts on all programs by a nano run's admission, each in a child process under deadlines."""
     async with open_sandbox(config.load("nano").sandbox) as sandbox:
         return [
             await validate(sandbox, program, derive(b"", "nano report: admission", seed, index), sandbox.limits)
@@ -141,7 +141,7 @@ def training_programs(record: Build, documents: Sequence[Document]) -> set[str]:
 def win_rates(
     checkpoint: Checkpoint, environments: Sequence[DrawnEnvironment], hints: Sequence[str | None]
 ) -> list[float]:
-    """Of each environment in one arm; play i has seed i in either arm."""
+    """The win rate of each environment in one arm; play i has seed i in both arms."""
     plays = [
         Play(environment.source, seed, hint)
         for environment, hint in zip(environments, hints, strict=True)

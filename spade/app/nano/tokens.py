@@ -26,7 +26,7 @@ PIECES = "|".join(
         r"[\s\S]",
     )
 )
-"""The longest pieces that are merged: what every program has becomes one token; digits and words stay apart."""
+"""The longest pieces that merges may form: a line common to all programs is one token; digits and words stay apart."""
 
 TEMPLATE = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endfor %}"
@@ -34,11 +34,11 @@ TEMPLATE = (
 )
 
 Row = tuple[list[int], list[bool]]
-"""The ids of a conversation and, for each, whether it is imitated."""
+"""The ids of a conversation and, for each, True if it is imitated."""
 
 
 def train_tokenizer(texts: Iterator[str]) -> Tokenizer:
-    """A byte-level BPE for which a line that every program has is one token."""
+    """Train a byte-level BPE that encodes a line common to all programs as one token."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -58,7 +58,7 @@ def train_tokenizer(texts: Iterator[str]) -> Tokenizer:
 
 
 def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
-    """In the ordinary layout, with the chat template inside tokenizer_config.json."""
+    """Save in the Hugging Face layout, with the chat template inside tokenizer_config.json."""
     fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, eos_token=END, pad_token=PAD, clean_up_tokenization_spaces=False
     )

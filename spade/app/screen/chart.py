@@ -38,7 +38,7 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, style:
 
 
 def _fit(points: Sequence[tuple[float, float]], columns: int) -> list[tuple[float, float]]:
-    """At most `columns` points: neighbours become their mean, with their mean error, as their windows overlap."""
+    """At most `columns` points: the means of neighbours. Errors are averaged too, since the windows overlap."""
     if len(points) <= columns:
         return list(points)
     edges = [index * len(points) // columns for index in range(columns + 1)]

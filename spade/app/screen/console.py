@@ -1,4 +1,4 @@
-"""Where commands print in colour and draw: rich without markup, where no text steers the terminal."""
+"""Coloured and drawn output of commands: rich without markup, with unprintable characters escaped."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,17 +11,17 @@ from spade.text import line, visible
 
 
 class Screen(Console):
-    """A console that takes no text for markup; what it draws was made visible last, so that nothing is forgotten."""
+    """A console without markup. It escapes characters as the last step of drawing, so that no text is missed."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of a renderable; those that are commands to the terminal are rich's own."""
+        """The segments of a renderable; only rich's own control segments reach the terminal."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def tell(self, *parts: str | tuple[str, str]) -> None:
-        """Print one line of plain and styled parts, whatever they hold."""
+        """Print plain and styled parts as one line."""
         told = (line(part) if isinstance(part, str) else (line(part[0]), part[1]) for part in parts)
         self.print(Text.assemble(*told), soft_wrap=True)

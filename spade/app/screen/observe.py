@@ -1,4 +1,4 @@
-"""Looking at a run from outside: its status, live or as it was left, and the screen that follows it."""
+"""A run seen from outside: its live or last status, and the screen that follows it."""
 
 import os
 import sys
@@ -21,15 +21,15 @@ from spade.transport import Client, connect
 from spade.waits import describe_all, root_causes
 
 REFRESH_S = 0.5
-STATUS_BYTES = 1 << 26  # of a status that was left
-ANSWER_S = 5.0  # a service that takes longer is shown as one that does not answer
+STATUS_BYTES = 1 << 26  # bound of a status file
+ANSWER_S = 5.0  # after this time a service counts as not answering
 
 _statuses: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
 
 
 @asynccontextmanager
 async def observer(run: RunDir, bus: Bus | None = None) -> AsyncIterator[Client]:
-    """A connection to the live run's replay service (`bus`: other deadlines). Raises RunError where none is up."""
+    """A connection to the live run's replay service (`bus`: other deadlines). Raises RunError if none is up."""
     if not run.require().holders():
         raise RunError(f"{run.path}: nothing is up; `spade up --run {run.path}` resumes it")
     config = run.config()
@@ -39,12 +39,12 @@ async def observer(run: RunDir, bus: Bus | None = None) -> AsyncIterator[Client]
 
 
 async def ask_status(client: Client) -> Status:
-    """The run's status now. Raises BusError where the service does not answer."""
+    """The run's status now. Raises BusError if the service does not answer."""
     return await client.call(GetStatus(), deadline_s=ANSWER_S)
 
 
 async def ask_live(run: RunDir, bus: Bus | None = None) -> Status:
-    """The status of a live run. Raises RunError where the run is down, BusError where the service does not answer."""
+    """The status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
     async with observer(run, bus) as client:
         return await ask_status(client)
 
@@ -79,7 +79,7 @@ async def follow(client: Client, note: str, console: Screen | None = None) -> No
 
 
 async def narrate(client: Client, say: Callable[[str], None]) -> None:
-    """One line for each learner step, and where it stalls one for each wait, until cancelled."""
+    """Print a line for each learner step, and for each wait of a stalled run, until cancelled."""
     shown, stalled = -1, False
     while True:
         # A replay service that restarts misses a question; the next one is answered.
@@ -96,7 +96,7 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
 
 
 def explain(status: Status) -> list[str]:
-    """The waits of a run in a line each, after the lines of a stall and of processes that are not well."""
+    """Lines on a stall and on faulty processes, then one line for each wait."""
     counts, stalled_s = status.counts, status.traffic.stalled_s
     stalled = [f"stalled: no learner step and no play for {stalled_s:.0f} s"] if stalled_s else []
     apart = (
@@ -153,7 +153,7 @@ def sentence(status: Status) -> str:
 
 
 def evaluated(status: Status) -> str:
-    """The first evaluation and the newest in one line; "" where there is none."""
+    """The first evaluation and the newest in one line; "" if there is none."""
     evaluations = status.histories.evaluations
     told = [
         f"{one.win_rate:.2f} ± {one.error:.2f} after step {one.step}"
@@ -163,5 +163,5 @@ def evaluated(status: Status) -> str:
 
 
 def interactive() -> bool:
-    """True where a person looks at the output."""
+    """True if a person looks at the output."""
     return sys.stdout.isatty()

@@ -24,8 +24,8 @@ _STATES = {
     "failed": "red",
 }
 _SMALL_WIDTH = 120
-_LONGEST_TEXT = 500  # characters; no screen has room for more of one
-_HEADER, _FOOTER, _NUMBERS, _CHARTS = 1, 1, 5, 6  # lines; the charts have what is left, so many at least
+_LONGEST_TEXT = 500  # characters; no screen shows more of a text
+_HEADER, _FOOTER, _NUMBERS, _CHARTS = 1, 1, 5, 6  # lines; the charts get the rest, at least this
 
 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
@@ -37,7 +37,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
         (_NUMBERS, _numbers(status, width)),
         (processes_height, _processes(status.processes, processes_height - 3, width)),
     ]
-    # A terminal with no room for all has the charts, and the panels that still fit.
+    # A small terminal shows the charts and those panels that fit.
     shown = []
     for size, panel in panels:
         if room - size >= _CHARTS:
@@ -57,7 +57,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
 
 
 def _shown(status: Status) -> Status:
-    """The same with every text as one line, however many a process or a model wrote in it."""
+    """A copy of the status in which every text is one line."""
 
     def shown(value: Any) -> Any:
         match value:
@@ -120,7 +120,7 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
 
 
 def _held_out(status: Status, width: int) -> str:
-    """The newest evaluation and the first, with as many words as there is room for."""
+    """The newest evaluation and the first, in as many words as fit."""
     first, newest = status.histories.evaluations[0], status.histories.evaluations[-1]
     told = f"{newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
     words = f"held-out win rate {told}"
@@ -194,7 +194,7 @@ def _footer(status: Status, note: str) -> Text:
         line.append(f" {counts.audit_findings} failed their audit ", "yellow")
     if status.traffic.stalled_s:
         line.append(f" stalled for {status.traffic.stalled_s:.0f} s ", "bold red")
-        # Where the chain ends is what to look at; a circle has no end.
+        # The end of the chain is the cause; a circle has no end.
         waits = root_causes(status.waits) or status.waits
         line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line
@@ -220,7 +220,7 @@ def _panel(body: RenderableType, title: str, style: str, below: str = "") -> Pan
 
 
 def _gauge(name: str, value: float) -> str:
-    """A gauge with its unit, which its name ends with, behind the figure."""
+    """A gauge: its name without the unit suffix, the figure, the unit."""
     match name.split("_"):
         case [*words, "per", "s"]:
             return f"{' '.join(words)} {_figure(value)}/s"

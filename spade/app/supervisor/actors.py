@@ -1,8 +1,8 @@
-"""The actors that one supervisor keeps up: as many of each role as are wanted, which may change at any time.
+"""The actors that one supervisor keeps up. The wanted number of each role may change at any time.
 
-The wanted counts live here, in the supervisor, and nowhere else: they begin as the config's, change with each order and
-are told with each report. So they outlive a replay service that restarts, and end with the command that has them: a
-resumed `spade up` starts the config's counts again (`--set actors.agents=8` changes those for good).
+The supervisor alone holds the wanted counts: they begin as the config's, change with each order and are sent with each
+report. They outlive a restart of the replay service and end with their command: a resumed `spade up` starts the
+config's counts again (`--set actors.agents=8` changes these for good).
 """
 
 import logging
@@ -42,11 +42,11 @@ class Actors:
         self._leaving: set[Launch] = set()
 
     def begin(self, counts: Mapping[Role, int]) -> None:
-        """Start the first ones; without them the supervisor cannot go on."""
+        """Start the first actors; the supervisor fails if one does not become ready."""
         self._want(counts, vital=True)
 
     def scale(self, counts: Mapping[Role, int]) -> None:
-        """Start or drain actors to reach these counts. One that cannot be made ready is given up alone."""
+        """Start or drain actors to reach these counts. An actor that does not become ready is given up alone."""
         self._want(counts, vital=False)
 
     def obey(self, orders: Orders) -> None:
@@ -71,7 +71,7 @@ class Actors:
 
     def _start(self, role: Role, vital: bool) -> None:
         up, index = self._up[role], 0
-        # One that is leaving still has its name and its address.
+        # A leaving actor still has its name and its address.
         while index in up or self._launch(role, index) in self._leaving:
             index += 1
         up[index] = self._launch(role, index)
@@ -103,5 +103,5 @@ class Actors:
 
 
 def longest_lease_s(config: Config) -> float:
-    """No designer or agent has anything in hand for longer."""
+    """The longest time for which a designer or agent holds a lease, s."""
     return max(config.play.lease_s, config.design.lease_s)

@@ -1,7 +1,7 @@
 """The number of agents of a run: more while the learner starves and all are busy, fewer while some are spare.
 
-Decisions are pure; the shell looks at the status. What a change would lead to is judged before it is made, it has to be
-called for in `LOOKS` looks in a row, and growing and shrinking have different thresholds: so it comes to rest.
+Decisions are pure; the shell reads the status. The number settles: a change is judged by its expected effect and needs
+`LOOKS` looks in a row, and growing and shrinking have different thresholds.
 """
 
 import logging
@@ -21,12 +21,12 @@ from spade.transport import Client
 
 LOOK_S = 2.0
 LOOKS = 5
-STARVING = 0.2  # share of its time the learner waits, from which on it starves
-FED = 0.05  # and up to which it does not
-BUSY = 0.9  # share of their slots in use, from which on agents are busy
-SPARE = 0.7  # share of their slots that would be in use without one agent, up to which it is spare
-ENGINE_FULL = 1.25  # requests for each row of the engines that an added agent may lead to
-ENGINE_OVER = 1.75  # from which on agents only wait for each other
+STARVING = 0.2  # the learner starves from this share of its time waiting
+FED = 0.05  # and does not starve up to this one
+BUSY = 0.9  # agents are busy from this share of their slots in use
+SPARE = 0.7  # an agent is spare if the others would use at most this share of their slots
+ENGINE_FULL = 1.25  # most requests for each engine row after an agent is added
+ENGINE_OVER = 1.75  # from here on agents only wait for each other
 
 Step = Literal[-1, 0, 1]
 

@@ -5,6 +5,8 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config
 from spade.processes.entry import Launch
@@ -12,7 +14,7 @@ from spade.processes.gpus import share
 from spade.protocol import Role
 from spade.transport.keys import client_name
 
-MODULES: Mapping[Role, str] = {  # a service stands before those it serves: they are drained in the opposite order
+MODULES: Mapping[Role, str] = {  # services before their clients; drained in the opposite order
     "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",
@@ -39,9 +41,10 @@ def actor_counts(config: Config) -> dict[Role, int]:
     }
 
 
-def replay(run: RunDir, config: Config) -> Launch:
-    """Orders of the replay service."""
-    return _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
+def replay(run: RunDir, config: Config, corpus: str) -> Launch:
+    """Orders of the replay service. `corpus`: the digest of the run's documents."""
+    orders = _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
+    return msgspec.structs.replace(orders, corpus=corpus)
 
 
 def learner(run: RunDir, config: Config) -> Launch:
@@ -68,7 +71,7 @@ def command_tag(bus: Bus) -> str:
 
 
 def _free_port(bus: Bus) -> str:
-    """Any port of the host in bus.bind, "" where bus.bind is empty."""
+    """Any free port of the host in bus.bind; "" if bus.bind is empty."""
     return bus.bind and f"{bus.bind.rpartition(':')[0]}:*"
 
 

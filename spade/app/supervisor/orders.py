@@ -1,4 +1,4 @@
-"""Orders to the supervisors of a live run: given until they take effect."""
+"""Orders to the supervisors of a live run, repeated until they take effect."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ ROLES: dict[str, Role] = {
 }  # fmt: skip
 _UP = ("starting", "ready", "restarting")
 LOOK_S = 0.2
-AGAIN_S = 2.0  # an order that a restarting service lost is given again
+AGAIN_S = 2.0  # then the order is repeated: a restarting service may have lost it
 
 
 def parse(words: Sequence[str]) -> dict[Role, int]:
-    """Counts of "agents=8" and the like. Raises ConfigError."""
+    """Parse counts such as "agents=8". Raises ConfigError."""
     counts: dict[Role, int] = {}
     for word in words:
         name, _, number = word.partition("=")
@@ -32,7 +32,7 @@ def parse(words: Sequence[str]) -> dict[Role, int]:
 
 
 def choose(status: Status, on: str | None) -> str:
-    """The supervisor meant. Raises RunError where that is not clear."""
+    """Choose the supervisor. Raises RunError if the choice is not unique."""
     names = sorted(status.wanted)
     if not names:
         raise RunError(f"{status.run}: no supervisor keeps actors; `spade up` or `spade actors up` starts one")
@@ -44,9 +44,9 @@ def choose(status: Status, on: str | None) -> str:
 
 
 async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
-    """Set counts of actors at the supervisor `on`; a line of what runs now.
+    """Set counts of actors at the supervisor `on`; returns a line with the counts that run now.
 
-    Raises RunError where no supervisor, or more than one, is meant, and where the actors are not ready in time.
+    Raises RunError if no supervisor or several fit, or if the actors are not ready in time.
     """
     needless: Role = "designer" if run.config().design.source == "pool" else "curator"
     if counts.get(needless):
@@ -59,7 +59,7 @@ async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
 
         def there(status: Status) -> bool:
             if name not in status.wanted:
-                return False  # the replay service restarted and has not heard of it again
+                return False  # the replay service restarted and has no report of it yet
             if not wanted(status):
                 failed = [f"{each.name}: {each.detail}" for each in kept(status, name) if each.state == "failed"]
                 raise RunError("; ".join(failed) or f"{name}: another order came in between")
@@ -75,7 +75,7 @@ async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
 
 
 async def drain(run: RunDir, name: str) -> str:
-    """Stop the actor `name` when it has finished what it has in hand; a line of how it left. Raises RunError."""
+    """Drain the actor `name`; returns a line on its end. Raises RunError."""
     async with observer(run) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
         found = [each for each in actors if each.name == name and each.state != "silent"]
@@ -106,13 +106,13 @@ def kept(status: Status, supervisor: str) -> list[Process]:
 
 
 async def _order(client: Client, orders: Orders, met: Callable[[Status], bool], patience_s: float) -> Status:
-    """Give orders until they are met. Raises RunError at the deadline."""
+    """Repeat orders until they take effect. Raises RunError at the deadline."""
     until = trio.current_time() + patience_s
     while trio.current_time() < until:
         await client.call(orders, deadline_s=ANSWER_S)
         with trio.move_on_after(AGAIN_S):
             return await _look(client, met)
-    raise RunError(f"{orders.supervisor}: the order did not take effect; `spade actors ls` shows how it is")
+    raise RunError(f"{orders.supervisor}: the order did not take effect; `spade actors ls` shows the state")
 
 
 async def _until(client: Client, met: Callable[[Status], bool], patience_s: float) -> None:
@@ -120,7 +120,7 @@ async def _until(client: Client, met: Callable[[Status], bool], patience_s: floa
     with trio.move_on_after(patience_s):
         await _look(client, met)
         return
-    raise RunError("not all are ready yet; `spade actors ls` shows how it is")
+    raise RunError("not all are ready yet; `spade actors ls` shows the state")
 
 
 async def _look(client: Client, met: Callable[[Status], bool]) -> Status:

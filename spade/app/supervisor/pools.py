@@ -13,6 +13,7 @@ from pathlib import Path
 
 import trio
 
+from actors.corpus import load as load_corpus
 from replay.client import ReplayClient
 from replay.inspect.pool import read_pool
 from spade.app.rundir import RunDir
@@ -92,14 +93,15 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> N
         _collect(run, out, count)  # of a command that was killed
     if _size(out) >= count:
         return
+    corpus = load_corpus(config.design.corpus).digest
     with run.lock("replay"):
-        run.create(config)
+        run.create(config, corpus)
     weights = run.path / "weights"
     sampled = not (config.endpoint.url and "designer" in config.endpoint.roles)
     start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any
     body = partial(_fill, run, config, out, count, start, say)
     actor = partial(launches.actor, run, config, run.replay_address, "")
-    services = [launches.replay(run, config)]
+    services = [launches.replay(run, config, corpus)]
     trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
     shutil.rmtree(weights, ignore_errors=True)
     _collect(run, out, count)

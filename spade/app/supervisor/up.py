@@ -40,6 +40,7 @@ async def keep_up(
     launches: Sequence[Launch] = (),
     actor: Callable[[Role, int], Launch] | None = None,
     address: str | None = None,
+    corpus: str = "",
     duration_s: float | None = None,
     body: Body = _wait,
 ) -> None:
@@ -47,9 +48,10 @@ async def keep_up(
 
     The end of `body` ends it, too.
 
-    parts    of the run that this command alone may keep up
-    actor    gives the orders of an actor by role and 0-based index; None where this command keeps no actors
-    address  of the replay service, where it is not the run's own
+    parts    parts of the run that this command locks
+    actor    function: orders of an actor by role and 0-based index; None if this command keeps no actors
+    address  address of the replay service; None for the run's own
+    corpus   digest of the documents of its designers; a run of other documents refuses this command
     body     runs meanwhile, with the connection to the replay service
     """
     with ExitStack() as locks:
@@ -65,9 +67,9 @@ async def keep_up(
             nursery.start_soon(_leave, told, nursery.cancel_scope)
             nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
             for launch in launches:
-                if launch.role == "replay":  # first: all others call it
+                if launch.role == "replay":  # first, since all others call it
                     await supervisor.add(launch)
-            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid())
+            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid(), corpus=corpus)
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
                 actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
                 nursery.start_soon(_report, name, supervisor, actors, client)
@@ -89,14 +91,14 @@ async def _until_done(body: Body, client: Client, scope: trio.CancelScope) -> No
 
 
 def _log(name: str, path: Path) -> None:
-    """All goes to the file; warnings to standard error too, as it is then: the live view takes it over."""
+    """Log to the file; warnings also to the present standard error, which the live view later replaces."""
     handlers: list[logging.Handler] = [logs.File(path)]
     logs.begin(name, handlers + ([logging.lastResort] if logging.lastResort else []))
 
 
 @asynccontextmanager
 async def _signals() -> AsyncIterator[trio.Event]:
-    """Set by the first signal to leave. Those that come during the drain are taken too, so that none breaks it off."""
+    """An event that the first signal sets. Further signals are caught too, so that none interrupts the drain."""
     told = trio.Event()
 
     async def listen(task_status: trio.TaskStatus[None]) -> None:
@@ -117,7 +119,7 @@ async def _leave(told: trio.Event, scope: trio.CancelScope) -> None:
 
 
 async def _report(name: str, supervisor: Supervisor, actors: Actors | None, client: Client) -> None:
-    """Tell the replay service how our children are, for status and view; hear what to change about them."""
+    """Report our children to the replay service, and carry out the orders that it returns."""
     replay = ReplayClient(client, ANSWER_S)
     while True:
         wanted = None if actors is None else actors.wanted

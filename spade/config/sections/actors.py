@@ -55,8 +55,9 @@ class Design(Section, frozen=True):
     """Tokens of one hint. A model that thinks needs room for its thoughts: a hint that is cut is no hint."""
 
     corpus: str = "builtin"
-    """A JSONL file of documents, each line an object with a `text`, or `builtin`: 230 documents that ship with the
-    package. The paper has 15,000."""
+    """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
+    or `builtin`, 230 documents that ship with the package. The paper has 15,000 (docs/corpora.md). A run keeps the
+    documents it was started with."""
 
     memory_records: Count = 200
     """Environments that the memory keeps, the oldest out first. The default is the paper's."""
@@ -182,10 +183,10 @@ class Evaluation(Section, frozen=True):
     """Episodes of one evaluation, on the same instance and sampling seeds each time."""
 
     in_flight: Count = 8
-    """Episodes at once, and so the most engine rows that the evaluator takes."""
+    """Episodes at once, which is also the most engine rows that the evaluator takes."""
 
     every_steps: Count = 10
-    """Learner steps that lie at least between the policies of two evaluations."""
+    """Least number of learner steps between the policies of two evaluations."""
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
@@ -199,10 +200,10 @@ class Sandbox(Section, frozen=True):
     without any; "none" has no walls and is for your own programs."""
 
     load_s: Seconds = 10.0
-    """Seconds that a program has to be loaded."""
+    """Seconds within which a program must be loaded."""
 
     step_s: Seconds = 5.0
-    """Seconds that a program has to answer `reset` or `step`."""
+    """Seconds within which a program must answer `reset` or `step`."""
 
     memory_bytes: Bytes = 268_435_456
     """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
@@ -221,8 +222,8 @@ class Sandbox(Section, frozen=True):
     """Faults in a row after which an env-runner runs a program no more."""
 
     random_win_share: Share = 0.25
-    """Share of plays that random actions may win. Admission lets a program pass that they win no more often, and
-    rejects one that they win with 0.15 more, each but for one time in a hundred; 1 rejects none."""
+    """Share of plays that random actions may win; 1 rejects no program. Admission wrongly rejects a program at this
+    share, or admits one at this share + 0.15, at most once in a hundred times."""
 
     readable_actions: bool = False
     """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""

@@ -47,8 +47,8 @@ class Supervise(Section, frozen=True):
     """Seconds over which restarts are counted."""
 
     ready_s: Seconds = 600.0
-    """Seconds until a process that starts has to be ready. A start that fails is noticed at once, so this is for one
-    that hangs; vLLM on busy cores takes over three minutes."""
+    """Seconds within which a starting process must be ready. A failed start is noticed at once, so this bounds one that
+    hangs; vLLM on busy cores takes over three minutes."""
 
     drain_s: Seconds = 10.0
-    """Seconds that a process has to end by itself once it is asked to; then it is killed."""
+    """Seconds within which a process must end when it is asked to; then it is killed."""

@@ -58,8 +58,8 @@ class Audit(Section, frozen=True):
     """Plays of random actions on instances that the agent won."""
 
     random_wins: Count = 13
-    """Won random plays that are a finding. At the default, an honest world that random actions win half of the time
-    comes there once in a hundred windows."""
+    """Number of won random plays that is a finding. At the default, an honest environment that random actions win half
+    of the time is quarantined once in a hundred windows."""
 
 
 class Replay(Section, frozen=True):
@@ -70,17 +70,17 @@ class Replay(Section, frozen=True):
     the process, not of the machine."""
 
     learnable_slots: Count = 24
-    """Slots that closed or failed last, over which the status takes learnable share and regret."""
+    """Number of newest closed or failed slots from which the status computes learnable share and regret."""
 
     statistics_plays: Count = 512
-    """Plays that finished last, over which the status takes win rates and lengths."""
+    """Number of newest finished plays from which the status computes win rates and lengths."""
 
     stall_s: Seconds = 600.0
     """Seconds without a learner step or a finished play after which a run has stalled; the log then says once which
     process waits for which."""
 
     commit_delay_ms: Milliseconds = 2.0
-    """Milliseconds that a commit waits at most for as many requests as the last one had; 0 commits at once."""
+    """Milliseconds for which a commit may wait for as many requests as the last one had; 0 commits at once."""
 
     retain_s: SecondsOrZero = 0.0
     """Seconds after which trajectories are deleted that were trained and that no resume needs; 0 keeps them."""

@@ -15,10 +15,23 @@ def refused(*overrides: str) -> list[str]:
 
 
 @pytest.mark.parametrize("recipe", recipes())
-def test_a_shipped_recipe_is_fine_and_says_how_many_documents_it_has(recipe):
+def test_a_shipped_recipe_is_fine_and_says_how_many_documents_it_has(recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / "corpora" / "games.jsonl").write_text('{"text": "A tide."}\n{"text": "A moon."}\n')
     said = check_config(recipe, ())
     assert said.startswith(f"{recipe}: fine, meaning ")
-    assert "; 230 documents; " in said
+    assert f"; {230 if recipe == 'nano' else 2} documents (digest " in said
+
+
+@pytest.mark.parametrize("recipe", [name for name in recipes() if name != "nano"])
+def test_a_recipe_for_games_is_refused_without_its_mixture(recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ExceptionGroup) as caught:
+        check_config(recipe, ())
+    (said,) = map(str, caught.value.exceptions)
+    assert said.startswith("design.corpus: corpora/games.jsonl: No such file or directory; `spade corpus build games`")
+    assert "; 230 documents (digest " in check_config(recipe, ("design.corpus=builtin",))
 
 
 def test_nano_is_looked_at_whole():
@@ -42,7 +55,7 @@ def test_a_corpus_that_a_designer_would_refuse_is_refused(tmp_path, content, say
 
 def test_the_documents_of_an_own_corpus_are_counted(tmp_path):
     (tmp_path / "corpus.jsonl").write_text('{"text": "A tide."}\n\n{"text": "A moon."}\n')
-    assert "; 2 documents; " in check_config("nano", (f"design.corpus={tmp_path / 'corpus.jsonl'}",))
+    assert "; 2 documents (digest " in check_config("nano", (f"design.corpus={tmp_path / 'corpus.jsonl'}",))
 
 
 def test_programs_of_an_evaluation_are_counted_or_refused(tmp_path):

@@ -238,6 +238,17 @@ def test_a_resume_tells_what_changed_and_refuses_another_meaning(tmp_path):
             open_run(store, config("reward.anchor_low=0.2"))
 
 
+def test_a_run_keeps_the_corpus_that_it_was_first_told(tmp_path):
+    with open_store(tmp_path, "nosync") as store:
+        assert open_run(store, config()).corpus == ""
+        opened = open_run(store, config(), "a" * 32)
+        assert (opened.corpus, opened.changed) == ("a" * 32, {})
+        put(store, *opened.state.changes())
+        assert open_run(store, config()).corpus == "a" * 32
+        with pytest.raises(RunError, match=r"another corpus \(digest aaaaaaaa, design\.corpus has bbbbbbbb now\)"):
+            open_run(store, config(), "b" * 32)
+
+
 def test_lengths_of_the_statistics_may_change_at_a_resume(tmp_path):
     with open_store(tmp_path, "nosync") as store:
         world = World(SETTINGS, 7, ACCIDENTS)

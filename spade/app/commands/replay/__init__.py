@@ -1,1 +1,1 @@
-"""`spade replay`: look into a run's store, check it, take it apart, make it smaller, seed another with it."""
+"""`spade replay`: inspect, verify, export and compact a run's store, or seed another run with it."""

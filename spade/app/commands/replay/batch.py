@@ -1,4 +1,4 @@
-"""`spade replay batch`: a learner step made again, and compared with the record of it."""
+"""`spade replay batch`: repeat a learner step, and compare it with its record."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,9 +18,9 @@ def batch(
     out: Annotated[Path | None, typer.Option(help="Write the step's tensors into this safetensors file.")] = None,
     json: Json = False,
 ) -> None:
-    """Make a learner step again, and compare its metrics.
+    """Repeat a learner step, and compare its metrics.
 
-    Exit code 1 if any is not the recorded one, to the bit. Needs the initial policy, or a checkpoint that is at most
+    Exit code 1 if any differs from the recorded one by a bit. Needs the initial policy, or a checkpoint that is at most
     learner.checkpoint_every steps older.
     """
     from spade.app.commands.replay.remake import remake

@@ -77,7 +77,7 @@ def _design_lines(design: "DesignLine") -> Iterator[str]:
 
 
 def _runs(versions: "Runs") -> str:
-    """Tokens by version, as few words as possible."""
+    """Numbers of tokens by version, in short form."""
     counts: dict[int, int] = {}
     for version, count in versions:
         counts[version] = counts.get(version, 0) + count

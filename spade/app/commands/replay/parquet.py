@@ -1,4 +1,4 @@
-"""Rows into a Parquet file whose schema is that of the record, not guessed from what happens to be in it."""
+"""Parquet files whose schema is derived from the record type, not inferred from the rows."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -10,7 +10,7 @@ import pyarrow
 from msgspec import inspect
 from pyarrow import parquet
 
-BATCH = 256  # rows turned into columns at once
+BATCH = 256  # rows converted to columns at once
 
 
 def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[str, Any]]) -> None:

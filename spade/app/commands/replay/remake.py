@@ -1,7 +1,7 @@
-"""A learner step made again from the store, to the bit.
+"""A learner step repeated from the store, bit for bit.
 
-A step is made from the policy before it: the newest checkpoint up to that step, and from there every recorded batch in
-order. On the CPU with the threads it was trained with (one, for nano) the loss is the recorded one, bit for bit.
+It starts from the newest checkpoint before the step and trains every recorded batch from there, in order. On the CPU,
+with the same number of threads (one, for nano), the loss equals the recorded one bit for bit.
 """
 
 import hashlib
@@ -29,13 +29,13 @@ MEASURED_TIMES = ("step_s", "wait_s")
 
 
 class Remade(msgspec.Struct, frozen=True):
-    """A step made again.
+    """A repeated step.
 
-    checkpoint  step of the checkpoint it was made from, 0 for the initial policy
+    checkpoint  step of the checkpoint it started from, 0 for the initial policy
     groups      id, role and trajectories of each group, in the order they were trained
     tensors     blake2b-128 of all tensors of its micro-batches, in hex
-    recorded    the loss the learner reported; None where the step was not published
-    differs     every metric that is not the recorded one to the bit
+    recorded    the loss the learner reported; None if the step was not published
+    differs     metrics that differ from the recorded ones
     """
 
     step: int
@@ -51,13 +51,13 @@ class Remade(msgspec.Struct, frozen=True):
 
 
 def remake(path: Path, step: int, out: Path | None) -> Remade:
-    """Make step `step` of a run again; its tensors go to the safetensors file `out`, if given.
+    """Repeat step `step` of a run; write its tensors to the safetensors file `out`, if given.
 
-    Raises RunError where the step was never taken, or the checkpoint it needs is gone.
+    Raises RunError if the step was never taken, or the checkpoint it needs is gone.
     """
     run = RunDir(path).require()
     config = run.config()
-    with open_reader(run.store) as store, store.pinned():  # else retention may delete what was just found
+    with open_reader(run.store) as store, store.pinned():  # else retention may delete the batches meanwhile
         record = recorded(store, step)
         if record is None:
             last = len(store.scan("batches", BatchRecord))
@@ -91,7 +91,7 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
 
 
 def _start(checkpoints: Path, step: int, config: Config) -> tuple[Path, checkpoint.Manifest] | None:
-    """The newest checkpoint before `step`; None is the initial policy, which is as good for the first steps."""
+    """The newest checkpoint before `step`; None for the initial policy, which serves the first steps as well."""
     found = checkpoint.newest(checkpoints, until=step - 1)
     before = 0 if found is None else found[1].step
     every = config.learner.checkpoint_every

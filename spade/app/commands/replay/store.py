@@ -1,4 +1,4 @@
-"""`spade replay stats · export · compact · import`: a run's store measured, written out, made smaller, and seeded."""
+"""`spade replay stats · export · compact · import`: measure, export, compact and seed a run's store."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,7 +98,7 @@ def import_run(
 
     found, source = RunDir(run), RunDir(old).require()
     if found.path == source.path:
-        raise RunError(f"{found.path}: is both runs; give the one to seed and then the one to seed it from")
+        raise RunError(f"{found.path}: RUN and OLD_RUN are the same; give the run to seed, then the old run")
     resolved = load(config or str((found if found.exists else source).config_path), tuple(set_ or ()))
     check_fit(resolved, source.config())
     memory = read_memory(source.store)

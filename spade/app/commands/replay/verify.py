@@ -32,7 +32,7 @@ def verify(run: RunArgument) -> None:
         with open_reader(opened.store) as store:
             found = read_contents(store)
         lines = [*problems(found), *_file_problems(opened, found)]
-    except DamagedError as error:  # its records cannot be looked at
+    except DamagedError as error:  # its records cannot be read
         lines = list(error.what)
     for line in lines[:SHOWN]:
         say(line)
@@ -62,7 +62,7 @@ def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
             if folder.exists():  # else a live learner has just retired it
                 yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
     steps = [0]
-    for step, folder in reversed(checkpoint.kept(run.checkpoints)):  # the oldest may go meanwhile
+    for step, folder in reversed(checkpoint.kept(run.checkpoints)):  # a live learner may delete the oldest meanwhile
         try:
             held = checkpoint.verified(folder).step
         except (OSError, ValueError) as error:

@@ -1,0 +1,119 @@
+"""A document as a line of JSON, and a corpus: documents in order, with one digest."""
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import BinaryIO, overload
+
+import msgspec
+
+from actors.text.profile import Document
+from spade.decoding import UnreadableError, decoded
+
+LONGEST = 1 << 24  # bytes of a document in a file
+_TITLE_CHARACTERS = 60
+
+
+class _Line(msgspec.Struct):
+    """One line of a corpus; `text` alone is a must."""
+
+    text: str
+    id: str | int | None = None
+    field: str = ""
+    title: str = ""
+
+
+_lines = msgspec.json.Decoder(_Line)
+
+
+def make(text: str, id: str, field: str = "", title: str = "") -> Document:
+    """A document; one without `title` has its first words. Raises UnreadableError where the text is empty."""
+    text = text.strip()
+    if not text:
+        raise UnreadableError("the text is empty")
+    return Document(
+        id,
+        field,
+        title.strip() or " ".join(text.split(maxsplit=_TITLE_CHARACTERS)[:_TITLE_CHARACTERS])[:_TITLE_CHARACTERS],
+        text,
+    )
+
+
+def read_line(line: bytes, number: int) -> Document:
+    """The document of a line, whose id is `number` where it has none. Raises UnreadableError where it is none."""
+    try:
+        read = decoded(_lines.decode, line)
+    except UnreadableError as error:
+        raise UnreadableError(f"{error}; a line is a JSON object with a 'text'") from None
+    return make(read.text, str(number if read.id is None else read.id), read.field, read.title)
+
+
+def write_line(document: Document) -> bytes:
+    """The line from which `read_line` makes the same document."""
+    return msgspec.json.encode(document) + b"\n"
+
+
+def each_line(opened: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+    """The lines that are not blank: the number from 1, the place in bytes, the line.
+
+    Raises UnreadableError where one is over LONGEST bytes.
+    """
+    number = at = 0
+    while line := opened.readline(LONGEST + 1):
+        number += 1
+        if len(line) > LONGEST:
+            raise UnreadableError(f"line {number}: is over {LONGEST} bytes")
+        if not line.isspace():
+            yield number, at, line
+        at += len(line)
+
+
+class Digest:
+    """The digest of documents in their order: BLAKE2b of their lines as `write_line` has them, 128 bits."""
+
+    def __init__(self, documents: Iterable[Document] = ()) -> None:
+        self._hashed = hashlib.blake2b(digest_size=16)
+        for document in documents:
+            self.add(document)
+
+    def add(self, document: Document) -> None:
+        """Take the next document."""
+        self._hashed.update(write_line(document))
+
+    @property
+    def hex(self) -> str:
+        """The digest of those so far."""
+        return self._hashed.hexdigest()
+
+
+class Corpus(Sequence[Document]):
+    """Documents in their order; `digest` tells whether another host has the same ones."""
+
+    digest: str
+
+    @overload
+    def __getitem__(self, index: int) -> Document: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Document]: ...
+    def __getitem__(self, index: int | slice) -> Document | Sequence[Document]:
+        """One document, or several."""
+        places = range(len(self))[index]
+        return self._read(places) if isinstance(places, int) else [self._read(place) for place in places]
+
+    @abstractmethod
+    def _read(self, place: int) -> Document:
+        """The document at a place from 0."""
+
+
+class HeldCorpus(Corpus):
+    """A small corpus, in memory."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._documents = tuple(documents)
+        self.digest = Digest(self._documents).hex
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def _read(self, place: int) -> Document:
+        return self._documents[place]

@@ -1,0 +1,117 @@
+"""A JSONL of documents that is read by index and not held in memory.
+
+The index is a file beside the JSONL, `FILE.index`: where each document begins, and the digest of all. The first reader
+makes it, whole or not at all; where it cannot be written a reader keeps it in memory. It counts while the JSONL has the
+size and the time of change that it had; who forges an index deceives only the processes that read it.
+"""
+
+import hashlib
+import logging
+import os
+import sys
+from array import array
+from pathlib import Path
+
+import msgspec
+
+from actors.corpus.documents import LONGEST, Corpus, Digest, each_line, read_line
+from actors.text.profile import Document
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read, regular, replace
+from spade.errors import RunError, reason
+
+log = logging.getLogger(__name__)
+
+
+class CorpusIndex(msgspec.Struct, frozen=True, array_like=True, tag="spade corpus index 1"):
+    """The places of a JSONL's documents, as 64-bit numbers of this machine.
+
+    size, changed  of the JSONL: bytes, and nanoseconds since 1970
+    digest         of the documents
+    check          of `places`, so that a damaged index is none
+    """
+
+    size: int
+    changed: int
+    digest: str
+    check: str
+    places: bytes
+
+
+_indices = msgspec.msgpack.Decoder(CorpusIndex)
+
+
+class IndexedCorpus(Corpus):
+    """The documents of a JSONL; each access reads one."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises RunError where `path` is no JSONL of documents, OSError where it cannot be read."""
+        self._path = path
+        with regular(path) as opened:
+            found = os.fstat(opened.fileno())
+            index = _kept(path, found) or _made(path, found)
+            self._descriptor = os.dup(opened.fileno())
+        self._places = array("Q")
+        self._places.frombytes(index.places)
+        self._size = index.size
+        self.digest = index.digest
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _read(self, place: int) -> Document:
+        start = self._places[place]
+        end = self._places[place + 1] if place + 1 < len(self._places) else self._size
+        line = os.pread(self._descriptor, min(end - start, LONGEST), start)
+        try:
+            return read_line(line, place + 1)
+        except UnreadableError as error:
+            raise RunError(
+                f"{self._path}, document {place + 1}: is not what it was when this process began ({error}); "
+                "put the run's corpus back"
+            ) from None
+
+
+def _file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.index")
+
+
+def _check(places: bytes) -> str:
+    return hashlib.blake2b(places, digest_size=16, person=sys.byteorder.encode()).hexdigest()
+
+
+def _kept(path: Path, found: os.stat_result) -> CorpusIndex | None:
+    """The index beside the file; None where there is none, or one of other bytes."""
+    try:
+        index = decoded(_indices.decode, read(_file(path), found.st_size + 1_024))  # a document has 8 bytes and more
+    except (OSError, RunError, UnreadableError):
+        return None
+    same = (index.size, index.changed) == (found.st_size, found.st_mtime_ns)
+    return index if same and len(index.places) % 8 == 0 and _check(index.places) == index.check else None
+
+
+def _made(path: Path, found: os.stat_result) -> CorpusIndex:
+    places, digest = array("Q"), Digest()
+    with regular(path) as opened:
+        try:
+            for number, at, line in each_line(opened):
+                try:
+                    digest.add(read_line(line, len(places) + 1))
+                except UnreadableError as error:
+                    raise UnreadableError(f"line {number}: {error}") from None
+                places.append(at)
+        except UnreadableError as error:
+            raise RunError(f"{path}, {error}") from None
+    if not places:
+        raise RunError(f"{path} holds no document; one JSON object with a 'text' stands on each line")
+    packed = places.tobytes()
+    index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, _check(packed), packed)
+    try:
+        replace(_file(path), msgspec.msgpack.encode(index))
+    except OSError as error:
+        log.warning("%s: was not written (%s); each process makes it for itself", _file(path), reason(error))
+    return index

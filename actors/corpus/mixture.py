@@ -1,0 +1,190 @@
+"""A corpus made from its spec: the same bytes from the same sources, whenever and however often it was interrupted.
+
+Each text has a key, a hash of it under the spec's seed. A source gives the documents with the smallest keys, and all
+stand in the order of their keys; so neither the order of rows nor where a build was killed makes a difference. The
+rows read so far and the documents they gave are in a draft beside the corpus, from which the next build goes on.
+"""
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from actors.corpus.cutting import counter, whole_sentences
+from actors.corpus.documents import make, write_line
+from actors.corpus.sources import TextRow
+from actors.corpus.spec import CorpusSource, CorpusSpec, Exclusions
+from spade.errors import RunError, reason
+from spade.text import line
+
+ROWS = 1_000  # between two commits of the draft
+TELL_ROWS = 100_000
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS spec (fingerprint BLOB);
+CREATE TABLE IF NOT EXISTS progress (source INTEGER PRIMARY KEY, state BLOB);
+CREATE TABLE IF NOT EXISTS documents (key BLOB UNIQUE, source INTEGER, line BLOB);
+CREATE INDEX IF NOT EXISTS by_source ON documents (source, key);
+"""
+
+
+class SourceProgress(msgspec.Struct):
+    """The progress of reading a source.
+
+    rows      that were read
+    dropped   rows by the reason why they gave no document
+    greatest  the greatest key that a document may still have; b"" for any
+    """
+
+    rows: int = 0
+    dropped: dict[str, int] = {}
+    greatest: bytes = b""
+    done: bool = False
+
+    def drop(self, why: str, count: int = 1) -> None:
+        """Count rows that gave no document."""
+        self.dropped[why] = self.dropped.get(why, 0) + count
+
+
+def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
+    """Make the corpus `out`, or go on making it; it appears when it is whole. `tell` is given a line for each source.
+
+    Raises RunError where `out` exists, a source cannot be read or has too few documents, ConfigError, OSError.
+    """
+    if os.path.lexists(out):
+        raise RunError(f"{out}: exists already; remove it, or give another name")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    draft = out.with_name(f"{out.name}.draft")
+    with _opened(draft, spec) as base:
+        mixture = _Mixture(spec, base, tell)
+        for number, count in enumerate(spec.counts()):
+            mixture.take(number, count)
+        part = out.with_name(f"{out.name}.part")
+        with part.open("wb") as file:
+            file.writelines(each for (each,) in base.execute("SELECT line FROM documents ORDER BY key"))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(out)
+    draft.unlink()
+
+
+@contextmanager
+def _opened(draft: Path, spec: CorpusSpec) -> Iterator[sqlite3.Connection]:
+    """The draft, emptied where it is of another spec or of other files."""
+    fingerprint = spec.fingerprint()
+    if draft.exists() and not draft.is_file():
+        raise RunError(f"{draft}: is not a regular file; remove it")
+    try:
+        with closing(sqlite3.connect(draft, timeout=0)) as base:
+            base.execute("PRAGMA locking_mode = EXCLUSIVE")
+            base.executescript(f"BEGIN EXCLUSIVE; {_TABLES} COMMIT;")
+            if base.execute("SELECT fingerprint FROM spec").fetchall() != [(fingerprint,)]:
+                for table in ("spec", "progress", "documents"):
+                    base.execute(f"DELETE FROM {table}")
+                base.execute("INSERT INTO spec VALUES (?)", (fingerprint,))
+                base.commit()
+            yield base
+    except sqlite3.OperationalError as error:
+        why = "another process builds this corpus" if "locked" in str(error) else line(str(error))
+        raise RunError(f"{draft}: {why}") from None
+    except sqlite3.DatabaseError as error:
+        raise RunError(f"{draft}: is damaged ({line(str(error))}); remove it, and the corpus is built anew") from None
+
+
+class _Mixture:
+    """The sources of a spec, taken one after the other into a draft."""
+
+    def __init__(self, spec: CorpusSpec, base: sqlite3.Connection, tell: Callable[[str], None]) -> None:
+        self._spec = spec
+        self._base = base
+        self._tell = tell
+        self._seed = spec.seed.to_bytes(8, "big")
+        self._exclusions = Exclusions(spec)
+        self._count = counter(spec.tokenizer)
+
+    def take(self, number: int, wanted: int | None) -> None:
+        """Read a source to its end, from where its progress stands."""
+        source = self._spec.source[number]
+        progress = self._progress(number)
+        if not progress.done:
+            try:
+                self._read(number, source, wanted, progress)
+            except OSError as error:
+                place = source.path if error.filename is None else os.fsdecode(error.filename)
+                raise RunError(f"source {line(source.name)}: {place}: {reason(error)}") from None
+            except RunError as error:
+                raise RunError(f"source {line(source.name)}: {error}") from None
+        kept = self._kept(number)
+        self._tell(_summary(source.name, kept, progress))
+        if kept < (wanted or 1):
+            raise RunError(
+                f"source {line(source.name)}: has {kept} documents, {wanted or 1} are wanted; lower its share, or read "
+                "more rows"
+            )
+
+    def _read(self, number: int, source: CorpusSource, wanted: int | None, progress: SourceProgress) -> None:
+        for row in islice(source.read(), progress.rows, source.rows):
+            progress.rows += 1
+            if dropped := self._add(number, source.name, row, progress.greatest):
+                progress.drop(dropped)
+            if progress.rows % ROWS == 0:
+                if wanted and self._kept(number) > 2 * wanted:
+                    self._prune(number, wanted, progress)
+                self._commit(number, progress)
+            if progress.rows % TELL_ROWS == 0:
+                self._tell(f"{source.name}: {progress.rows} rows read")
+        if wanted:
+            self._prune(number, wanted, progress)
+        progress.done = True
+        self._commit(number, progress)
+
+    def _add(self, number: int, name: str, row: TextRow, greatest: bytes) -> str:
+        """Take a row into the draft, or the reason why not. What costs most comes last."""
+        text = row.text.replace("\r\n", "\n").strip()
+        if not text:
+            return "empty"
+        key = hashlib.blake2b(text.encode(errors="surrogatepass"), key=self._seed, digest_size=16).digest()
+        if greatest and key > greatest:
+            return "not drawn"
+        own = row.word("id") or row.id
+        if {own, f"{name}/{own}"} & self._exclusions.ids or self._exclusions.hold(text):
+            return "excluded"
+        if self._spec.tokens and not (text := whole_sentences(text, self._spec.tokens, self._count)):
+            return "first sentence over the tokens"
+        document = make(text, f"{name}/{own}", name, row.word("title"))
+        added = self._base.execute(
+            "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", (key, number, write_line(document))
+        )
+        return "" if added.rowcount else "duplicate"
+
+    def _prune(self, number: int, wanted: int, progress: SourceProgress) -> None:
+        """Keep the documents with the smallest keys; no greater key can come in from here on."""
+        last = self._base.execute(
+            "SELECT key FROM documents WHERE source = ? ORDER BY key LIMIT 1 OFFSET ?", (number, wanted - 1)
+        ).fetchone()
+        if last is not None:
+            (progress.greatest,) = last
+            gone = self._base.execute("DELETE FROM documents WHERE source = ? AND key > ?", (number, progress.greatest))
+            progress.drop("not drawn", gone.rowcount)
+
+    def _kept(self, number: int) -> int:
+        ((kept,),) = self._base.execute("SELECT count(*) FROM documents WHERE source = ?", (number,))
+        return int(kept)
+
+    def _progress(self, number: int) -> SourceProgress:
+        found = self._base.execute("SELECT state FROM progress WHERE source = ?", (number,)).fetchone()
+        return SourceProgress() if found is None else msgspec.msgpack.decode(found[0], type=SourceProgress)
+
+    def _commit(self, number: int, progress: SourceProgress) -> None:
+        self._base.execute("REPLACE INTO progress VALUES (?, ?)", (number, msgspec.msgpack.encode(progress)))
+        self._base.commit()
+
+
+def _summary(name: str, kept: int, progress: SourceProgress) -> str:
+    dropped = ", ".join(f"{count} {why}" for why, count in sorted(progress.dropped.items()) if count)
+    return f"{name}: {kept} documents of {progress.rows} rows; dropped: {dropped or 'none'}"

@@ -1,0 +1,171 @@
+"""Rows of texts from where they lie: JSONL, Parquet, text files, folders of these, data sets of Hugging Face."""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.corpus.documents import LONGEST, each_line
+from spade.decoding import UnreadableError, decoded, each_decoded
+from spade.disk import read, regular
+from spade.errors import ConfigError, RunError
+from spade.text import visible
+
+TEXTS = (".txt", ".md", ".rst", ".tex")
+TABLES = (".jsonl", ".parquet")
+LONGEST_SHOWN = 200  # characters of the names of columns
+_BATCH = 64  # rows of a Parquet file at once
+_OWN = ("id", "title", "field")  # columns that are read beside the text, where there are any
+_rows = msgspec.json.Decoder(dict[str, Any])
+
+
+class TextRow(NamedTuple):
+    """One row: where it stands, for an error; its id, where it has none of its own; its text and its columns."""
+
+    where: str
+    id: str
+    text: str
+    columns: Mapping[str, Any]
+
+    def word(self, column: str) -> str:
+        """A column that is a word or a number; else ""."""
+        value = self.columns.get(column)
+        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def files(path: Path) -> list[Path]:
+    """The file itself, or those of a folder in the order of their names; links to folders are not followed.
+
+    Raises OSError, RunError where a folder has none.
+    """
+    if not path.is_dir():
+        return [path]
+    found = []
+    for folder, folders, names in os.walk(path, onerror=_raise):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(folder, name) for name in names if not name.startswith(".")]
+    found = sorted(file for file in found if file.suffix in (*TEXTS, *TABLES))
+    if not found:
+        raise RunError(f"{path} holds no file {', '.join((*TEXTS, *TABLES))}")
+    return found
+
+
+def rows(path: Path, column: str = "text") -> Iterator[TextRow]:
+    """The rows of a file or folder; a text file is one row.
+
+    Raises RunError with the file and the line or row that cannot be read, ConfigError where a package is missing,
+    OSError.
+    """
+    for file in files(path):
+        name = "" if file == path else visible(f"{file.relative_to(path)}")
+        if file.suffix == ".parquet":
+            yield from _parquet(file, name, column)
+        elif file.suffix in TEXTS:
+            yield TextRow(str(file), name or visible(file.name), _text_file(file), {})
+        else:
+            yield from _jsonl(file, name, column)
+
+
+def hub_rows(dataset: str, config: str, revision: str, split: str, column: str) -> Iterator[TextRow]:
+    """The rows of a data set by its name on the hub, or in a local folder; they are streamed.
+
+    Raises RunError where it cannot be read, ConfigError where the package is missing.
+    """
+    if find_spec("datasets") is None:
+        raise ConfigError("data sets of Hugging Face need the package datasets: pip install 'spade-rl[corpus]'")
+    import datasets
+
+    datasets.disable_progress_bars()
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
+
+    def stream() -> Iterator[Mapping[str, Any]]:
+        if any((Path(dataset) / name).is_file() for name in ("state.json", "dataset_dict.json")):
+            kept = datasets.load_from_disk(dataset)
+            yield from kept[split] if isinstance(kept, datasets.DatasetDict) else kept
+        else:
+            yield from datasets.load_dataset(
+                dataset, config or None, split=split, revision=revision or None, streaming=True
+            )
+
+    yield from _each(stream(), dataset, "", column)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _text_file(file: Path) -> str:
+    data = read(file, LONGEST)
+    try:
+        text = decoded(bytes.decode, data)
+    except UnreadableError as error:
+        raise RunError(f"{file}: {error}") from None
+    if "\0" in text:
+        raise RunError(f"{file}: holds NUL characters, so it is no text")
+    return text
+
+
+def _jsonl(file: Path, name: str, column: str) -> Iterator[TextRow]:
+    with regular(file) as opened:
+        try:
+            for number, _, line in each_line(opened):
+                where = f"{file}, line {number}"
+                try:
+                    columns = decoded(_rows.decode, line)
+                except UnreadableError as error:
+                    raise UnreadableError(f"line {number}: {error}") from None
+                yield TextRow(where, _id(name, number), _text(where, columns, column), columns)
+        except UnreadableError as error:
+            raise RunError(f"{file}, {error}") from None
+
+
+def _parquet(file: Path, name: str, column: str) -> Iterator[TextRow]:
+    if find_spec("pyarrow") is None:
+        raise ConfigError(f"{file}: Parquet needs pyarrow: pip install 'spade-rl[corpus]'")
+    from pyarrow import parquet
+
+    with regular(file) as opened:
+
+        def batches() -> Iterator[Mapping[str, Any]]:
+            table = parquet.ParquetFile(opened)
+            names = table.schema_arrow.names
+            # Where the text is missing a row shows which columns there are.
+            wanted = [name for name in names if name in (column, *_OWN)] if column in names else names
+            for batch in table.iter_batches(_BATCH, columns=wanted):
+                yield from batch.to_pylist()
+
+        yield from _each(batches(), str(file), name, column)
+
+
+def _each(read_rows: Iterator[Mapping[str, Any]], place: str, name: str, column: str) -> Iterator[TextRow]:
+    """Rows as another package reads them; whatever it raises is said of the row."""
+    left = each_decoded(read_rows)
+    for number in count(1):
+        where = f"{place}, row {number}"
+        try:
+            columns = next(left, None)
+        except UnreadableError as error:
+            raise RunError(f"{where}: {error}") from None
+        if columns is None:
+            return
+        yield TextRow(where, _id(name, number), _text(where, columns, column), columns)
+
+
+def _id(name: str, number: int) -> str:
+    return f"{name}:{number}" if name else str(number)
+
+
+def _text(where: str, columns: Mapping[str, Any], column: str) -> str:
+    """The text of a row; "" where it is null."""
+    text = columns.get(column, 0)
+    if text is not None and not isinstance(text, str):
+        there = ", ".join(map(str, columns))[:LONGEST_SHOWN] or "none"
+        raise RunError(f"{where}: has no text in column {column!r}; its columns: {there}")
+    if text is not None and len(text) > LONGEST:
+        raise RunError(f"{where}: is over {LONGEST} characters")
+    return text or ""

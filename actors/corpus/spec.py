@@ -1,0 +1,171 @@
+"""The spec of a mixture, in TOML: its sources and the share of each, and what is left out."""
+
+import hashlib
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from actors.corpus.sources import TextRow, files, hub_rows, rows
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
+from spade.errors import ConfigError
+from spade.text import line
+
+EXCLUSION_BYTES = 1 << 28
+SHORTEST = 20  # characters of a text to leave out; a shorter one would take with it what has nothing to do with it
+
+Positive = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+
+class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One source of documents, whose field is its `name`.
+
+    path      a JSONL, Parquet or text file, or a folder of them
+    dataset   instead: a data set of Hugging Face by its name on the hub, or a local folder; with `config`, `revision`
+              and `split`
+    column    the column of the texts
+    rows      only so many rows are read, the first ones
+    count     documents to draw; or `weight`: their share of the spec's `documents`; all where neither is given
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    path: str = ""
+    dataset: str = ""
+    config: str = ""
+    revision: str = ""
+    split: str = "train"
+    column: str = "text"
+    rows: Positive | None = None
+    count: Positive | None = None
+    weight: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+
+    def read(self) -> Iterator[TextRow]:
+        """Its rows. Raises as `rows` and `hub_rows` do."""
+        if self.dataset:
+            return hub_rows(self.dataset, self.config, self.revision, self.split, self.column)
+        return rows(Path(self.path), self.column)
+
+
+class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mixture of documents.
+
+    seed           decides which documents are drawn, and their order
+    tokens         of a document at most: it is cut after a whole sentence; not at all without it
+    tokenizer      the model whose tokenizer counts them, as in model.path; "" counts 4 bytes of UTF-8 as a token
+    documents      in all, where sources have weights
+    exclude_ids    a file of ids, one a line: such documents are left out
+    exclude_texts  a file of texts, one a line: documents that hold one are left out, whatever the case and the spaces
+    """
+
+    source: Annotated[tuple[CorpusSource, ...], Meta(min_length=1, max_length=1_000)]
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    tokens: Positive | None = None
+    tokenizer: str = ""
+    documents: Positive | None = None
+    exclude_ids: str = ""
+    exclude_texts: str = ""
+
+    def counts(self) -> list[int | None]:
+        """The documents to draw from each source; None for all."""
+        if self.documents is None:
+            return [source.count for source in self.source]
+        return [*shares([source.weight or 0.0 for source in self.source], self.documents)]
+
+    def fingerprint(self) -> bytes:
+        """A digest of the spec, and of the local files it names by their names, sizes and times of change.
+
+        Raises RunError, OSError where one is not there.
+        """
+        named = [Path(text) for text in (self.exclude_ids, self.exclude_texts) if text]
+        named += [file for source in self.source if source.path for file in files(Path(source.path))]
+        seen = [(str(file), found.st_size, found.st_mtime_ns) for file in named for found in [file.stat()]]
+        return hashlib.blake2b(msgspec.msgpack.encode((self, seen)), digest_size=16).digest()
+
+
+def shares(weights: list[float], total: int) -> list[int]:
+    """`total` shared out by weight; what rounding down leaves goes to the largest remainders, the first of equals."""
+    exact = [weight * total / sum(weights) for weight in weights]
+    whole = [int(share) for share in exact]
+    order = sorted(range(len(weights)), key=lambda place: whole[place] - exact[place])
+    for place in order[: total - sum(whole)]:
+        whole[place] += 1
+    return whole
+
+
+def read_spec(path: Path) -> CorpusSpec:
+    """Read a spec. Raises ConfigError that names the file and the setting, RunError or OSError where it has none."""
+    try:
+        tree = decoded(_toml, read(path))
+    except UnreadableError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    try:
+        spec = msgspec.convert(tree, CorpusSpec)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {line(str(error), 300)}") from None
+    _check(path, spec)
+    return spec
+
+
+def _toml(data: bytes) -> dict[str, Any]:
+    return tomllib.loads(data.decode())
+
+
+def _check(path: Path, spec: CorpusSpec) -> None:
+    names = [source.name for source in spec.source]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path}: two sources have one name")
+    for source in spec.source:
+        where = f"{path}: source {line(source.name, 100)}"
+        if bool(source.path) == bool(source.dataset):
+            raise ConfigError(f"{where}: give a path or a dataset")
+        if not source.dataset and (source.config or source.revision or source.split != "train"):
+            raise ConfigError(f"{where}: config, revision and split are those of a dataset")
+        if (source.weight is None) != (spec.documents is None) or (source.count and source.weight):
+            raise ConfigError(f"{where}: give each source a weight and the spec its documents, or use counts alone")
+    if spec.tokenizer and spec.tokens is None:
+        raise ConfigError(f"{path}: tokenizer counts nothing without tokens")
+
+
+class Exclusions:
+    """The ids and texts that a mixture leaves out."""
+
+    def __init__(self, spec: CorpusSpec) -> None:
+        """Raises ConfigError that names the line of a text that is too short, RunError, OSError."""
+        self.ids = frozenset(text for _, text in _lines(spec.exclude_ids))
+        self._texts: dict[str, list[str]] = {}
+        for number, text in _lines(spec.exclude_texts):
+            folded = _folded(text)
+            if len(folded) < SHORTEST:
+                raise ConfigError(
+                    f"{spec.exclude_texts}, line {number}: a text to leave out has {SHORTEST} characters or more"
+                )
+            self._texts.setdefault(folded[:SHORTEST], []).append(folded)
+
+    def hold(self, text: str) -> bool:
+        """True where `text` holds one of the texts."""
+        if not self._texts:
+            return False
+        folded = _folded(text)
+        return any(
+            folded.startswith(one, at)
+            for at in range(len(folded) - SHORTEST + 1)
+            for one in self._texts.get(folded[at : at + SHORTEST], ())
+        )
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _lines(path: str) -> list[tuple[int, str]]:
+    if not path:
+        return []
+    try:
+        text = decoded(bytes.decode, read(Path(path), EXCLUSION_BYTES))
+    except UnreadableError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return [(number, one.strip()) for number, one in enumerate(text.split("\n"), 1) if one.strip()]

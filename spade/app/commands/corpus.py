@@ -1,0 +1,55 @@
+"""`spade corpus`: mixtures of documents, built and looked at."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spade.app.printing import say, show
+
+Out = Annotated[Path | None, typer.Option("-o", metavar="FILE", help="The corpus [default: corpora/SPEC.jsonl].")]
+
+
+def build(
+    spec: Annotated[str, typer.Argument(help="A shipped spec's name or a TOML file.")],
+    out: Out = None,
+) -> None:
+    """Build a corpus from its spec.
+
+    Prints what each source gave and dropped, and the digest. A build that was interrupted goes on with the same
+    command; the corpus is the same, and appears when it is whole.
+    """
+    from actors.corpus import built_at, mixture
+    from actors.corpus.spec import read_spec
+    from spade.config import mixtures
+
+    path = mixtures().get(spec, Path(spec))
+    file = out or built_at(path.stem)
+    mixture.build(read_spec(path), file, say)
+    say(_summary(file))
+
+
+def show_corpus(
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A file or folder of documents, or builtin.")],
+    index: Annotated[int | None, typer.Option(min=0, help="Print this document, from 0.")] = None,
+) -> None:
+    """Print the size and digest of a corpus, or a document of it."""
+    from actors.corpus import load
+    from spade.errors import ConfigError
+
+    if index is None:
+        say(_summary(Path(corpus)))
+        return
+    documents = load(corpus)
+    if index >= len(documents):
+        raise ConfigError(f"--index {index}: {corpus} has {len(documents)} documents")
+    document = documents[index]
+    say(f"{document.id}  {document.field}  {document.title}")
+    show(document.text)
+
+
+def _summary(file: Path) -> str:
+    from actors.corpus import load
+
+    documents = load(str(file))
+    return f"{file}: {len(documents)} documents, digest {documents.digest}"

@@ -1,0 +1,63 @@
+"""`spade corpus`, and a run that keeps the corpus it was started with: in a resume, and on every host."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+SPADE = [sys.executable, "-m", "spade.app.cli"]
+
+
+def spade(folder, *words):
+    return subprocess.run([*SPADE, *words], capture_output=True, text=True, cwd=folder, timeout=300)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("tides", "moons"):
+        lines = (json.dumps({"text": f"{name} {number} rise."}) + "\n" for number in range(20))
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    return tmp_path
+
+
+def test_a_mixture_is_built_where_its_name_says_and_shown(folder):
+    (folder / "sea.toml").write_text('[[source]]\nname = "tides"\npath = "tides.jsonl"\ncount = 5\n')
+    first, last = spade(folder, "corpus", "build", "sea.toml").stdout.splitlines()
+    assert first == "tides: 5 documents of 20 rows; dropped: 15 not drawn"
+    assert last.startswith("corpora/sea.jsonl: 5 documents, digest ")
+    assert spade(folder, "corpus", "show", "corpora/sea.jsonl").stdout == f"{last}\n"
+    document = json.loads((folder / "corpora" / "sea.jsonl").read_text().splitlines()[4])
+    title, text = spade(folder, "corpus", "show", "corpora/sea.jsonl", "--index", "4").stdout.splitlines()
+    assert title == f"{document['id']}  tides  {document['title']}"
+    assert text == document["text"]
+
+
+def test_a_run_keeps_its_corpus_and_refuses_designers_that_have_another(folder):
+    settings = ("--set", "bus.call_deadline_s=60")
+    up = ("replay", "up", "nano", "--run", "run", *settings, "--set")
+    with subprocess.Popen(
+        [*SPADE, *up, "design.corpus=tides.jsonl"], stdout=subprocess.PIPE, text=True, cwd=folder
+    ) as service:
+        try:
+            said = service.stdout.readline()
+            address = said.split(" at ")[1].split(";")[0]
+            # A copy elsewhere is the same corpus; another is refused before a designer is started.
+            refused = spade(
+                folder, "actors", "up", "nano", "--connect", address, "--designers", "1", "--run", "other", *settings,
+                "--set", "design.corpus=moons.jsonl",
+            )  # fmt: skip
+        finally:
+            service.send_signal(signal.SIGINT)
+    assert refused.returncode == 1
+    *_, line = refused.stderr.splitlines()  # behind its log
+    recorded = json.loads((folder / "run" / "run.json").read_text())["corpus"]
+    assert "has another corpus (digest " in line
+    assert f"this run {recorded[:8]}); copy the run's corpus to where its design.corpus points" in line
+    before = (folder / "run" / "config.toml").read_text()
+    resumed = spade(folder, *up, "design.corpus=moons.jsonl")
+    assert resumed.returncode == 1
+    (line,) = resumed.stderr.splitlines()
+    assert f"this run was started with another corpus (digest {recorded[:8]}, " in line
+    assert (folder / "run" / "config.toml").read_text() == before
