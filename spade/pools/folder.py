@@ -25,7 +25,7 @@ from spade.text import line
 POOL = "pool"  # the folder of a run's directory that has its pool
 MOST_PROGRAMS = 65_536
 MOST_FILES = 4 * MOST_PROGRAMS  # of a folder, whatever they are
-RECORD_BYTES = 65_536
+PROGRAM_BYTES, RECORD_BYTES = 1 << 20, 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -124,11 +124,17 @@ def read_program(folder: Path, name: str) -> PoolProgram:
 
 
 def write_program(folder: Path, program: PoolProgram) -> None:
-    """Write a program into a pool; the record comes last, so that one that has it is whole. Raises OSError."""
-    record = ProgramRecord(_digest(program.source), _digest(program.hint), program.skill, program.origin)
-    replace(folder / f"{program.name}.py", program.source.encode())
-    if program.hint:
-        replace(folder / f"{program.name}.hint", program.hint.encode())
+    """Write a program into a pool; the record comes last, so that one that has it is whole.
+
+    Raises RunError for one that is too large to be read again, OSError.
+    """
+    source, hint = program.source.encode(), program.hint.strip()
+    if len(source) > PROGRAM_BYTES:
+        raise RunError(f"{folder}: the program {program.name} is over {PROGRAM_BYTES} bytes")
+    record = ProgramRecord(_digest(program.source), _digest(hint), program.skill, program.origin)
+    replace(folder / f"{program.name}.py", source)
+    if hint:
+        replace(folder / f"{program.name}.hint", hint.encode())
     replace(folder / f"{program.name}.json", msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 
 
@@ -148,7 +154,7 @@ def _digest(text: str) -> str:
 
 def _text(path: Path) -> str | None:
     """A file of UTF-8; None where there is none."""
-    data = _bytes(path, 1 << 20)
+    data = _bytes(path, PROGRAM_BYTES)
     if data is None:
         return None
     try:

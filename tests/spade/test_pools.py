@@ -26,6 +26,14 @@ def test_a_program_is_read_as_it_was_written(tmp_path):
     ]  # fmt: skip
 
 
+def test_what_is_written_can_be_read_again_whatever_it_is(tmp_path):
+    write_program(tmp_path, PoolProgram("odd", "é\r\n\x00\u202e", "\t so \n", origin="\x1b[2J"))
+    assert read_program(tmp_path, "odd") == PoolProgram("odd", "é\r\n\x00\u202e", "so", origin="\x1b[2J")
+    with pytest.raises(RunError, match="the program huge is over 1048576 bytes"):
+        write_program(tmp_path, PoolProgram("huge", "#" * (1 << 20) + "\n"))
+    assert names(tmp_path) == ["odd"]
+
+
 def test_a_folder_of_plain_programs_is_a_pool(tmp_path):
     (tmp_path / "a.py").write_text("class AEnv: ...\n")
     (tmp_path / "a.hint").write_text(" Look. \n")

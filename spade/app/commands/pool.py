@@ -37,8 +37,11 @@ def make(
     resolved = load(config, (*given, *pools.DESIGNS_ONLY))
     if resolved.endpoint.url and "designer" in resolved.endpoint.roles:
         resolved = load(config, (*given, *pools.DESIGNS_ONLY, "actors.engines=0"))
-    pools.make(out, resolved, count, say)
-    say(f"{out}: {_told(out)}; `--set design.source=pool --set pool.source=folder:{out}` plays them")
+    made = pools.make(out, resolved, count, say)
+    if made < count:
+        say(f"{out}: {made} of {count} programs; the same command goes on")
+        raise typer.Exit(1)
+    say(f"{out}: {made} programs; `--set design.source=pool --set pool.source=folder:{out}` plays them")
 
 
 def ls(folder: Folder) -> None:
@@ -112,9 +115,3 @@ def _source(folder: Path, name: str) -> "str | Verdict":
         return read_program(folder, name).source
     except RunError as error:
         return Verdict(False, (Stage("read", False, str(error)),))
-
-
-def _told(folder: Path) -> str:
-    from spade.pools import names
-
-    return f"{len(names(folder))} programs"

@@ -82,17 +82,18 @@ def take_pool(run: RunDir, config: Config) -> None:
 # ---------------------------------------------------------------- making programs
 
 
-def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> None:
-    """Have designers write programs into the pool `out` until it has `count`. `config` is of DESIGNS_ONLY.
+def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
+    """Have designers write programs into the pool `out` until it has `count`; its number of programs at the end.
 
+    `config` is of DESIGNS_ONLY. A signal ends it early.
     The run that writes them stays in `out`, for more; without its weights, which are written again.
     """
     out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)
     if run.store.exists():
         _collect(run, out, count)  # of a command that was killed
-    if _size(out) >= count:
-        return
+    if (size := _size(out)) >= count:
+        return size
     corpus = load_corpus(config.design.corpus).digest
     with run.lock("replay"):
         run.create(config, corpus)
@@ -105,6 +106,7 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> N
     trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
     shutil.rmtree(weights, ignore_errors=True)
     _collect(run, out, count)
+    return _size(out)
 
 
 def _start_weights(weights: Path, config: Config) -> tuple[str, str]:
