@@ -29,7 +29,9 @@ def load(path: str) -> Corpus:
         raise ConfigError(f"design.corpus: {path}: No such file or directory; {_remedy(path)}") from None
     except OSError as error:
         place = path if error.filename is None else os.fsdecode(error.filename)
-        raise ConfigError(f"design.corpus: {place}: {reason(error)}; give a file of documents or 'builtin'") from None
+        raise ConfigError(
+            f"design.corpus: {place}: {reason(error)}; give a file of documents, 'builtin' or 'none'"
+        ) from None
     except (RunError, ConfigError) as error:
         raise ConfigError(f"design.corpus: {error}") from None
 
@@ -72,4 +74,4 @@ def _remedy(path: str) -> str:
     for name in mixtures():
         if Path(path) == built_at(name):
             return f"`spade corpus build {name}` makes it, --set design.corpus=builtin takes the few that ship"
-    return "give a file of documents (`spade corpus build` makes one) or 'builtin'"
+    return "give a file of documents (`spade corpus build` makes one), 'builtin' or 'none'"

@@ -46,12 +46,12 @@ class Engine(Protocol):
     def submit(self, id: int, request: Generate) -> None:
         """Queue a request that `refusal` has nothing against, under an id of the caller's that is not in use.
 
-        What it raises is that request's fault, which is then forgotten.
+        An exception is that request's fault; the engine then forgets the request.
         """
         ...
 
     def cancel(self, id: int) -> None:
-        """Forget a request; it may have been answered already."""
+        """Forget a request, which may have been answered already."""
         ...
 
     def step(self) -> Results:
@@ -77,7 +77,7 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of processes and connections. Nothing is asked of the engine afterwards."""
+        """End processes and connections. The engine is not used afterwards."""
         ...
 
 

@@ -13,7 +13,7 @@ from actors.engines.service.desk import Desk
 from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.fetch import Shelf
 from actors.engines.weights.swap import Swapped, compare, tolerance
-from spade.config import Config, EngineKind
+from spade.config import Config
 from spade.config import Engine as Settings
 from spade.disk import hold
 from spade.errors import BusError, WeightsError
@@ -61,17 +61,13 @@ def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
 
     An empty digest is not checked. Raises WeightsError; ConfigError or RunError where the model cannot run here.
     """
-    return _implementation(settings.kind)(weights, settings, dtype)
-
-
-def _implementation(kind: EngineKind) -> Callable[[Weights, Settings, str], Engine]:
-    match kind:
+    match settings.kind:
         case "torch":
-            return TorchEngine
+            return TorchEngine(weights, settings, dtype)
         case "vllm":
             from actors.engines.foreign.vllm import VllmEngine  # it need not be installed
 
-            return VllmEngine
+            return VllmEngine(weights, settings, dtype)
 
 
 async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:

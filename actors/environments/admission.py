@@ -1,21 +1,21 @@
-"""Admission: named stages that a candidate passes one after the other, each of which can fail.
+"""Admission: named stages that a candidate program passes one after the other; each may reject it.
 
     parse        it compiles, its literal braces doubled where need be (`actors/sandbox/inside/repair.py`)
-    class        it runs, and has one environment class
+    class        its module runs, and has one environment class
     interface    solution and close are methods, where there are such
     construct    the class builds
     episode      it resets and steps under secret seeds, with answers of the right types
-    solution     where `solution()` lists actions, they win; it shows which form of an action the program reads
+    solution     if `solution()` lists actions, they win; it shows which form of an action the program reads
     garbage      nonsense for an action neither raises nor wins
-    random       random actions, taken from what the observation offers, seldom win
-    constant     nor does one action, always
-    budget       no call so far took more than half of the time it may take, nor the process half of its memory
-    repeatable   a zygote of another hash seed plays the same actions to the same transcript
-    effect       what happens depends on the actions
+    random       random actions of those that the observation offers seldom win
+    constant     one action, repeated, seldom wins
+    budget       no call took more than half of its time so far, and no process more than half of its memory
+    repeatable   under another hash seed the same actions give the same transcript
+    effect       the outcome depends on the actions
 
-Every play is what an agent's is: a fresh process, load, one reset, steps, the end. So a program cannot tell admission
-from a play by the order of calls; `solution()` is asked in processes that are not played. Stages of few plays come
-first: the tests of luck (`sequential.py`), with instances of their own for each play, need the most.
+Every play has the calls of an agent's play: a fresh process, load, one reset, steps, the end. So a program cannot tell
+admission from a play by the order of calls; `solution()` is called in processes that are not played. Stages of few
+plays come first: the tests of luck (`sequential.py`), of which each play has its own instance, need the most.
 """
 
 import time
@@ -41,9 +41,9 @@ UNREADABLE = (
     "`Actions: look take open` or `Actions: 1..20`"
 )
 REFUSED_GAP = 0.15
-"""A program that random play wins with random_win_share and so much more is admitted at most one time in a hundred."""
+"""A program that random play wins this much more often than random_win_share passes at most once in a hundred times."""
 PLAYS_A_STEP = 5
-"""Plays of a test of luck that may together take the time of a step."""
+"""Plays of a test of luck that together may take `step_s`."""
 
 
 async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play | None = None) -> Verdict:
@@ -75,7 +75,7 @@ class Admission(Probing):
         self.deadline = trio.move_on_after(self.patience_s)
 
     def close(self, reason: str, passed: bool) -> None:
-        """The running stage has come to its end."""
+        """End the running stage, with its reason and time."""
         now = time.monotonic()
         self.stages.append(Stage(self.stage, passed, reason, now - self.began))
         self.began = now
@@ -100,16 +100,16 @@ class Admission(Probing):
             self.close(await stage(), passed=True)
 
     def reach(self, stage: str) -> None:
-        """The first play shows the stages before this one passed; its time is booked on the first of them."""
+        """Pass the stages before this one, by the first play, whose time counts for the first of them."""
         for name in LOADING[: LOADING.index(stage) if stage in LOADING else None]:
             self.stage = name
             self.close("", passed=True)
         self.stage = stage
 
     async def seldom_wins(self, who: str, plays: list[Transcript], high: float, policy: Policy) -> str:
-        """Add plays, each on an instance of its own, until the share that `who` wins is certain enough.
+        """Play instance after instance until the share that `who` wins is certain enough.
 
-        Refuses a program that is won with `high` or more; one with random_win_share or less passes.
+        A program with a share of `high` or more is rejected, one with random_win_share or less passes.
         """
         low, extra_s = self.limits.random_win_share, self.limits.step_s / PLAYS_A_STEP
         while True:
@@ -142,9 +142,9 @@ class Admission(Probing):
         return f"{told}{self.guessed}"
 
     async def constant(self) -> str:
-        """Nor does one action, always. The same actions under several seeds also show whether the seed matters.
+        """One action, repeated, seldom wins. The same actions under several seeds also show if the seed matters.
 
-        Random play says most of it already: what is half of the way to always winning is refused, in few plays.
+        Random play has shown most of it: only a share halfway to 1 or more is rejected, which takes few plays.
         """
         always = self.anything(self.transcripts[0].answers[0].observation)
         plays: list[Transcript] = []
@@ -154,7 +154,7 @@ class Admission(Probing):
         return told
 
     async def solution(self) -> str:
-        """Where `solution()` lists actions, they win; asked in one process, played in another."""
+        """If `solution()` lists actions, they win; it is called in one process and played in another."""
         said = "" if await self.find_form() else "described or left out, not replayed"
         return "; ".join(filter(None, (said, "it reads the box" if self.reads == "box" else "")))
 
@@ -168,7 +168,7 @@ class Admission(Probing):
         return ""
 
     async def budget(self) -> str:
-        """A program at the edge of its limits would fall over it beside others."""
+        """Calls and memory stay under half of their limits: a program near a limit would exceed it beside others."""
         time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
         if self.trials.slowest_s > time_s:
             raise RejectedError(f"a call took {self.trials.slowest_s:.2f} s, more than {time_s:g} s")
@@ -177,7 +177,7 @@ class Admission(Probing):
         return f"at most {1000 * self.trials.slowest_s:.1f} ms a call, {self.trials.peak_bytes / 2**20:.1f} MiB"
 
     async def repeatable(self) -> str:
-        """The same seed and actions give the same transcript: from zygotes with different hashes, too."""
+        """The same seed and actions give the same transcript, from a zygote with other hashes as well."""
         firsts: dict[int, Observed] = {}
         for transcript in self.transcripts:
             same(firsts.setdefault(transcript.seed, transcript.answers[0]), transcript.answers[0], "reset")
@@ -202,7 +202,7 @@ class Admission(Probing):
 
     @property
     def guessed(self) -> str:
-        """The addition to the reason of a stage of random actions; "" where those that are offered are read."""
+        """The remark on actions that had to be guessed, for a stage of random actions; "" if none had."""
         if self.readable and not self.unoffered:
             return ""
         if self.readable:
@@ -212,7 +212,7 @@ class Admission(Probing):
 
 
 def same(first: Observed, second: Observed, after: str) -> None:
-    """Refuse a program that answered the same actions otherwise."""
+    """Raise RejectedError if the program answered the same actions otherwise."""
     changed = difference(first, second)
     if changed:
         raise RejectedError(f"not repeatable: after {after} under the same seed, {changed}")

@@ -1,8 +1,8 @@
 """An audit, run: recorded plays again, then random actions on instances that were won.
 
-It finds programs that answer otherwise than they did, given the same seed and actions, programs that are won whatever
-is done, and those that will not be audited. A try that a deadline or a fault of ours ended proves nothing: it is made
-again, twice at most.
+It finds programs that answer the same seed and actions otherwise than before, programs that any actions win, and
+programs that use up the time of their audit. A try that a deadline or a fault of ours ended proves nothing: it is made
+again, at most twice.
 """
 
 import random
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 async def audit(sandbox: Sandbox, job: AuditJob) -> Audited:
-    """Run an audit. One not over within its `within_s` is left out; a finding if the program took the time."""
+    """Run an audit. If it is not over within `within_s`, that is a finding only if the program took the time."""
     auditor = Auditor(sandbox, job)
     began = trio.current_time()
     with trio.move_on_after(job.within_s) as scope:
@@ -47,7 +47,7 @@ async def audit(sandbox: Sandbox, job: AuditJob) -> Audited:
 
 
 class UndecidedError(Exception):
-    """A try that proves nothing; `ours` where the program is not to blame."""
+    """A try proved nothing; `ours` if the program is not to blame."""
 
     def __init__(self, ours: bool) -> None:
         self.ours = ours
@@ -66,7 +66,7 @@ class Auditor:
         self._answering_s = 0.0
 
     async def run(self) -> None:
-        """The recorded plays, both arms mixed, half of them alone and half at once; then the random ones."""
+        """Run the recorded plays, arms mixed, half one by one and half at once; then random plays."""
         replays = list(self._job.replays)
         self._rng.shuffle(replays)
         for replay in replays[::2]:
@@ -78,14 +78,14 @@ class Auditor:
             await self._play_at_random()
 
     def cut_off(self) -> None:
-        """The time is over. A program that took most of it, in its calls, would not be audited."""
+        """The time is over: a finding if the program's own calls took most of it."""
         within_s = self._job.within_s
         if self._answering_s > within_s / 2:
             took = f"its answers took {self._answering_s:.1f} s, in {self.steps} steps"
             self.findings.append(f"{took}, and its audit was not over within {within_s:g} s")
 
     async def _replay(self, replay: RecordedPlay) -> None:
-        """Run a recorded play again. It did not time out then: one that now does in every try is a finding."""
+        """Run a recorded play again. It did not time out before, so it is a finding if every try does now."""
         try:
             finding = await decided(partial(self._compare, replay))
         except UndecidedError as undecided:
@@ -115,7 +115,7 @@ class Auditor:
         return "" if len(answers) == len(expected) else f"ended at turn {len(answers) - 1}"
 
     async def _play_at_random(self) -> None:
-        """Random actions, until enough plays are won or too few are left."""
+        """Play random actions until enough plays are won, or too few are left to win enough."""
         job = self._job
         for left, seed in zip(range(len(job.seeds), 0, -1), job.seeds, strict=True):
             if not self.wins < job.wins <= self.wins + left:
@@ -137,7 +137,7 @@ class Auditor:
         return won(played.episode_return, self._job.win_return)
 
     async def _play(self, seed: int, max_turns: int, player: Player) -> Conversation:
-        """A play to its end or its first fault. Raises UndecidedError where it proves nothing."""
+        """Play to the end or the first fault. Raises UndecidedError if that proves nothing."""
         self._opened += 1
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
 
@@ -164,12 +164,12 @@ class Auditor:
         return answer
 
 
-async def decided(attempt: Callable[[], Awaitable[Result]]) -> Result:
-    """The result of the first try that has one. Raises UndecidedError where none has; `ours` if one was."""
+async def decided(once: Callable[[], Awaitable[Result]]) -> Result:
+    """The first result in TRIES tries. Raises UndecidedError if none has one; `ours` if any try failed by our fault."""
     ours = False
     for _ in range(TRIES):
         try:
-            return await attempt()
+            return await once()
         except UndecidedError as undecided:
             ours = ours or undecided.ours
     raise UndecidedError(ours)

@@ -1,7 +1,7 @@
-"""The form of an action that a program reads: the inside of the model's box, or the box itself, which it looks for.
+"""The form of an action that a program reads: the inside of the model's box, or the box itself.
 
-Some programs search `\\boxed{…}` in what `step` is given. Sent the inside, they answer every turn that a box is missing
-and can never be won. So each is tried in both forms, by plays.
+Some programs search `\\boxed{…}` in the action of `step`. Given the inside alone, they answer each turn that a box is
+missing, and can never be won. So plays try each program in both forms.
 """
 
 import random
@@ -26,11 +26,11 @@ from spade.seeds import INSTANCE_MASK, derive
 FORMS: tuple[Form, ...] = ("inside", "box")
 SOLVED_PLAYS = 2
 MOST_HEARD = 64 << 20
-"""Bytes of memory that the observations of all plays may take; a test of luck has hundreds of plays, all kept."""
+"""Bytes that the observations of all plays of an admission may take: a test of luck keeps hundreds of plays."""
 
 
 async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
-    """The form as admission finds it, without the rest of admission; "inside" where the program fails before.
+    """The form as admission finds it, without the rest of admission; "inside" if the program fails before that.
 
     Takes at most load_s + 4 step_s. Raises RunError where the sandbox fails, not the program.
     """
@@ -45,10 +45,10 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
 
 
 class Probing:
-    """Plays of one program under secret seeds, and what they showed: `transcripts`, in the form that it `reads`.
+    """Plays of one program under secret seeds: their `transcripts`, in the form that it `reads`.
 
-    `known` are the actions that its solution lists, out of their boxes; `unoffered` those of them that its observations
-    do not offer as they are read.
+    `known` are the actions that its solution lists, out of their boxes; `unoffered` are those of them that we do not
+    read in its observations.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
@@ -68,15 +68,15 @@ class Probing:
         return derive(self.key, "instance", index) & INSTANCE_MASK
 
     def anything(self, observation: str) -> str:
-        """An action at random. Where the solution takes what is not offered, lists are misread: one of those, too."""
+        """A random action; at times an `unoffered` one, which shows that we misread the program's lists."""
         if self.unoffered and self.rng.random() < STRAY:
             return self.rng.choice(self.unoffered)
         return choose(observation, self.rng, self.known)
 
     async def probe(self, seed: int, policy: Policy) -> Transcript:
-        """A play in the form that the program reads, kept for the later stages with what was really sent.
+        """Play in the form that the program reads, and keep the transcript, with the actions as sent.
 
-        Raises RejectedError where all that was kept is too much.
+        Raises RejectedError if the observations kept take too much memory.
         """
         transcript = await self.trials.play(seed, lambda seen: sent(policy(seen), self.reads), PLAYS)
         self.heard += sum(sys.getsizeof(answer.observation) for answer in transcript.answers)
@@ -86,9 +86,9 @@ class Probing:
         return transcript
 
     async def find_form(self) -> bool:
-        """Find the form by the actions that `solution()` lists; where it lists none, by what has an effect.
+        """Find the form by the actions that `solution()` lists, or, if it lists none, by their effect.
 
-        True where it lists actions and they win. Raises RejectedError where they do not, in either form.
+        True if it lists actions that win. Raises RejectedError if it lists actions that win in neither form.
         """
         forms = FORMS
         for seed in map(self.seed, range(SOLVED_PLAYS)):
@@ -106,7 +106,7 @@ class Probing:
         return True
 
     async def solved(self, seed: int) -> list[str] | None:
-        """The actions that `solution()` lists, out of their boxes; None where it describes them or is left out."""
+        """The actions that `solution()` lists, out of their boxes; None if it only describes them or is missing."""
         async with self.trials.opened(seed, PLAYS) as (process, _):
             solved = await self.trials.ask(process, Solve())
         if not isinstance(solved, Solved) or solved.actions is None:
@@ -114,9 +114,9 @@ class Probing:
         return [boxed(action) or action for action in solved.actions]
 
     async def first_of(self, holds: Callable[[], Awaitable[bool]], forms: Sequence[Form]) -> Form | None:
-        """The first form in which it holds, taken as the program's; None where it holds in none.
+        """The first form for which `holds` is True, from then on the program's; None if there is none.
 
-        The plays of a form that the program does not read say nothing of it and are forgotten.
+        Plays in a form that the program does not read tell nothing of it, and are dropped.
         """
         before = self.reads, self.transcripts
         for form in forms:
@@ -128,12 +128,12 @@ class Probing:
         return None
 
     async def wins(self, seed: int, actions: Sequence[str]) -> bool:
-        """A play of all these actions, or the first of them, is won."""
+        """True if these actions, or the first of them, win a play."""
         play = await self.probe(seed, consuming(list(actions)))
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 
     async def heeds(self) -> bool:
-        """True if actions in this form make a difference in a play of one seed."""
+        """True if actions in this form change a play of one seed."""
         for policy in (self.anything, self.anything, lambda _: NOTHING):
             play = await self.probe(self.seed(0), policy)
             if any(heeded(play, other) for other in self.transcripts[:-1]):
@@ -145,7 +145,7 @@ async def unoffered(play: Transcript) -> tuple[str, ...]:
     """The actions of a play, out of their boxes, that the observations before them do not offer."""
     found = []
     for action, answer in zip(play.actions, play.answers, strict=False):
-        await trio.lowlevel.checkpoint()  # others may go on between two texts, which take their time to read
+        await trio.lowlevel.checkpoint()  # reading a text takes its time: other tasks may run in between
         said = boxed(action) or action
         if said.strip() not in offered(answer.observation).actions:
             found.append(said)
@@ -153,5 +153,5 @@ async def unoffered(play: Transcript) -> tuple[str, ...]:
 
 
 def consuming(actions: list[str]) -> Policy:
-    """Takes one after the other from the list, then the empty action."""
+    """A policy that takes one action after the other from the list, then the empty action."""
     return lambda _: actions.pop(0) if actions else ""

@@ -9,7 +9,7 @@ from spade.returns import episode_return, won
 
 NOTHING = "none of these"
 NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000, f"\\boxed{{{NOTHING}}}")
-"""Actions that an agent may send in bad moments; none is ever right."""
+"""Actions that a confused agent may send; none is ever right."""
 
 NUMBERS = ("-1", "0.5", "9" * 40)
 """Numbers that are seldom meant; by accident one may be right."""
@@ -24,7 +24,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> tuple[tuple[float, bool], ...]:
-        """The reward of each turn, and whether it was the end, without the words."""
+        """(reward, terminated) of each turn, without the observations."""
         return tuple((answer.reward, answer.terminated) for answer in self.answers)
 
     def won(self, win_return: float) -> bool:
@@ -34,10 +34,10 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
-    """Why nothing depends on the actions, "" if something does.
+    """The reason why nothing depends on the actions, "" if something does.
 
-    Plays of one seed are compared. Rewards that differ prove that actions matter. Where they never do, a win was luck;
-    and without any win the words must differ at least.
+    Plays of one seed are compared. Rewards that differ prove that actions matter. If they never differ, a win was luck;
+    without any win the observations must differ at least.
     """
     by_seed: dict[int, list[Transcript]] = {}
     for transcript in transcripts:
@@ -52,7 +52,7 @@ def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
 
 
 def heeded(one: Transcript, other: Transcript) -> bool:
-    """Two plays of one seed differ, and not only by an echo of their actions."""
+    """True if two plays of one seed differ by more than an echo of their actions."""
     if one.outcome != other.outcome:
         return True
     turns = zip(one.actions, other.actions, one.answers[1:], other.answers[1:], strict=True)

@@ -1,8 +1,8 @@
-"""The env-runner process: serves the episodes of generated programs, and their admission, and audits windows.
+"""The env-runner process: it serves episodes and the admission of generated programs, and audits windows.
 
-Every request may come twice and is then answered from memory: an opening by its episode, a step by its turn. An
-opening names its program by digest; one that is not here is fetched, once for all that want it. Unused
-episodes are freed: those of a peer that is gone, and those without a step for as long as a play is leased.
+A request may come twice; the second is answered from memory: an opening by its episode, a step by its turn. An opening
+names its program by digest; a missing program is fetched, once for all that want it. Unused episodes are freed: those
+of a peer that is gone, and those without a step for as long as a play is leased.
 """
 
 import logging
@@ -40,14 +40,14 @@ from spade.transport import Client, Incoming, Server
 OnEpisode = TypeVar("OnEpisode", OpenEpisode, StepEpisode, CloseEpisode)
 
 AUDITS = 4
-"""Audits at once; their episodes are beside those of sandbox.episodes."""
+"""Audits at once; their episodes do not count towards sandbox.episodes."""
 AUDIT_WAIT_S = 30.0
 
 log = logging.getLogger(__name__)
 
 
 class Tenant:
-    """An episode as its peer knows it: how it opened, and when it was last asked for."""
+    """An episode of a peer: its first answer, and the time of its last request."""
 
     def __init__(self, owner: Hello) -> None:
         self.owner = owner
@@ -67,7 +67,7 @@ class Runner:
         self._replay = replay
         self._ledger = ReplayClient(replay, config.play.lease_s)
         self._sandbox = sandbox
-        # The agent that waits for a fetch allows it a call's deadline: a later program would be of no use.
+        # An agent waits for a fetch no longer than a call's deadline: a later program would be of no use.
         self._programs = Programs(ReplayClient(replay, config.bus.call_deadline_s).program)
         self._config = config
         self._tenants: dict[str, Tenant] = {}
@@ -203,7 +203,7 @@ class Runner:
         self._sandbox.close(episode)
 
     async def _evict_gone(self) -> None:
-        """Free the episodes of peers that left. One that came back under another routing id is still there."""
+        """Free the episodes of peers that left. A peer that came back under another routing id has not left."""
         async for _, hello in self._server.gone:
             if hello in self._server.peers.values():
                 continue

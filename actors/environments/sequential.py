@@ -1,17 +1,17 @@
-"""A sequential test of how often something is won: at most `low`, or at least `high`? Pure.
+"""A sequential test of the share of plays that are won: at most `low`, or at least `high`? Pure.
 
-Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945): plays go on until one hypothesis
-makes what was seen a hundred times as likely as the other does. The hypotheses are ranges, so each is a mean over two
-points, his weight functions: its near end, and half of the way to 0 or 1, which decides soon what is far off.
+Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945): plays go on until they are a
+hundred times as likely under one hypothesis as under the other. The hypotheses are ranges, so each is a mean over two
+points (his weight functions): its near end, and halfway from there to 0 or 1, which decides clear cases soon.
 """
 
 from math import exp, inf, log
 from typing import Literal
 
 ERROR = 0.01
-"""The share of wrong decisions that either error may have, the plays at the bound included."""
+"""The largest share of wrong decisions of either kind, those at BOUND included."""
 BOUND = 350
-"""Plays at most. Then the likelier of `low` and `high` decides, which keeps both errors where high - low >= 0.15."""
+"""Most plays. Then the likelier of `low` and `high` decides, which keeps both errors if high - low >= 0.15."""
 
 Decision = Literal["reject", "admit", "go on"]
 

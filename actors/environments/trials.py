@@ -1,4 +1,4 @@
-"""The plays of admission: each is like an agent's, so that a program cannot tell the two apart by its calls."""
+"""The plays of admission: each has the calls of an agent's play, so that a program cannot tell the two apart."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -24,8 +24,8 @@ class RejectedError(Exception):
 class Trials:
     """Plays of one program, each in a process of its own, and the measurements over all of them.
 
-    `name` of the class, `repairs` of the text, `life` (the stage that the last process came to), the slowest call, the
-    most memory.
+    `name` of the class, `repairs` of the text, `life` (the stage that the last process reached), `slowest_s` of a call,
+    `peak_bytes` of memory.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, limits: Limits, max_turns: int) -> None:
@@ -54,7 +54,7 @@ class Trials:
             process.kill()
 
     async def ask(self, process: ChildProcess, request: Request) -> Answer:
-        """The program's answer; its fault is a RejectedError, ours a RunError."""
+        """The program's answer. Raises RejectedError for its fault, RunError for ours."""
         loading, began = isinstance(request, LoadProgram), time.monotonic()
         answer = await process.request(request, self.limits.load_s if loading else self.limits.step_s)
         if not isinstance(answer, Faulted):

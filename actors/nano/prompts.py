@@ -2,19 +2,28 @@
 
 from collections.abc import Sequence
 
-from actors.nano.themes import camel
+from actors.nano.themes import camel, drawn_theme
 from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
 from spade.protocol import MemorySeed
 
 
 class NanoProfile:
-    """Both roles in the nano model's own tongue; a document enters as its title, a thing to avoid as a class name."""
+    """Both roles in the nano model's own tongue; a document enters as its title, a thing to avoid as a class name.
+
+    Without a document a field and a name that are drawn take its place, since the model knows no request without them.
+    """
 
     def design(
-        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
+        self,
+        skill: str,
+        document: Document | None,
+        seeds: Sequence[MemorySeed],
+        avoid: MemorySeed | None,
+        draw: int = 0,
     ) -> list[ChatMessage]:
-        lines = [f"Design {skill} on {document.field}/{camel(document.title)}."]
+        theme = drawn_theme(draw) if document is None else f"{document.field}/{camel(document.title)}"
+        lines = [f"Design {skill} on {theme}."]
         if avoid is not None:
             lines.append(f"Avoid {class_name(avoid.source)}.")
         if seeds:

@@ -1,6 +1,7 @@
 """Themes that documents lend to environments: the name of the class and the words an agent acts with."""
 
 import re
+from random import Random
 
 WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "mathematics": (("circle", "square", "star", "cross", "ring"), ("alpha", "beta", "gamma", "delta", "omega")),
@@ -9,8 +10,30 @@ WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 """By a document's field, the sets of words that environments choose their actions from."""
 
+NAMES: dict[str, tuple[str, ...]] = {
+    "mathematics": (
+        "bipartite", "circles", "decimal", "graph", "greedy", "logarithms", "network", "right", "squares",
+        "tessellations",
+    ),
+    "science": (
+        "greenhouse", "honeybee", "immune", "magnets", "migration", "pendulum", "reaction", "rust", "sound", "waves",
+    ),
+    "everyday": (
+        "bakeries", "bank", "bicycle", "clocks", "delivery", "drawbridges", "fishing", "hospital", "recipes",
+        "warehouses",
+    ),
+}  # fmt: skip
+"""By field, words that the nano model can spell: it knows them from its demonstrations."""
+
 
 def camel(title: str) -> str:
     """A title as part of a class name: "Prime numbers" becomes "PrimeNumbers"."""
     words = re.findall(r"[A-Za-z]+", title)
     return "".join(word[:1].upper() + word[1:].lower() for word in words) or "Plain"
+
+
+def drawn_theme(draw: int) -> str:
+    """A field and a name of two of its words, in the place of a document's: "science/SoundRust"."""
+    random = Random(draw)
+    field = random.choice(sorted(NAMES))
+    return f"{field}/{camel(' '.join(random.sample(NAMES[field], 2)))}"

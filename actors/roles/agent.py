@@ -10,7 +10,7 @@ from functools import partial
 
 import trio
 
-from actors.roles.episode import attempt
+from actors.roles.episode import play
 from actors.roles.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
@@ -56,8 +56,8 @@ class Agent:
 
     async def work(self) -> None:
         """Play until cancelled, when plays in hand are given back, or retired, when they are finished."""
-        slots = self._config.actors.episodes_in_flight
-        await keep_busy(slots, LEASE_BATCH, self._lease, self._play, self._session.retiring)
+        in_flight = self._config.actors.episodes_in_flight
+        await keep_busy(in_flight, LEASE_BATCH, self._lease, self._play, self._session.retiring)
 
     async def _lease(self, count: int) -> tuple[PlayLease, ...]:
         await self._session.services()
@@ -66,7 +66,7 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            ended = await attempt(self._session, lease)
+            ended = await play(self._session, lease)
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease))
             raise
@@ -79,7 +79,7 @@ class Agent:
             log.info("play %s given back: %s", lease.id, ended.why)
             await self._session.hand_in(partial(self._replay.release_play, lease, suspect=ended.suspect))
             self._gauges["plays_released"] += 1
-            # The slot rests a beat, so that services in trouble are not hammered with the same play.
+            # Wait a beat, so that services in trouble are not hammered with the same play.
             await trio.sleep(self._config.bus.heartbeat_s)
 
 

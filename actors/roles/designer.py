@@ -34,7 +34,10 @@ from spade.seeds import derive
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt as the model wrote it; `cut` at design.max_tokens. `shown`: the examples in its prompt."""
+    """One attempt as the model wrote it; `cut` at design.max_tokens. `shown`: the examples in its prompt.
+
+    `document` is "" without a corpus.
+    """
 
     number: int
     document: str
@@ -66,7 +69,7 @@ class Designer(JobWork):
         number = 0
         while True:
             number += 1
-            attempt = await self._write(job, number, self._documents[(job.draw + number - 1) % len(self._documents)])
+            attempt = await self._write(job, number)
             examined = await self._examine(job, attempt)
             if isinstance(examined, SubmitEnvironment):
                 return examined
@@ -75,9 +78,14 @@ class Designer(JobWork):
                 return rejected
             await self._hand_in(rejected)
 
-    async def _write(self, job: DesignJob, number: int, document: Document) -> Attempt:
+    def _document(self, job: DesignJob, number: int) -> Document | None:
+        """The document of an attempt; None where designs have none."""
+        return self._documents[(job.draw + number - 1) % len(self._documents)] if self._documents else None
+
+    async def _write(self, job: DesignJob, number: int) -> Attempt:
         design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
         room = self._config.engine.context_tokens - design.max_tokens
+        document = self._document(job, number)
         # Documents and programs of the memory may be long: they take their time beside the event loop.
         fit = partial(fit_prompt, self._session.profile, self._session.tokenizer, job, document, room)
         prompt = await trio.to_thread.run_sync(fit)
@@ -87,7 +95,8 @@ class Designer(JobWork):
         builder.sampled(generated)
         self._gauges["drafts"] += 1
         cut = generated.finish == "length"
-        return Attempt(number, document.id, self._text(generated), builder.trajectory(), cut, prompt.shown)
+        grounds = "" if document is None else document.id
+        return Attempt(number, grounds, self._text(generated), builder.trajectory(), cut, prompt.shown)
 
     async def _examine(self, job: DesignJob, attempt: Attempt) -> SubmitEnvironment | FailedStage:
         if attempt.cut:
@@ -103,7 +112,7 @@ class Designer(JobWork):
             return FailedStage("contain", str(error))
         if not verdict.passed:
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
-        hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number))
+        hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number)) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
         return SubmitEnvironment(

@@ -1,4 +1,4 @@
-"""One episode from its first observation to its end: the conversation, its tokens and its rewards."""
+"""A play: one episode from its first observation to its end, with its tokens and its rewards."""
 
 import logging
 from dataclasses import dataclass
@@ -38,8 +38,8 @@ class Undone:
     suspect: bool = False
 
 
-async def attempt(session: Session, lease: PlayLease, source: str | None = None) -> EndedPlay | Undone:
-    """Play: the play as it ended, or why it has to be played again.
+async def play(session: Session, lease: PlayLease, source: str | None = None) -> EndedPlay | Undone:
+    """The play as it ended, or why it has to be played again.
 
     `source` is the lease's program where it is our own, so that no env-runner can ask the replay service for it.
     """

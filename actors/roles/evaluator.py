@@ -15,7 +15,7 @@ import trio
 
 from actors.corpus import load
 from actors.nano.world import unseen
-from actors.roles.episode import Undone, attempt
+from actors.roles.episode import Undone, play
 from actors.roles.pool import MOST_ENDS
 from actors.roles.session import Session, attend
 from spade.codec import program_digest
@@ -132,13 +132,13 @@ class Evaluator:
                 self._forms[number] = verdict.reads
             return self._forms[number]
 
-    async def _attempt(self, lease: PlayLease) -> EndedPlay | Undone:
+    async def _play_once(self, lease: PlayLease) -> EndedPlay | Undone:
         number = int(lease.environment)
         try:
             reads = await self._form(number)
         except BusError as error:
             return Undone(str(error), suspect=isinstance(error, SuspectError))
-        return await attempt(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
+        return await play(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
 
     async def _published(self, due: int) -> Weights:
         """The newest policy, once it is of learner step `due`."""
@@ -148,16 +148,16 @@ class Evaluator:
         return pulse.weights
 
     async def _evaluate(self, step: int) -> Evaluation | None:
-        slots, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
+        limiter, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
         began = trio.current_time()
 
-        async def play(lease: PlayLease) -> None:
-            async with slots:
+        async def limited(lease: PlayLease) -> None:
+            async with limiter:
                 ended.append(await self._play(lease))
 
         async with trio.open_nursery() as nursery:
             for lease in self._plays:
-                nursery.start_soon(play, lease)
+                nursery.start_soon(limited, lease)
         return summary(ended, step, self._config.play.win_return, trio.current_time() - began)
 
     async def _play(self, lease: PlayLease) -> EndedPlay:
@@ -172,7 +172,7 @@ class Evaluator:
                 await self._session.services()
                 # An env-runner knows an episode by its name; no two are the same one.
                 self._episodes += 1
-                ended = await self._attempt(msgspec.structs.replace(lease, lease=self._episodes))
+                ended = await self._play_once(msgspec.structs.replace(lease, lease=self._episodes))
                 if isinstance(ended, EndedPlay):
                     return ended
                 suspected += ended.suspect

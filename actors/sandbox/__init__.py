@@ -5,7 +5,6 @@
     host        the sandbox: episodes by name, turn counts, bounds
     budget      the memory of all together
     programs    programs by digest, fetched once
-    quarantine  programs that fault again and again
     process     one child and its channel: deadlines and typed faults
     zygote      the fork server as the host sees it
     wire        the frames between host and child

@@ -1,4 +1,4 @@
-"""The memory that all children may have together: when to measure it, and the children to kill if it is too much."""
+"""The memory of all children together: when to measure it, and which children to kill when it is too much."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -6,21 +6,22 @@ from collections.abc import Iterator
 from actors.sandbox.process import ChildProcess
 
 WATCH_S = 0.01, 0.25
-"""The least and the most between two looks at the children."""
+"""The shortest and the longest pause between two measurements, seconds."""
 
 FILLED_BYTES_S = 4 << 30
-"""So much memory programs can take in a second, all processors together."""
+"""Bytes that programs on all processors together can fill in a second."""
 
 
 def pause_s(room_bytes: int) -> float:
-    """Until memory is looked at again: before programs can have filled the room that is left."""
+    """Seconds until the next measurement: it comes before programs can have filled `room_bytes`."""
     return min(max(room_bytes / FILLED_BYTES_S, WATCH_S[0]), WATCH_S[1])
 
 
 def excess(grown: dict[ChildProcess, int], most: int) -> Iterator[ChildProcess]:
-    """Until the others are together under `most` bytes: of the program that has most in all, the child that grew most.
+    """The children to kill until the others are together under `most` bytes.
 
-    So a program that has many children gets none evicted of another that has less, and larger ones.
+    Each is the largest child of the program whose children have most in all: a program that has less loses none,
+    however large, to the many small ones of another.
     """
     children: defaultdict[str, list[ChildProcess]] = defaultdict(list)
     shares: Counter[str] = Counter()

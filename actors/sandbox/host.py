@@ -12,7 +12,6 @@ import trio
 
 from actors.sandbox.budget import excess, pause_s
 from actors.sandbox.process import Answer, ChildProcess
-from actors.sandbox.quarantine import Quarantine
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
 from actors.sandbox.wire import Answered, LoadProgram, Reset, Step
 from actors.sandbox.zygote import Zygote, run_zygote
@@ -23,9 +22,9 @@ REWARD_BOUND = 10.0
 RECENT = 0.05
 """The weight of the newest value in a moving average."""
 PLAYS, REPEATS = TWINS = range(2)
-"""Zygotes of a kind, each with a drawn hash seed: of one comes all that is played, of the other what repeats it.
+"""Two zygotes of each kind, each with a drawn hash seed: plays are forked from one, their repetitions from the other.
 
-No program can tell them apart, for it knows neither seed. More in turn for the plays would share less memory.
+No program can tell them apart, since it knows neither seed. More zygotes for the plays would share less memory.
 """
 STARTING = (OSError, EOFError, trio.TooSlowError)
 _HEAVY = re.compile(r"\b(np|numpy|math_verify|sympy)\b")
@@ -36,7 +35,7 @@ class BreachError(Exception):
 
 
 class ProgramEpisode:
-    """An episode: its child while it goes on, the last turn that was played and what it brought."""
+    """An episode: its child while it goes on, the last turn that was played, and the answer to it."""
 
     def __init__(self, source: str, max_turns: int) -> None:
         self.source = source
@@ -48,7 +47,7 @@ class ProgramEpisode:
         self.lock = trio.Lock()
 
     def settle(self, answer: Observed | Faulted) -> Observed | Faulted:
-        """Note the answer of the turn; the turn limit truncates; an episode that is over needs no child."""
+        """Keep the turn's answer, truncated at the turn limit; end the child if the episode is over."""
         if isinstance(answer, Observed) and self.turn >= self.max_turns and not answer.terminated:
             answer = Observed(answer.observation, answer.reward, terminated=False, truncated=True)
         self.answer = answer
@@ -57,7 +56,7 @@ class ProgramEpisode:
         return answer
 
     def free(self) -> None:
-        """End the child; the answer stays. A request that still waits is answered that we ended it."""
+        """End the child; the answer stays. A request under way is answered with a fault of ours."""
         self.over = True
         if self.process is not None:
             self.process.end(Faulted("infrastructure", "the episode was closed"))
@@ -65,10 +64,10 @@ class ProgramEpisode:
 
 
 class Sandbox:
-    """Episodes by name over a few zygotes, each started when it is first needed and again when it died.
+    """Episodes by name over a few zygotes; each starts when it is first needed, and again after it died.
 
-    Light zygotes serve programs of the standard library, heavy ones those that name numpy or math_verify. A program
-    makes all `attacks` in every zygote before it serves. `spawns` and `faults` (by kind) count since the start.
+    Light zygotes serve programs of the standard library, heavy ones programs that name numpy, sympy or math_verify.
+    Before a zygote serves, a program makes all `attacks` in it. `spawns` and `faults` (by kind) count since the start.
     """
 
     def __init__(self, layers: Layers, limits: Limits, nursery: trio.Nursery, attacks: Iterable[str] = ()) -> None:
@@ -77,7 +76,6 @@ class Sandbox:
         self.faults: Counter[str] = Counter()
         self.spawns = self._steps = self._evictions = self._grown_bytes = 0
         self._spawn_s = self._step_s = 0.0
-        self._quarantine = Quarantine(limits.quarantine_faults)
         self._attacks = tuple(attacks)
         self._nursery = nursery
         self._zygotes: dict[tuple[bool, int], Zygote] = {}
@@ -86,7 +84,7 @@ class Sandbox:
 
     @property
     def tier(self) -> int:
-        """From 1, the strongest, on; 0 where programs are not contained."""
+        """1 is the strongest tier; 0 where programs are not contained."""
         return next((place for place, tier in enumerate(LADDER, 1) if TIERS[tier] == self.layers), 0)
 
     @property
@@ -114,9 +112,6 @@ class Sandbox:
         self.close(episode)
         entry = self._episodes[episode] = ProgramEpisode(source, max_turns)
         async with entry.lock:
-            refusal = self._quarantine.refusal(source)
-            if refusal is not None:
-                return entry.settle(refusal)
             began = time.monotonic()
             answer = self._count(entry, await self._begin(entry, seed))
             self._spawn_s += RECENT * (time.monotonic() - began - self._spawn_s)
@@ -138,7 +133,7 @@ class Sandbox:
         return checked(await process.request(Reset(seed), self.limits.step_s), self.limits)
 
     async def step(self, episode: str, turn: int, action: str) -> Observed | Faulted:
-        """Play `turn` (from 1) within `step_s`; the turn that was played last is answered from memory."""
+        """Play `turn` (from 1) within `step_s`; the last turn, asked for again, is answered from memory."""
         entry = self._episodes.get(episode)
         if entry is None:
             return Faulted("lost", f"no episode {episode!r} here")
@@ -156,8 +151,6 @@ class Sandbox:
 
     def _count(self, entry: ProgramEpisode, answer: Observed | Faulted) -> Observed | Faulted:
         answer = entry.settle(answer)
-        if entry.over:
-            self._quarantine.note(entry.source, answer)
         if isinstance(answer, Faulted):
             self.faults[answer.kind] += 1
         return answer
@@ -169,14 +162,14 @@ class Sandbox:
             entry.free()
 
     async def prove(self) -> None:
-        """Start the first zygote. Raises BreachError where its walls do not hold, or why they do not stand."""
+        """Start the first zygote. Raises BreachError where it does not start or its walls do not hold."""
         try:
             await self._zygote(False, 0)
         except STARTING as error:
             raise BreachError(f"the zygote did not start: {error!r}") from None
 
     async def watch(self) -> None:
-        """Keep all children together under `runner_bytes`, and each idle between its turns."""
+        """Keep all children together under `runner_bytes`, and end a child that computes between its turns."""
         while True:
             await trio.sleep(pause_s(self.limits.runner_bytes - self._grown_bytes))
             children = [child for zygote in self._zygotes.values() for child in zygote.children]
@@ -192,7 +185,7 @@ class Sandbox:
                 self._evictions += 1
 
     async def child(self, source: str, twin: int = PLAYS) -> ChildProcess | Faulted:
-        """A fresh child of this twin of the zygotes that `source` needs; nothing is loaded yet."""
+        """A fresh child of the zygote that `source` needs, of which `twin` names one of two; nothing is loaded yet."""
         try:
             zygote = await self._zygote(_HEAVY.search(source) is not None, twin)
         except STARTING as error:

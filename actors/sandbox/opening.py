@@ -46,7 +46,7 @@ async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
 
 @asynccontextmanager
 async def open_layers(layers: Layers, limits: Limits, attacks: Iterable[str] = ()) -> AsyncIterator[Sandbox]:
-    """A sandbox with just these layers, which these attacks prove; leaving it kills every child."""
+    """A sandbox of exactly these layers, proved by these attacks; leaving it kills every child."""
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
@@ -61,7 +61,7 @@ async def open_layers(layers: Layers, limits: Limits, attacks: Iterable[str] = (
 
 
 def _allow_descriptors(count: int) -> None:
-    """Raise this process's own limit, and with it the zygotes', where it is too low."""
+    """Raise the limit of open files of this process, which zygotes inherit, if it is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
         try:

@@ -28,10 +28,9 @@ Answer = Loaded | Answered | Solved
 
 
 class ChildProcess:
-    """One child and its private channel. The first fault is the end: the child is killed and answers no more.
+    """One child and its private channel. The first fault ends it: the child is killed and answers no more.
 
-    `program` is the source that it is for; `stage` says in which stage of the program's life the last request was or
-    failed.
+    `program` is the source that it runs; `stage` is the stage of the program's life that the last request was in.
     """
 
     def __init__(self, channel: socket.socket, base_bytes: int = 0) -> None:
@@ -51,7 +50,7 @@ class ChildProcess:
     # ------------------------------------------------------------ what the zygote tells
 
     def born(self, pidfd: int) -> None:
-        """The child exists. One that is unwanted by now dies at once."""
+        """The child exists. If it has been killed meanwhile, it dies at once."""
         self._pidfd = pidfd
         self._pid = pid_of(pidfd)
         if self._killed:
@@ -66,7 +65,7 @@ class ChildProcess:
     # ------------------------------------------------------------ what the host does
 
     def grown(self) -> int:
-        """Bytes of memory, backed by no file, by which it has outgrown its zygote; 0 once it is dead."""
+        """Bytes of memory without a file behind them that it has more than its zygote had; 0 once it is dead."""
         try:
             return max(private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
         except (FileNotFoundError, ProcessLookupError):
@@ -81,13 +80,13 @@ class ChildProcess:
         return 0.0
 
     def stop_overtime(self) -> None:
-        """Kill a child that computes though nothing is asked of it."""
+        """Kill the child if it computes between an answer and the next request."""
         overtime_s = self.overtime_s()
         if overtime_s > OVERTIME_S:
             self.end(Faulted("timeout", f"it computed for {overtime_s:.2f} s after its answer"))
 
     def end(self, fault: Faulted) -> None:
-        """Kill the child for this reason, which answers its further requests."""
+        """Kill the child; `fault` answers its further requests."""
         self._verdict = fault
         self.kill()
 
@@ -102,7 +101,7 @@ class ChildProcess:
     def _signal(self) -> None:
         if self._pidfd is None:
             return
-        with suppress(ProcessLookupError):  # it is dead: that is what is asked
+        with suppress(ProcessLookupError):  # it is dead already
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         os.close(self._pidfd)
         self._pidfd = None
@@ -117,7 +116,7 @@ class ChildProcess:
             with trio.move_on_after(deadline_s):
                 answer = await self._exchange(request)
         except BaseException:
-            self.kill()  # cancelled in mid-request: the child's state is unknown
+            self.kill()  # cancelled during the request: the child's state is unknown
             raise
         if isinstance(answer, Faulted):
             self.kill()
@@ -182,7 +181,7 @@ class ChildProcess:
                 return bytes(data[LENGTH.size :])
 
     async def _obituary(self) -> Faulted:
-        """The death of the child, once the zygote reports it. One that only closed its channel is killed first."""
+        """The child's end as the zygote reports it. A child that only closed its channel is killed first."""
         self.kill()
         with trio.move_on_after(END_S):
             await self._ended.wait()

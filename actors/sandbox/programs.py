@@ -1,4 +1,4 @@
-"""Programs by digest: fetched once, checked, kept as far as there is room."""
+"""Programs by digest: fetched once, checked, and kept while there is room."""
 
 import logging
 import sys
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class _Fetch:
-    """A fetch under way; further callers for the same program wait for its outcome."""
+    """A fetch under way; other callers for the same program wait for its outcome."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
@@ -26,10 +26,10 @@ class _Fetch:
 
 
 class Programs:
-    """Those used last, at most `most` of them in `most_bytes` of memory, and always the newest.
+    """The programs used last: at most `most` of them in `most_bytes` of memory, and always the newest.
 
-    An episode has its program in hand, whatever is dropped here. `fetches` counts what was asked of `fetch`, which
-    brings the program of a digest, or raises RefusedError where there is none, BusError where it is not to be had now.
+    An episode holds its own program, so that any may be dropped here. `fetch` returns the program of a digest; it
+    raises RefusedError if there is none, BusError if it cannot be had now. `fetches` counts its calls.
     """
 
     def __init__(self, fetch: Callable[[str], Awaitable[str]], most: int = PROGRAMS, most_bytes: int = BYTES) -> None:
@@ -42,7 +42,7 @@ class Programs:
         self._coming: dict[str, _Fetch] = {}
 
     def keep(self, source: str) -> None:
-        """A program that plays may name from now on."""
+        """Add a program; plays may name it from now on."""
         digest = program_digest(source)
         if digest not in self._kept:
             self._kept[digest] = source
@@ -53,7 +53,7 @@ class Programs:
             self._bytes -= sys.getsizeof(dropped)
 
     async def get(self, digest: str) -> str | Faulted:
-        """The program, or the fault of ours that there is none; asked for once, however many want it at once."""
+        """The program, or why there is none, as a fault of ours. Callers at the same time share one fetch."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return self._kept[digest]

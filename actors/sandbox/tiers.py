@@ -1,6 +1,6 @@
 """The ladder of walls: which layers stand together, how a zygote starts behind them, and attacks that prove them.
 
-A tier is chosen by what it does here, not by versions: a program makes every attack below, and all must be refused.
+A tier is chosen by a test on this machine, not by versions: a program makes every attack below, and all must fail.
 """
 
 import os
@@ -20,13 +20,13 @@ TIERS: dict[Tier, Layers] = {
     "seccomp": frozenset({"limits", "seccomp"}),
     "none": frozenset({"limits"}),
 }
-"""`none` is for one's own programs alone."""
+"""Take `none` only for programs of your own."""
 
 LADDER: tuple[Tier, ...] = ("namespaces", "landlock", "seccomp")
 """The tiers that "auto" tries, strongest first."""
 
 LIMITED = "take memory without end"
-"""The attack that is refused even without walls."""
+"""The attack that fails even without walls."""
 
 ATTACKS = {
     "read a file": "open('/etc/passwd').read()",
@@ -43,7 +43,7 @@ ATTACKS = {
     "see the name of a file": f"os.stat({__file__!r})",
     LIMITED: "bytearray(2**40)",
 }
-"""Made in every zygote when it starts, also in one that programs get which name numpy."""
+"""Each is made in every zygote at its start, heavy ones included."""
 
 _ATTACKER = """
 class AttackerEnv:
@@ -60,7 +60,7 @@ class AttackerEnv:
 
 
 def attacker(what: str) -> str:
-    """A program that attacks when it steps, and says "succeeded" where it was not stopped."""
+    """A program that makes the attack in `step`, and answers "succeeded" if nothing stopped it."""
     return _ATTACKER.format(attack=ATTACKS[what])
 
 
@@ -68,11 +68,11 @@ _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 
 def bubblewrap() -> Sequence[str]:
-    """The command that puts what follows it into namespaces where it sees the interpreter and no network.
+    """The command that runs what follows it in namespaces, where it sees the interpreter and no network.
 
-    It is process 1 there, so that its end is the end of all; it ends when its control socket does. (Not by
-    --die-with-parent: killed while it raises the namespaces, bubblewrap leaves a process behind.) Raises
-    FileNotFoundError where bubblewrap is missing.
+    What it runs is process 1 there, so that its end is the end of all; it ends when its control socket does. (Not by
+    --die-with-parent: bubblewrap, killed while it sets the namespaces up, leaves a process behind.) Raises
+    FileNotFoundError if bubblewrap is not installed.
     """
     command = shutil.which("bwrap")
     if command is None:
@@ -97,6 +97,6 @@ def _shown() -> Iterator[Path]:
 
 
 def folders_above(path: Path) -> Iterator[str]:
-    """Bubblewrap's options that make the folders above a path for all to pass; by itself it makes them private."""
+    """Bubblewrap's options that make the folders above a path open to all users; its default is private ones."""
     for folder in reversed(path.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(folder))

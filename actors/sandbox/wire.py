@@ -43,9 +43,9 @@ class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fi
 
 
 class Loaded(ChildAnswer, frozen=True, tag="loaded"):
-    """`name` of the environment's class: what `inside.program` lets through, and a forged answer may not.
+    """The `name` of the environment's class, and the `repairs` that the child made to the program's text.
 
-    `repairs` of the program's text, which a child makes itself.
+    The bounds are those of `inside.program`; a forged answer must keep them too.
     """
 
     name: Annotated[str, msgspec.Meta(pattern=rf"\A[A-Za-z_][A-Za-z0-9_]{{0,{NAME_CHARACTERS - 1}}}\Z")]

@@ -1,4 +1,4 @@
-"""The host's end of a zygote: start it, have it fork, hear of its children's ends, notice its own."""
+"""The host's end of a zygote: start it, ask for forks, receive the ends of its children, notice its own end."""
 
 import array
 import logging
@@ -35,7 +35,7 @@ main(int(control), int(proc), int(host), heavy == "heavy", int(memory), frozense
 
 
 class Zygote:
-    """A running fork server. `alive` turns False when it has died; its children have then died with it."""
+    """A running fork server. `alive` is False once it has died, and its children with it."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -46,7 +46,7 @@ class Zygote:
         self.alive = True
 
     async def fork(self) -> ChildProcess:
-        """A new child; it is born (or not) a little later, and its channel can be written to at once."""
+        """A new child. Its channel takes requests at once; the zygote reports its birth, or the failure, later."""
         async with self._turn:
             ours, theirs = socket.socketpair()
             process = ChildProcess(ours, self._base_bytes)
@@ -72,16 +72,16 @@ class Zygote:
 
     @property
     def children(self) -> Iterable[ChildProcess]:
-        """Those that are not known to be dead."""
+        """All children that are not known to be dead."""
         return chain(self._unborn, self._living.values())
 
     async def listen(self) -> None:
-        """Hear the zygote until it dies."""
+        """Take the zygote's messages until it dies."""
         while await self.hear():
             pass
 
     async def hear(self) -> bool:
-        """One message; False where the zygote has died."""
+        """Take one message; False if the zygote has died."""
         await trio.lowlevel.wait_readable(self._control)
         try:
             data, ancillary, _, _ = self._control.recvmsg(MESSAGE.size, _ROOM)
@@ -106,7 +106,7 @@ class Zygote:
             self._unborn.popleft().ended(Faulted("infrastructure", reason))
 
     def bury(self) -> None:
-        """It is dead, and so are its children."""
+        """Note that the zygote is dead: so are its children."""
         self.alive = False
         self._control.close()
         for process in self.children:
@@ -121,7 +121,7 @@ async def run_zygote(
     memory_bytes: int,
     task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Start a zygote and hear it until it dies. Raises OSError, EOFError or trio.TooSlowError if it does not start."""
+    """Start a zygote, serve it until it dies. Raises OSError, EOFError or trio.TooSlowError if it does not start."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     zygote = Zygote(ours)
@@ -140,9 +140,9 @@ async def run_zygote(
 
 
 async def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a zygote whose control socket is closed; only one that does not leave is killed.
+    """Wait for the end of a zygote whose control socket is closed; kill it only if it does not leave.
 
-    Killed while it raises the namespaces, bubblewrap would leave a process behind that waits for it for ever.
+    Bubblewrap, killed while it sets the namespaces up, would leave a process behind that waits for it for ever.
     """
     pidfd = os.pidfd_open(process.pid)
     with trio.move_on_after(END_S, shield=True):
@@ -153,7 +153,7 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def launch(control: socket.socket, layers: Layers, heavy: bool, memory_bytes: int) -> subprocess.Popen[bytes]:
-    """The process, in a session of its own: Ctrl-C in a terminal is the host's to handle. Its hash seed is drawn."""
+    """Start the process, with a drawn hash seed, in a session of its own, so that Ctrl-C reaches the host alone."""
     flags = ["-P", "-s", "-B"] if heavy else ["-P", "-s", "-B", "-S"]
     weight = "heavy" if heavy else "light"
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # there is none behind the walls

@@ -25,8 +25,8 @@ class Prompt:
     shown: tuple[str, ...]
 
 
-def fit_prompt(profile: Profile, tokenizer: Tokenizer, job: DesignJob, document: Document, room: int) -> Prompt:
-    """The prompt of an attempt from `document` in at most `room` tokens.
+def fit_prompt(profile: Profile, tokenizer: Tokenizer, job: DesignJob, document: Document | None, room: int) -> Prompt:
+    """The prompt of an attempt from `document` (None: from none) in at most `room` tokens.
 
     Raises ConfigError where not even one without document and examples fits.
     """
@@ -36,7 +36,9 @@ def fit_prompt(profile: Profile, tokenizer: Tokenizer, job: DesignJob, document:
 class _Fitting:
     """One attempt's prompt in the making."""
 
-    def __init__(self, profile: Profile, tokenizer: Tokenizer, job: DesignJob, document: Document, room: int) -> None:
+    def __init__(
+        self, profile: Profile, tokenizer: Tokenizer, job: DesignJob, document: Document | None, room: int
+    ) -> None:
         self._profile = profile
         self._tokenizer = tokenizer
         self._job = job
@@ -74,14 +76,16 @@ class _Fitting:
 
     def _longest(self, fits: int, room: int) -> int:
         """Characters of the document with which the prompt, as it is now, takes at most `room` tokens; `fits` do."""
-        whole = len(self._document.text)
+        whole = 0 if self._document is None else len(self._document.text)
         if len(self._ids(whole)) <= room:
             return whole
         return bisect_right(range(whole), room, lo=fits + 1, key=lambda length: len(self._ids(length))) - 1
 
     def _ids(self, length: int) -> list[int]:
         """The prompt with so many characters of the document; one that is too long may not be whole."""
-        document = msgspec.structs.replace(self._document, text=self._document.text[:length])
+        document = self._document
+        if document is not None:
+            document = msgspec.structs.replace(document, text=document.text[:length])
         seeds: Sequence[MemorySeed] = tuple(self._seeds)
         messages = self._profile.design(self._job.skill, document, seeds, self._avoid, self._job.draw)
         return self._tokenizer.prompt_ids(messages, self._room)

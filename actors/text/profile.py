@@ -29,11 +29,16 @@ class Profile(Protocol):
     """The prompts of both roles and how to read what the model answers."""
 
     def design(
-        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
+        self,
+        skill: str,
+        document: Document | None,
+        seeds: Sequence[MemorySeed],
+        avoid: MemorySeed | None,
+        draw: int = 0,
     ) -> list[ChatMessage]:
         """Ask for a program of `skill` that needs a concept of `document`; `seeds` are high-regret programs to vary.
 
-        `draw` is the job's: it decides all further choices.
+        Without a document nothing grounds it. `draw` is the job's: it decides all further choices.
         """
         ...
 

@@ -32,12 +32,19 @@ class FullProfile:
         self._turns = str(play.max_turns)
 
     def design(
-        self, skill: str, document: Document, seeds: Sequence[MemorySeed], avoid: MemorySeed | None, draw: int = 0
+        self,
+        skill: str,
+        document: Document | None,
+        seeds: Sequence[MemorySeed],
+        avoid: MemorySeed | None,
+        draw: int = 0,
     ) -> list[ChatMessage]:
         challenge = draw_challenge(self._settings, draw)
         interface, world, example = self._answer() if challenge.single_turn else self._course(challenge.steps)
-        parts = [self._task(skill, challenge), _document(document), interface, rules.PROGRAM, rules.PLAYER, world]
-        parts.append(f"{rules.EXAMPLE}\n\n{_code(example)}")
+        parts = [self._task(skill, challenge)]
+        if document is not None:
+            parts.append(_document(document))
+        parts += [interface, rules.PROGRAM, rules.PLAYER, world, f"{rules.EXAMPLE}\n\n{_code(example)}"]
         parts += [_vary(seed) for seed in seeds]
         if avoid is not None:
             parts.append(_avoid(avoid))
@@ -98,9 +105,11 @@ def _document(document: Document) -> str:
 
 
 def _vary(seed: MemorySeed) -> str:
+    won = f"players won {seed.win_rate:.0%} of the time"
+    if seed.regret is not None:
+        won += f" without a hint, and a hint raised their mean return by {seed.regret:.2f}"
     return (
-        f"This earlier environment taught well: players won {seed.win_rate:.0%} of the time without a hint, and a hint "
-        f"raised their mean return by {seed.regret:.2f}. Learn from what makes it so and build something else: another "
+        f"This earlier environment taught well: {won}. Learn from what makes it so and build something else: another "
         f"setting, another mechanism, a twist that asks for more.\n\n{_code(seed.source)}"
     )
 

@@ -57,18 +57,18 @@ class TrajectoryBuilder:
         self._extend(1, generated.ids)
         self._logprobs += generated.logprobs
         digests = [generated.digests[at : at + DIGEST_BYTES] for at in range(0, len(generated.digests), DIGEST_BYTES)]
-        receipts = zip(generated.versions, digests or [b""] * len(generated.versions), strict=True)
-        self._runs = merge_runs((*self._runs, *(((version, digest), count) for (version, count), digest in receipts)))
+        found = zip(generated.versions, digests or [b""] * len(generated.versions), strict=True)
+        self._runs = merge_runs((*self._runs, *(((version, digest), count) for (version, count), digest in found)))
 
     def trajectory(self) -> Trajectory:
         """The record of all of it."""
         versions = tuple((version, count) for (version, _), count in self._runs)
         digests = [digest for (_, digest), _ in self._runs]
-        # One run without a receipt among others with theirs has the digest of nothing.
-        receipts = b"".join(digest.ljust(DIGEST_BYTES, b"\0") for digest in digests) if any(digests) else b""
+        # One run without a digest among others with theirs has the digest of nothing.
+        whole = b"".join(digest.ljust(DIGEST_BYTES, b"\0") for digest in digests) if any(digests) else b""
         spans = tuple(self._spans)
         logprobs, rewinds = bytes(self._logprobs), tuple(self._rewinds)
-        return Trajectory(bytes(self._ids), spans, logprobs, versions, self._temperature, receipts, rewinds)
+        return Trajectory(bytes(self._ids), spans, logprobs, versions, self._temperature, whole, rewinds)
 
     def _extend(self, sampled: int, ids: bytes) -> None:
         """Lengthen the last span, or begin one of the other kind."""

@@ -60,7 +60,7 @@ class PlayLine(msgspec.Struct, frozen=True):
 
 
 class DesignLine(msgspec.Struct, frozen=True):
-    """A design job and its result; `environment` and `hint` are None if all its attempts failed.
+    """A design job and its result; `environment` is None if all its attempts failed, `hint` also if it has none.
 
     `parents` are the environments of the memory that its designer was shown to vary, `trajectory` the key of the
     designer's trajectory, `versions` runs (policy version, count) over its sampled tokens. A program of a pool has no
@@ -200,7 +200,7 @@ class Tracer:
             environment=environment.id,
             name=environment.name,
             document=environment.document,
-            hint=self._store.get_many("sources", [environment.id], Source)[0].hint,
+            hint=self._store.get_many("sources", [environment.id], Source)[0].hint or None,
             parents=environment.parents,
             trajectory="" if job.program else job.id,
             versions=self._versions(job.id),

@@ -45,7 +45,8 @@ def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
     state.touch("jobs", job.id, job)
     key = group_id(job.round, skill)
     if not job.program and key not in state.design_groups:
-        group = DesignGroup(key, job.round, skill, each, now + state.config.design.round_deadline_s)
+        design = state.config.design
+        group = DesignGroup(key, job.round, skill, each, now + design.round_deadline_s, train=design.train)
         state.design_groups[key] = group
         state.touch("design_groups", key, group)
 
@@ -92,7 +93,7 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
         return _of_pool(state, job)
     draw = state.seed("memory", job.id, job.lease)
     count = state.config.design.memory_seeds
-    seeds = state.memory.seeds(job.skill, count, draw)
+    seeds = state.memory.seeds(job.skill, count, draw, by="regret" if state.config.hinted else "reward")
     avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
@@ -206,11 +207,14 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
 
 
 def close_member(state: RunState, round_: int, skill: str, member: Member | None, now: float) -> None:
-    """Close a job: its member joins the group (None: nothing to train), or comes too late and is wasted."""
+    """Close a job: its member joins the group (None: nothing to train), or comes too late and is wasted.
+
+    A group that is not to be trained takes no member: nothing of it is trainable.
+    """
     group = state.design_groups[group_id(round_, skill)]
     group.closed += 1
     state.touch("design_groups", group.id, group)
-    if member is not None:
+    if member is not None and group.train:
         mean = state.counters.designer_reward.setdefault(skill, RunningMean())
         if not group.members:
             group.before = mean.value if mean.count else None

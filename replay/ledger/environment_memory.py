@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from random import Random
+from typing import Literal
 
 from replay.ledger.records import Remembered
 from spade.protocol import MemorySeed
@@ -31,14 +32,20 @@ class EnvironmentMemory:
         self._records.append(record)
         return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
 
-    def seeds(self, skill: str, count: int, draw: int) -> tuple[MemorySeed, ...]:
+    def seeds(
+        self, skill: str, count: int, draw: int, by: Literal["regret", "reward"] = "regret"
+    ) -> tuple[MemorySeed, ...]:
         """Up to `count` environments of the skill to vary, drawn by `draw` from the ten of highest regret.
 
-        Only those with a win rate in [0.15, 0.85] and a regret over 0.
+        Only those with a win rate in [0.15, 0.85] and a regret over 0. `by` the reward where no regret is measured.
         """
         low, high = SEED_WIN_RATES
-        fit = [r for r in self._records if r.skill == skill and (r.regret or 0.0) > 0 and low <= r.win_rate <= high]
-        best = sorted(fit, key=lambda r: (-(r.regret or 0.0), -r.number))[:HIGHEST]
+
+        def worth(record: Remembered) -> float:
+            return (record.regret if by == "regret" else record.reward) or 0.0
+
+        fit = [r for r in self._records if r.skill == skill and worth(r) > 0 and low <= r.win_rate <= high]
+        best = sorted(fit, key=lambda r: (-worth(r), -r.number))[:HIGHEST]
         chosen = Random(draw).sample(best, min(count, len(best)))
         return tuple(_seed(record, "") for record in chosen)
 
@@ -56,13 +63,16 @@ class EnvironmentMemory:
 
 
 def _seed(record: Remembered, reason: str) -> MemorySeed:
-    return MemorySeed(record.environment, record.source, record.regret or 0.0, record.win_rate, reason)
+    return MemorySeed(record.environment, record.source, record.regret, record.win_rate, reason)
 
 
 def _reason(record: Remembered) -> str:
-    won = f"{record.win_rate:.0%} of the plays without a hint won"
+    hinted = record.win_rate_hinted
+    won = f"{record.win_rate:.0%} of the plays{'' if hinted is None else ' without a hint'} won"
     if record.win_rate > TOO_EASY:
         return f"too easy: {won}"
-    if record.win_rate_hinted is not None and record.win_rate_hinted >= SEED_WIN_RATES[0]:
-        return f"too hard without its hint: {won}, {record.win_rate_hinted:.0%} with it"
+    if hinted is None:
+        return f"too hard: {won}"
+    if hinted >= SEED_WIN_RATES[0]:
+        return f"too hard without its hint: {won}, {hinted:.0%} with it"
     return f"too hard: {won}, and the hint did not help"

@@ -89,7 +89,7 @@ class Reject(Record):
 
 
 class Source(Record):
-    """An admitted program; `reads` is the form in which plays send actions to it."""
+    """An admitted program; `hint` is "" if it has none, `reads` the form in which plays send actions to it."""
 
     source: str
     hint: str
@@ -113,7 +113,9 @@ class Chunk(Record):
 class Score(Record):
     """An environment's figures when its window closed.
 
-    `reward` is None if nothing was measured: no play ended, or the audit was left out.
+    `reward` is None if what it pays for was not measured: no play ended, or the audit was left out. `mean_return` is of
+    the unhinted plays, `slow` the slow average of the skill before it, `order` its place among the windows that
+    entered the skill's averages (None: it did not).
     """
 
     reward: float | None
@@ -124,6 +126,9 @@ class Score(Record):
     learnable: bool
     plays: int
     voids: int
+    mean_return: float | None = None
+    slow: float | None = None
+    order: int | None = None
 
 
 class Audit(Record):
@@ -213,7 +218,7 @@ class Member(Record):
 class DesignGroup(Record):
     """The jobs of one skill in one round; it becomes a group of the queue when all have closed, or at its deadline.
 
-    `before` is the skill's running mean before the first member's reward entered it.
+    `before` is the skill's running mean before the first member's reward entered it. Without `train` it has no member.
     """
 
     id: str
@@ -225,6 +230,7 @@ class DesignGroup(Record):
     members: tuple[Member, ...] = ()
     before: float | None = None
     formed: bool = False
+    train: bool = True
 
 
 class GroupRecord(Record):
@@ -262,6 +268,7 @@ class Remembered(Record):
     regret: float | None
     win_rate: float
     win_rate_hinted: float | None
+    reward: float | None = None
 
 
 class RunningMean(Record):
@@ -274,6 +281,14 @@ class RunningMean(Record):
         """Take one more value."""
         self.count += 1
         self.value += (value - self.value) / min(self.count, 10)
+
+
+class MovingAverages(Record):
+    """Two moving averages of the mean unhinted return over the `windows` of a skill, by reward.fast and reward.slow."""
+
+    fast: float
+    slow: float
+    windows: int = 1
 
 
 class Publication(Record):
@@ -304,7 +319,7 @@ class RunCounters(Record):
     `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` the numbers of its jobs and
     skills (None: it began before this was kept); `recent` are the publications since the last checkpoint; trajectories
     of the steps up to `dropped_step` have been deleted by retention. `trainable`, `trained` and `wasted` count both
-    roles' trajectories, `designer_trainable` and so on the designer's alone.
+    roles' trajectories, `designer_trainable` and so on the designer's alone; `averages` are by skill.
     """
 
     jobs: int = 0
@@ -345,6 +360,7 @@ class RunCounters(Record):
     designer_trainable: int = 0
     designer_trained: int = 0
     designer_wasted: int = 0
+    averages: dict[str, MovingAverages] = {}
 
     def waste(self, role: Literal["agent", "designer"], count: int) -> None:
         """Count trainable trajectories of a role that are never trained."""

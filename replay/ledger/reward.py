@@ -1,11 +1,14 @@
-"""An environment's figures from a window of plays, and the designer's reward for it. Pure."""
+"""An environment's figures from a window of plays, and the designer's reward for it. Pure.
+
+A reward is a function of what a window measured; `KINDS` has them by name. docs/designing.md says when to use which.
+"""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from replay.ledger.records import PlayRecord, Score
+from replay.ledger.records import MovingAverages, PlayRecord, Score
 from spade.config import Config, Reward
 from spade.estimates import mean_and_error
 from spade.returns import won
@@ -24,13 +27,28 @@ class Regret(msgspec.Struct, frozen=True):
     pairs: int
 
 
-def score_of(plays: Sequence[PlayRecord], quarantined: bool, config: Config) -> Score:
-    """A window's figures: win rate over all unhinted plays, regret over the pairs of chunk 0 that both finished."""
+class Measured(msgspec.Struct, frozen=True):
+    """The figures of a window, as a reward sees them.
+
+    regret       over the pairs of chunk 0; None without one
+    win_rate     over all unhinted plays that finished
+    mean_return  of the same plays
+    slow         the slow average of its skill before this window; None if it is the first
+    """
+
+    regret: Regret | None
+    win_rate: float
+    mean_return: float
+    slow: float | None
+
+
+def score_of(plays: Sequence[PlayRecord], quarantined: bool, before: MovingAverages | None, config: Config) -> Score:
+    """A window's figures. `before`: the averages of its skill, None before its first window."""
     finished = [play for play in plays if play.state == "finished"]
     regret = paired_regret(paired_returns(finished))
     win_rate, win_rate_hinted = (_win_rate(finished, hinted, config.play.win_return) for hinted in (False, True))
-    return Score(
-        reward=window_reward(regret, win_rate, quarantined, config.reward),
+    score = Score(
+        reward=None,
         regret=None if regret is None else regret.mean,
         regret_error=None if regret is None else regret.error,
         win_rate=win_rate,
@@ -38,14 +56,58 @@ def score_of(plays: Sequence[PlayRecord], quarantined: bool, config: Config) -> 
         learnable=not quarantined and win_rate is not None and learnable(win_rate),
         plays=len(finished),
         voids=sum(play.state == "void" for play in plays),
+        mean_return=mean_return(finished),
+        slow=None if before is None else before.slow,
     )
+    score.reward = window_reward(score, regret, quarantined, config.reward)
+    return score
 
 
-def window_reward(regret: Regret | None, win_rate: float | None, quarantined: bool, settings: Reward) -> float | None:
-    """The designer's reward for a window; None if no unhinted play finished."""
+def window_reward(score: Score, regret: Regret | None, quarantined: bool, settings: Reward) -> float | None:
+    """The designer's reward for a window with these figures; None if what it pays for was not measured."""
     if quarantined:
         return 0.0
-    return None if win_rate is None else designer_reward(regret, win_rate, settings)
+    if score.win_rate is None or score.mean_return is None:  # no unhinted play finished
+        return None
+    return KINDS[settings.kind](Measured(regret, score.win_rate, score.mean_return, score.slow), settings)
+
+
+def regret_and_anchor(window: Measured, settings: Reward) -> float:
+    """regret_weight · normalised regret + anchor_weight · anchor; without a pair the regret's part is 0."""
+    part = 0.0 if window.regret is None else normalised_regret(window.regret, settings)
+    return settings.regret_weight * part + settings.anchor_weight * anchor(window.win_rate, settings)
+
+
+def learning_potential(window: Measured, settings: Reward) -> float | None:
+    """|mean return − slow average of the skill|; None for its first window, which has nothing to be compared with."""
+    return None if window.slow is None else abs(window.mean_return - window.slow)
+
+
+def win_rate_anchor(window: Measured, settings: Reward) -> float:
+    """The difficulty anchor alone."""
+    return anchor(window.win_rate, settings)
+
+
+KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
+    "regret": regret_and_anchor,
+    "learning_potential": learning_potential,
+    "win_rate": win_rate_anchor,
+}
+
+
+def averaged(before: MovingAverages | None, mean: float, settings: Reward) -> MovingAverages:
+    """The averages of a skill with one more window, whose mean return weighs `fast` and `slow`; the first sets both."""
+    if before is None:
+        return MovingAverages(mean, mean)
+    fast = before.fast + settings.fast * (mean - before.fast)
+    slow = before.slow + settings.slow * (mean - before.slow)
+    return MovingAverages(fast, slow, before.windows + 1)
+
+
+def mean_return(finished: Sequence[PlayRecord]) -> float | None:
+    """Mean return of the unhinted plays, whatever their order; None without one."""
+    returns = [play.episode_return for play in finished if not play.hinted]
+    return math.fsum(returns) / len(returns) if returns else None
 
 
 def paired_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
@@ -101,12 +163,6 @@ def anchor(win_rate: float, reward: Reward) -> float:
     """Difficulty anchor: 1 inside [anchor_low, anchor_high], falling linearly to 0 over `anchor_ramp` on each side."""
     distance = max(reward.anchor_low - win_rate, win_rate - reward.anchor_high, 0.0)
     return max(0.0, 1 - distance / reward.anchor_ramp)
-
-
-def designer_reward(regret: Regret | None, win_rate: float, reward: Reward) -> float:
-    """regret_weight · normalised regret + anchor_weight · anchor; without a pair the regret's part is 0."""
-    part = 0.0 if regret is None else normalised_regret(regret, reward)
-    return reward.regret_weight * part + reward.anchor_weight * anchor(win_rate, reward)
 
 
 def learnable(win_rate: float) -> bool:

@@ -125,11 +125,12 @@ def _mean(values: list[float] | list[int]) -> float | None:
 class History(msgspec.Struct, array_like=True):
     """One point a learner step, the newest last: regret with its error, and the win rates unhinted and hinted.
 
-    The first evaluation is kept beside the newest ones: the others are compared with it.
+    The hinted one is None where nothing was played with a hint. The first evaluation is kept beside the newest ones:
+    the others are compared with it.
     """
 
     regret: list[tuple[float, float]] = []
-    win_rates: list[tuple[float, float]] = []
+    win_rates: list[tuple[float, float | None]] = []
     evaluations: list[Evaluation] = []
 
     def add(self, statistics: Statistics) -> None:
@@ -138,9 +139,9 @@ class History(msgspec.Struct, array_like=True):
         if regret is not None:
             self.regret.append((regret, error or 0.0))
             del self.regret[:-HISTORY]
-        unhinted, hinted = statistics.win_rate(False)[0], statistics.win_rate(True)[0]
-        if unhinted is not None and hinted is not None:
-            self.win_rates.append((unhinted, hinted))
+        unhinted = statistics.win_rate(hinted=False)[0]
+        if unhinted is not None:
+            self.win_rates.append((unhinted, statistics.win_rate(hinted=True)[0]))
             del self.win_rates[:-HISTORY]
 
     def add_evaluation(self, evaluation: Evaluation) -> bool:

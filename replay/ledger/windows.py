@@ -3,14 +3,12 @@
 A window is audited between its last play and its end.
 """
 
-import msgspec
-
 from replay.ledger import audits, provenance
 from replay.ledger.batches import enqueue
 from replay.ledger.designs import close_member
 from replay.ledger.keys import chunk_id, memory_key, play_id
 from replay.ledger.records import Chunk, Environment, Member, PlayRecord, Remembered, Score
-from replay.ledger.reward import score_of
+from replay.ledger.reward import averaged, score_of
 from replay.ledger.state import RunState
 from replay.ledger.statistics import PlayFigures, SlotFigures
 from spade.protocol import Audited, EndedPlay, PlayLease
@@ -22,24 +20,20 @@ SUSPECTED = 2  # after this number of leases under which a service ended, the pr
 
 
 def open_chunk(state: RunState, environment: Environment, now: float) -> None:
-    """Open the next chunk: G plays in each of its arms."""
+    """Open the next chunk: G unhinted plays, and for chunk 0 their hinted twins, where there is a hint to play with."""
     index = len(environment.chunks)
     first = sum(state.flight.tally(environment, before).unhinted for before in environment.chunks)
     chunk = Chunk(index, now, state.version)
     environment.chunks.append(chunk)
     state.flight.open(environment, chunk)
     chunk_name = chunk_id(environment.id, index)
-    for hinted in _arms(state, index):
+    twins = index == 0 and state.config.hinted and bool(state.sources[environment.id].hint)
+    for hinted in (False, True) if twins else (False,):
         for i in range(state.config.play.group_size):
             play = PlayRecord(play_id(chunk_name, hinted, i), environment.id, index, first + i, hinted)
             state.add_play(play)
             state.touch("plays", play.id, play)
     state.touch("environments", environment.id, environment)
-
-
-def _arms(state: RunState, index: int) -> tuple[bool, ...]:
-    """The arms of chunk `index`: unhinted, and for chunk 0 hinted. A pool is played unhinted alone."""
-    return (False, True) if index == 0 and state.pool is None else (False,)
 
 
 def open_chunks(state: RunState, now: float, starving: bool) -> None:
@@ -232,14 +226,16 @@ def _plays(state: RunState, environment: Environment) -> list[PlayRecord]:
 def close(state: RunState, environment: Environment, now: float, quarantined: bool = False) -> None:
     """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot.
 
-    A window whose audit was left out is neither paid nor remembered: its value is unknown.
+    A window whose audit was left out is neither paid nor remembered nor averaged: its value is unknown.
     """
     _cancel_rest(state, environment, now)
     plays = _plays(state, environment)
-    score = score_of(plays, quarantined, state.config)
+    score = score_of(plays, quarantined, state.counters.averages.get(environment.skill), state.config)
     unaudited = environment.audit is not None and environment.audit.state == "left out"
     if unaudited:
-        score = msgspec.structs.replace(score, reward=None)
+        score.reward = None
+    elif not quarantined:
+        _average(state, environment.skill, score)
     environment.score, environment.closed_at = score, now
     environment.state = "quarantined" if quarantined else "closed"
     state.touch("environments", environment.id, environment)
@@ -254,6 +250,16 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     state.forget_environment(environment)
 
 
+def _average(state: RunState, skill: str, score: Score) -> None:
+    """Let a window enter the averages of its skill."""
+    if score.mean_return is None:
+        return
+    averages = state.counters.averages
+    before = averages.get(skill)
+    score.order = 0 if before is None else before.windows
+    averages[skill] = averaged(before, score.mean_return, state.config.reward)
+
+
 def _remember(state: RunState, environment: Environment, score: Score) -> None:
     if score.win_rate is None:
         return
@@ -266,6 +272,7 @@ def _remember(state: RunState, environment: Environment, score: Score) -> None:
         regret=score.regret,
         win_rate=score.win_rate,
         win_rate_hinted=score.win_rate_hinted,
+        reward=score.reward,
     )
     counters.remembered += 1
     state.touch("memory", memory_key(record), record)

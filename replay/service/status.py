@@ -5,7 +5,6 @@ import msgspec
 from replay.ledger import batches
 from replay.ledger.ledger import Ledger
 from replay.ledger.state import RunState
-from replay.ledger.statistics import Statistics
 from replay.service.why import pool_limit
 from spade.pools import Drawing
 from spade.protocol import Counts, Drawn, Histories, Process, Recent, Role, Status, Traffic, Wait
@@ -39,7 +38,7 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         backlog=batches.waiting(state),
         waiting_for=waiting_for(state, seen.roles),
         counts=msgspec.convert(state.counters, Counts, from_attributes=True),
-        recent=_recent(state.statistics),
+        recent=_recent(state),
         traffic=seen.traffic,
         step_metrics=None if state.counters.newest is None else state.counters.newest.metrics,
         processes=seen.processes,
@@ -56,7 +55,8 @@ def _drawn(pool: Drawing | None) -> Drawn:
     return Drawn(len(pool.pool.entries), pool.draws.number + 1, pool.left, len(pool.draws.rejected))
 
 
-def _recent(statistics: Statistics) -> Recent:
+def _recent(state: RunState) -> Recent:
+    statistics = state.statistics
     unhinted, unhinted_error = statistics.win_rate(hinted=False)
     regret, regret_error = statistics.regret()
     return Recent(
@@ -72,6 +72,7 @@ def _recent(statistics: Statistics) -> Recent:
         response_tokens=statistics.response_tokens(),
         designer_reward=statistics.designer_reward(),
         examples_shown=statistics.examples_shown(),
+        return_gap={skill: abs(each.fast - each.slow) for skill, each in state.counters.averages.items()},
     )
 
 

@@ -29,8 +29,9 @@ def check(config: Config) -> None:
     _check_gpus(config)
     _check_engine(config)
     _check_progress(config)
+    _check_arms(config)
     _check_bind(config.bus)
-    _check_endpoint(config.endpoint)
+    _check_endpoint(config.endpoint, config.design.train)
 
 
 def _check_texts(config: Config) -> None:
@@ -65,6 +66,8 @@ def _check_pool(config: Config) -> None:
         raise ConfigError(f"pool.source: write folder:DIR or run:RUN, is {config.pool.source!r}")
     if config.design.source == "pool" and not config.pool.source:
         raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
+    if config.design.source == "pool" and config.endpoint.url and "agent" in config.endpoint.roles:
+        raise ConfigError("endpoint.roles: agents sample elsewhere, and in a run of a pool nothing else is trained")
     if config.design.source == "model" and config.pool.source:
         raise ConfigError("pool.source: is played with design.source = 'pool' alone; set that too, or leave it out")
 
@@ -84,6 +87,8 @@ def _check_pairs(config: Config) -> None:
     reward, learner, actors, audit = config.reward, config.learner, config.actors, config.audit
     if reward.anchor_low > reward.anchor_high:
         raise ConfigError(f"reward.anchor_low: {reward.anchor_low} is over reward.anchor_high = {reward.anchor_high}")
+    if reward.slow >= reward.fast:
+        raise ConfigError(f"reward.slow: must be under reward.fast = {reward.fast}, is {reward.slow}")
     if learner.lr_min > learner.lr:
         raise ConfigError(f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}")
     if learner.schedule == "cosine" and learner.schedule_steps <= learner.warmup_steps + 1:
@@ -193,11 +198,22 @@ def _check_training(config: Config) -> None:
         )
 
 
-def _check_endpoint(endpoint: Endpoint) -> None:
+def _check_arms(config: Config) -> None:
+    """Refuse a reward whose measure would never be taken."""
+    if config.reward.kind == "regret" and config.design.source == "model" and not config.hinted:
+        raise ConfigError(
+            "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
+            "reward.kind"
+        )
+
+
+def _check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:
     if endpoint.url and not _is_http(endpoint.url):
         raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
     if {"designer", "agent"} <= set(endpoint.roles) and endpoint.url:
         raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
+    if "agent" in endpoint.roles and endpoint.url and not train_designs:
+        raise ConfigError("endpoint.roles: agents sample elsewhere, and under design.train = false nothing is trained")
 
 
 def _is_http(url: str) -> bool:

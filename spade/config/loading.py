@@ -77,7 +77,8 @@ def _refused(error: str, tree: dict[str, Any]) -> str:
     text, _, path = error.partition(" - at `$.")
     path = path.removesuffix("`")
     if unknown := re.fullmatch("Object contains unknown field `(.+)`", text):
-        return f"unknown setting {path}{path and '.'}{unknown[1]}; `spade config show` lists all"
+        name = f"{path}{path and '.'}{unknown[1]}"
+        return f"unknown setting {name}; correct or remove it (`spade config show` lists all)"
     if setting := re.match(r"(\w+)\.(\w+)", path):
         section, field = setting.groups()
         values = allowed(fields(type(getattr(Config(), section)))[field].type)

@@ -6,11 +6,14 @@ from spade.protocol.trajectories import Trajectory
 
 
 class MemorySeed(Wire, frozen=True):
-    """An environment of the memory as the designer is shown it; `reason`: why to avoid it."""
+    """An environment of the memory as the designer is shown it; `reason`: why to avoid it.
+
+    `regret` is None if it was not played with a hint.
+    """
 
     environment: str
     source: str
-    regret: float
+    regret: float | None
     win_rate: float
     reason: str = ""
 
@@ -18,9 +21,9 @@ class MemorySeed(Wire, frozen=True):
 class DesignJob(Wire, frozen=True):
     """One slot to fill.
 
-    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus. `draw` also determines the other
-    demands on all attempts; `sampler` seeds the sampling. `program` and `digest` name the program of a pool to bring in
-    one attempt; `sampler` seeds its admission.
+    Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus, if there is one. `draw` also
+    determines the other demands on all attempts; `sampler` seeds the sampling. `program` and `digest` name
+    the program of a pool to bring in one attempt; then `sampler` seeds its admission.
     """
 
     id: str
@@ -71,8 +74,9 @@ class RejectCandidate(Request[Done], frozen=True):
 class SubmitEnvironment(Request[Done], frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
-    `repairs`: those that were needed to find the program in the completion, or to admit it. Idempotent by job.
-    Without a trajectory: a program of a pool, whose name is the document.
+    `document` and `hint` are "" if it was designed without. `repairs`: those that were needed to find the program in
+    the completion, or to admit it. Idempotent by job. Without a trajectory: a program of a pool, whose name is the
+    document.
     """
 
     job: str

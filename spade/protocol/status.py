@@ -40,7 +40,10 @@ class Counts(Wire, frozen=True):
 
 
 class Recent(Wire, frozen=True):
-    """Figures of the last plays, slots, chunks and candidates; None: not measured yet."""
+    """Figures of the last plays, slots, chunks and candidates; None: not measured, or not yet.
+
+    `return_gap` is by skill.
+    """
 
     validity: float | None = None
     win_rate_unhinted: float | None = None
@@ -54,6 +57,7 @@ class Recent(Wire, frozen=True):
     response_tokens: float | None = None
     designer_reward: float | None = None
     examples_shown: float | None = None
+    return_gap: dict[str, float] = field(default_factory=dict)
 
 
 class Traffic(Wire, frozen=True):
@@ -68,10 +72,13 @@ class Traffic(Wire, frozen=True):
 
 
 class Histories(Wire, frozen=True):
-    """A point a learner step, the newest last: regret and its error, win rates unhinted and hinted; evaluations."""
+    """A point a learner step, the newest last: regret and its error, win rates unhinted and hinted; evaluations.
+
+    The hinted one is None where nothing was played with a hint.
+    """
 
     regret_history: tuple[tuple[float, float], ...] = ()
-    win_rate_history: tuple[tuple[float, float], ...] = ()
+    win_rate_history: tuple[tuple[float, float | None], ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
 
 

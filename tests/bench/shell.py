@@ -101,7 +101,7 @@ async def serving(config: Config, weights: Weights) -> AsyncIterator[tuple[Clien
             serve(replay, digest=digest(config), bus=config.bus, **known) as server,
             trio.open_nursery() as nursery,
         ):
-            nursery.start_soon(receipts, server)
+            nursery.start_soon(reports, server)
             async with supervise(config.supervise, Path(run) / "logs", MODULES) as supervisor:
                 for launch in launches:
                     await supervisor.add(launch)
@@ -113,7 +113,7 @@ async def serving(config: Config, weights: Weights) -> AsyncIterator[tuple[Clien
             nursery.cancel_scope.cancel()
 
 
-async def receipts(server: Server) -> None:
+async def reports(server: Server) -> None:
     """Take note of what it serves."""
     while True:
         await server.reply(await server.receive(), Done())

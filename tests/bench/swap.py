@@ -3,7 +3,7 @@
     python -m tests.bench.swap [--rounds 9] [--parameters 1 100] [--running 8] [--out swap.json]
 
 A real engine process serves `--running` long sequences, again and again. A round announces other weights, as the replay
-service does, and waits for the engine's receipt that it samples from them (`in use`; their first token comes a decode
+service does, and waits for the engine's report that it samples from them (`in use`; their first token comes a decode
 step later) and for the first request of a single token, one sent after the other, that they answered (`at a caller`).
 The two sets of weights are published by the learner's code and change places. Interleaved with the rounds: one copy of
 the same bytes between two buffers. `stall` is taken from inside an engine in this process: how much longer the running
@@ -95,7 +95,7 @@ class Load:
             self.mixed += isinstance(answer, Generated) and len(answer.versions) > 1
 
 
-class Receipts:
+class Reports:
     """The little that an engine asks of a replay service: when it said that it serves which version."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Receipts:
                 await server.reply(incoming, Done())
 
 
-async def swap(engine: Client, replay: Server, receipts: Receipts, weights: Weights) -> tuple[float, float]:
+async def swap(engine: Client, replay: Server, reports: Reports, weights: Weights) -> tuple[float, float]:
     """Announce; ms until the engine samples from the new weights, and until one of their tokens is here."""
     began = time.perf_counter()
     for peer in list(replay.peers):
@@ -127,14 +127,14 @@ async def swap(engine: Client, replay: Server, receipts: Receipts, weights: Weig
         answer = await engine.call(Generate(pack_ids([5, 6, 7]), 1, 1.0, 1))
         if isinstance(answer, Generated) and answer.versions[0][0] == weights.version:
             came = time.perf_counter()
-            return 1e3 * (await receipts.when(weights.version) - began), 1e3 * (came - began)
+            return 1e3 * (await reports.when(weights.version) - began), 1e3 * (came - began)
 
 
 async def over_the_bus(
     config: Config, root: Path, published: list[Weights], copy: Copy, rounds: int, running: int
 ) -> dict[str, float]:
     newest = published[0]
-    said, swaps, copies, probes = Receipts(), [], [], []
+    said, swaps, copies, probes = Reports(), [], [], []
     async with (
         serve(
             f"ipc://{root}/replay", digest=digest(config), bus=config.bus, ready=lambda _: Ready((), newest),

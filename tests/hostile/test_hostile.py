@@ -131,29 +131,6 @@ async def test_no_state_passes_between_episodes_or_programs():
         assert before.observation.startswith("[False, False, False, ")
 
 
-async def test_a_program_that_faults_in_a_row_is_run_no_more():
-    async with open_sandbox(Limits(quarantine_faults=3)) as sandbox:
-        source = program(step="1 / 0")
-        for _ in range(3):
-            assert "quarantined" not in (await play(sandbox, source, "go"))[-1].detail
-        spawns = sandbox.spawns
-        refused = await sandbox.open("e", source, 1, 3)
-        assert (refused.kind, refused.environment_fault) == ("exception", True)
-        assert "quarantined after 3 faults in a row" in refused.detail
-        assert "ZeroDivisionError" in refused.detail
-        assert (sandbox.spawns, sandbox.live) == (spawns, 0)
-
-
-async def test_an_episode_played_to_its_end_forgives_its_program():
-    source = program(step="if action == 'err':\n    1 / 0", result='"on", 0.0, True, False, {}')
-    async with open_sandbox(Limits(quarantine_faults=2)) as sandbox:
-        for action in ("err", "go", "err", "go", "err", "err"):
-            await play(sandbox, source, action)
-            assert sandbox.spawns
-        assert "quarantined" in (await sandbox.open("e", source, 1, 3)).detail
-        assert sandbox.faults == {"exception": 4}
-
-
 @pytest.mark.parametrize("memory", ["b'x' * (96 << 20)", "mmap.mmap(-1, 96 << 20)\nhoard[::4096] = bytes(96 << 8)"])
 async def test_the_runner_as_a_whole_has_a_budget_of_memory(memory):
     """Where no wall refuses shared memory, it counts as any other."""

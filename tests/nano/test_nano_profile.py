@@ -1,6 +1,9 @@
 """The nano model's prompts."""
 
+import re
+
 from actors.nano.prompts import NanoProfile, class_name
+from actors.nano.themes import WORDS
 from actors.roles.session import load_profile
 from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
@@ -19,6 +22,15 @@ def test_a_design_request_names_skill_and_document_and_shows_what_to_vary_and_to
     (full,) = PROFILE.design("optimization", DOCUMENT, [SEED, SEED], SEED)
     assert full.content == f"{plain.content}\nAvoid TidesWalkEnv.\nVary:\n{SOURCE}"
     assert PROFILE.design("optimization", DOCUMENT, [], None, draw=7) == [plain]
+
+
+def test_without_a_document_a_field_and_a_name_are_drawn_by_the_job() -> None:
+    asked = [PROFILE.design("optimization", None, [], None, draw=draw)[0].content for draw in range(200)]
+    assert asked == [PROFILE.design("optimization", None, [], None, draw=draw)[0].content for draw in range(200)]
+    themes = [re.fullmatch(r"Design optimization on (\w+)/([A-Z][a-z]+[A-Z][a-z]+)\.", text) for text in asked]
+    assert {theme[1] for theme in themes if theme} == set(WORDS)
+    assert len({theme[2] for theme in themes if theme}) > 100
+    assert None not in themes
 
 
 def test_a_completion_without_a_class_holds_no_program() -> None:

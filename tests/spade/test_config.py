@@ -75,6 +75,9 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ('run.skills=["optimization", "optimization"]', "run.skills: "),
     ("play.max_turn_tokens=500", "play.max_turn_tokens"),
     ("reward.anchor_low=0.9", "reward.anchor_low"),
+    ("reward.slow=0.2", "reward.slow: must be under reward.fast = 0.2, is 0.2"),
+    ("play.hinted=false", "play.hinted: reward.kind = 'regret' is measured with the hint"),
+    ("play.hinted=no", 'play.hinted: must be "auto" or true or false'),
     ("bus.silence_s=1.0", "bus.silence_s"),
     ("engine.context_tokens=128", "engine.context_tokens"),
     ("actors.agents=many", "nano: actors.agents: "),
@@ -98,6 +101,21 @@ def test_a_bad_override_is_one_clear_line(override, says):
         config.load("nano", (override,))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "hinted"),
+    [
+        ((), True),
+        (("play.hinted=true",), True),
+        (("reward.kind=win_rate",), False),
+        (("reward.kind=learning_potential",), False),
+        (("reward.kind=learning_potential", "play.hinted=true"), True),
+        (("reward.kind=learning_potential", "play.hinted=false"), False),
+    ],
+)
+def test_the_hint_is_played_where_the_reward_pays_for_it_or_it_is_asked_for(overrides, hinted):
+    assert config.load("games-4b", overrides).hinted is hinted
 
 
 def test_a_message_holds_a_batch_of_plays_with_all_that_they_thought():

@@ -1,7 +1,7 @@
 """An engine whose requests are coroutines: for servers and libraries that batch by themselves and speak asyncio.
 
-The loop has a thread of its own. What the engine's thread (`service.thread`) asks goes over thread-safe calls, what
-ends comes back through a queue; `step` waits for it a moment at most, so that orders are followed without delay.
+The loop has a thread of its own. Requests of the engine's thread (`service.thread`) go there by thread-safe calls, and
+results come back through a queue; `step` waits for them only a moment, so that orders are followed without delay.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class AsyncioEngine(ABC):
                 results.append((id, result))
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in the loop and wait for it. Raises TimeoutError where it takes a time that nothing should."""
+        """Run `work` in the loop and wait for it. Raises TimeoutError after _LONGEST_S."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_LONGEST_S)
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class AsyncioEngine(ABC):
 
 
 async def _end_all() -> None:
-    """Cancel whatever else the loop runs."""
+    """Cancel all other tasks of the loop."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

@@ -3,12 +3,12 @@
 `return_token_ids` and `stop_token_ids` are vLLM's additions; a server that knows neither answers with text alone.
 """
 
-import http.client
-import socket
+import asyncio
 import ssl
-from contextlib import suppress
-from urllib.parse import urlsplit
+from contextlib import aclosing
+from http import HTTPStatus
 
+import httpx2
 import msgspec
 
 from spade.errors import BusError
@@ -43,54 +43,39 @@ class Models(msgspec.Struct):
 class StatusError(BusError):
     """The server answered with an error; `status` is HTTP's."""
 
-    def __init__(self, url: str, status: int, body: bytes) -> None:
+    def __init__(self, url: str, status: int, body: bytearray) -> None:
         super().__init__(f"{url} answers {status}: {' '.join(body[:300].decode(errors='replace').split())}")
         self.status = status
 
 
-class Exchange:
-    """One request and its answer, on a connection of its own: `run` blocks, `abandon` ends it from elsewhere."""
+class Api:
+    """The API of a server. Each request has a connection of its own, which ends with the task that asks."""
 
-    def __init__(self, url: str, key: str, timeout_s: float) -> None:
+    def __init__(self, url: str, key: str, deadline_s: float) -> None:
         """`url`: the API's root, for example http://127.0.0.1:8000/v1. `key` "" sends none."""
         self._url = url.rstrip("/")
-        parts = urlsplit(self._url)
-        self._path = parts.path
-        self._abandoned = False
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-        self._connection = (
-            http.client.HTTPSConnection(parts.netloc, timeout=timeout_s, context=ssl.create_default_context())
-            if parts.scheme == "https"
-            else http.client.HTTPConnection(parts.netloc, timeout=timeout_s)
+        self._deadline_s = deadline_s
+        # The transport alone: a client would also follow cookies, proxies of the shell, and places to be sent on to.
+        self._transport = httpx2.AsyncHTTPTransport(
+            verify=ssl.create_default_context(), limits=httpx2.Limits(max_keepalive_connections=0)
         )
 
-    def run(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    async def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
         """The answer's body. Raises StatusError, or BusError where there is none: no server, a slow one, half of it."""
+        answer = bytearray()
         try:
-            self._connection.connect()
-            if self._abandoned:  # before there was a socket to shut
-                raise BusError(f"{self._url}: its request was given up")
-            self._connection.request(method, self._path + path, body, self._headers)
-            with self._connection.getresponse() as response:
-                answer = response.read(MOST_BYTES + 1)
-                if len(answer) > MOST_BYTES:
-                    raise BusError(f"{self._url} answers with more than {MOST_BYTES} bytes")
-                if response.length:
-                    raise http.client.IncompleteRead(answer, response.length)
+            async with asyncio.timeout(self._deadline_s):
+                request = httpx2.Request(method, self._url + path, headers=self._headers, content=body)
+                async with aclosing(await self._transport.handle_async_request(request)) as response:
+                    async for part in response.aiter_raw():
+                        answer += part
+                        if len(answer) > MOST_BYTES:
+                            raise BusError(f"{self._url} answers with more than {MOST_BYTES} bytes")
         except TimeoutError:
-            raise BusError(f"{self._url} gives no answer within {self._connection.timeout:g} s") from None
-        except (OSError, http.client.HTTPException) as error:
+            raise BusError(f"{self._url} gives no answer within {self._deadline_s:g} s") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise BusError(f"{self._url}: {error or type(error).__name__}") from None
-        finally:
-            self._connection.close()
-        if response.status != http.HTTPStatus.OK:
-            raise StatusError(self._url + path, response.status, answer)
-        return answer
-
-    def abandon(self) -> None:
-        """End `run` with an error, if it has not ended."""
-        self._abandoned = True
-        sock = self._connection.sock
-        if sock is not None:
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+        if response.status_code != HTTPStatus.OK:
+            raise StatusError(self._url + path, response.status_code, answer)
+        return bytes(answer)

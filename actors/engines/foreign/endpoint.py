@@ -4,12 +4,10 @@ It samples for roles that are not trained (`endpoint.roles`), such as a frozen, 
 are in use, so its answers are of no policy version and nothing made with them is trained on.
 """
 
-import asyncio
-import http
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +16,7 @@ import trio
 
 from actors.engines.base import unfit
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
-from actors.engines.foreign.completions import Completion, Exchange, Models, StatusError
+from actors.engines.foreign.completions import Api, Completion, Models, StatusError
 from actors.engines.service.desk import Desk
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
@@ -43,13 +41,15 @@ class EndpointEngine(AsyncioEngine):
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         """Raises ConfigError where the server does not know the key or the model, BusError where there is none."""
         self._url = config.endpoint.url
-        self._key = read_key(config.endpoint.key)
-        self._timeout_s = config.engine.request_deadline_s
+        self._api = Api(self._url, read_key(config.endpoint.key), config.engine.request_deadline_s)
         self._context = config.engine.context_tokens
         self._tokenizer = tokenizer
-        self._model = self._find(config.endpoint.model)
-        self._threads = ThreadPoolExecutor(config.engine.rows, thread_name_prefix="endpoint")
         super().__init__(config.engine.rows)
+        try:
+            self._model = self.wait_for(self._find(config.endpoint.model))
+        except BaseException:
+            self.close()
+            raise
 
     def refusal(self, request: Generate) -> str | None:
         return unfit(request, self._context, self._tokenizer.size)
@@ -59,10 +59,6 @@ class EndpointEngine(AsyncioEngine):
 
     def logprobs(self, ids: Sequence[int]) -> list[float]:
         raise AssertionError("an endpoint has no canary")
-
-    def close(self) -> None:
-        super().close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def generate(self, request: Generate) -> Generated | Refused:
         prompt = unpack_ids(request.prompt).tolist()
@@ -80,17 +76,12 @@ class EndpointEngine(AsyncioEngine):
             "stop": list(request.stop),
             "include_stop_str_in_output": True,
         }
-        exchange = self._exchange()
-        asked = asyncio.get_running_loop().run_in_executor(
-            self._threads, exchange.run, "POST", "/completions", msgspec.json.encode(body)
-        )
         try:
-            return self._generated(prompt, request.max_tokens, _answered(self._url, await asked, Completion))
+            answer = await self._api.ask("POST", "/completions", msgspec.json.encode(body))
+            return self._generated(prompt, request.max_tokens, _answered(self._url, answer, Completion))
         except BusError as error:
             log.warning("%s", error)
             return Refused(str(error))
-        finally:
-            exchange.abandon()
 
     def _generated(self, prompt: list[int], max_tokens: int, completion: Completion) -> Generated:
         """Raises BusError where the server has read other tokens than it was given, or given what cannot be used."""
@@ -117,12 +108,12 @@ class EndpointEngine(AsyncioEngine):
             "length" if choice.finish_reason == "length" else "stop",
         )
 
-    def _find(self, name: str) -> str:
+    async def _find(self, name: str) -> str:
         """The model called `name`, the only one where it is ""."""
         try:
-            models = _answered(self._url, self._exchange().run("GET", "/models"), Models)
+            models = _answered(self._url, await self._api.ask("GET", "/models"), Models)
         except StatusError as error:
-            if error.status < 500 and error.status != http.HTTPStatus.TOO_MANY_REQUESTS:
+            if error.status < 500 and error.status != HTTPStatus.TOO_MANY_REQUESTS:
                 raise ConfigError(f"endpoint.url, endpoint.key: {error}") from None
             raise
         known = [model.id for model in models.data]
@@ -131,9 +122,6 @@ class EndpointEngine(AsyncioEngine):
         if name not in known:
             raise ConfigError(f"endpoint.model: {self._url} serves {', '.join(known) or 'nothing'}; name one of these")
         return name
-
-    def _exchange(self) -> Exchange:
-        return Exchange(self._url, self._key, self._timeout_s)
 
 
 def _answered(url: str, answer: bytes, kind: type[T]) -> T:

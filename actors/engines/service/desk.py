@@ -29,7 +29,7 @@ _MOST_OPEN = 4_096  # requests accepted at once; the others wait in the socket
 
 @dataclass
 class Asked:
-    """A request that is not answered: when it arrived and, once it is the engine's, began, on trio's clock."""
+    """A pending request. Times are on trio's clock; `began` is set when the engine is given the request."""
 
     incoming: Incoming
     request: Generate
@@ -45,7 +45,7 @@ class Asked:
 
 
 class Desk:
-    """The trio half: keeps the requests by sender, and passes the engine as many as it has rows for."""
+    """The half in trio's thread: it keeps requests by sender, and gives the engine as many as it has rows for."""
 
     def __init__(self, server: Server, replay: Client, engine: Engine, config: Config) -> None:
         self._server = server
@@ -53,18 +53,18 @@ class Desk:
         self._engine = engine
         self._beat_s = config.bus.heartbeat_s
         self._room = trio.Semaphore(_MOST_OPEN)
-        # Bounded by the room: one order to sample and one to forget for each request accepted. Weights are few.
+        # Bounded by the room: each accepted request has at most one order to sample and one to forget. Weights are few.
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._shares = RoleShares(config.engine.rows)
         self._open: dict[int, Asked] = {}
-        self._queued_s: list[float] = []  # of what began since the last beat
+        self._queued_s: list[float] = []  # of requests that began since the last beat
         self._overdue = 0
         self._faults = RequestFaults()
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._count = itertools.count(1)
         self._follower: Follower | None = None
         self._waits = config.engine.swap == "wait"
-        self._newer: Weights | None = None  # in place of those in use as soon as `engine.swap` lets them
+        self._newer: Weights | None = None  # ordered as soon as `engine.swap` allows
         self._tolerance = tolerance(config)
 
     def follow(self, shelf: Shelf, swapped: Swapped) -> None:
@@ -125,9 +125,9 @@ class Desk:
         return None if reason is None else Refused(reason)
 
     def _begin(self) -> None:
-        """Pass on to the engine the requests that may begin now.
+        """Give the engine the requests that may begin now.
 
-        Where weights wait for the sequences in flight to end, nothing begins before they are ordered.
+        While weights wait for the sequences in flight to end, nothing begins.
         """
         if self._newer is not None:
             if self._waits and self._shares.begun:
@@ -141,7 +141,7 @@ class Desk:
             self._orders.put(Submit(number, asked.request))
 
     def _close(self, number: int) -> Asked | None:
-        """Strike a request off the account; None where that was done before."""
+        """Remove a request; None if it was removed before."""
         asked = self._open.pop(number, None)
         if asked is not None:
             del self._numbers[asked.incoming.peer, asked.incoming.id]
@@ -150,7 +150,7 @@ class Desk:
         return asked
 
     def _give_up(self, number: int) -> Asked | None:
-        """The same for one that the engine may be at."""
+        """Remove a request, and cancel it if the engine has it."""
         asked = self._close(number)
         if asked is not None and asked.began is not None:
             self._orders.put(Cancel(number))
@@ -163,10 +163,10 @@ class Desk:
             if asked is not None:
                 if isinstance(result, Exception):
                     result = self._faults.refusal(asked.request, result)
-                self._server.reply_nowait(asked.incoming, self._with_receipts(result))
+                self._server.reply_nowait(asked.incoming, self._with_digests(result))
         self._begin()
 
-    def _with_receipts(self, result: Generated | Refused) -> Generated | Refused:
+    def _with_digests(self, result: Generated | Refused) -> Generated | Refused:
         if self._follower is None or isinstance(result, Refused):
             return result
         return msgspec.structs.replace(result, digests=self._follower.digests(result.versions))
@@ -176,7 +176,7 @@ class Desk:
         self._follower.served(swapped)
 
     async def _forget(self) -> None:
-        """Cancel what peers that are gone have asked for. One that is back by now still wants it."""
+        """Cancel the requests of peers that are gone, unless a peer is back by now."""
         async for peer, _ in self._server.gone:
             if peer in self._server.peers:
                 continue
@@ -184,7 +184,7 @@ class Desk:
                 self._give_up(number)
 
     async def _expire(self) -> None:
-        """Give up overdue requests: their senders no longer wait."""
+        """Cancel overdue requests: their senders no longer wait."""
         while True:
             await trio.sleep(self._beat_s)
             now = trio.current_time()

@@ -5,16 +5,16 @@ from itertools import count
 
 from spade.protocol import Role
 
-_KEPT = 8  # every so many rows one is kept from a role that is alone, for the others to come
-_AHEAD = 8  # for every so many rows one request more is begun, so that a row that ends has its next one at hand
+_KEPT = 8  # of this many rows, one is kept free of a role that is alone, for others to come
+_AHEAD = 8  # for this many rows, one more request begins, so that a row that ends has its next one at hand
 
 
 class RoleShares:
     """Requests by role: those that wait, in order of arrival, and how many have begun.
 
-    The role that has the fewest begun comes next, so that roles that all have requests waiting come to hold as many
-    rows each. None ever holds all rows: what takes long is not interrupted, so what another role asks while all rows
-    are taken would wait for the first of them to end.
+    The role with the fewest begun requests comes next, so that roles which all have requests waiting come to hold as
+    many rows each. No role ever holds all rows: long requests are not interrupted, so a request of another role would
+    wait for the first of them to end.
     """
 
     def __init__(self, rows: int) -> None:

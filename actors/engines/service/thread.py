@@ -39,7 +39,7 @@ def work(
     token: TrioToken,
     tolerance: float,
 ) -> None:
-    """The torch half: follow orders between steps, step while there is work, wait for orders while there is none.
+    """Drive the engine: follow orders between steps, step while there is work, wait for orders while there is none.
 
     `ended` and `served` are called in trio's thread. `tolerance`: of the canary of new weights, nats.
     """
@@ -56,7 +56,7 @@ def work(
                         failed.append((id, error))
                 case Cancel(id):
                     engine.cancel(id)
-                case Weights() if order is newest:  # in its place: some engines begin what is submitted at once
+                case Weights() if order is newest:  # in its order: some engines begin a submitted request at once
                     if (swapped := swap(engine, order, tolerance)) is not None:
                         token.run_sync_soon(served, swapped)
                 case Stop():
@@ -67,7 +67,7 @@ def work(
 
 
 def _taken(orders: "queue.SimpleQueue[Order]", *, wait: bool) -> list[Order]:
-    """All orders there are; with `wait`, at least one."""
+    """All orders in the queue; with `wait`, at least one."""
     taken = [orders.get()] if wait else []
     while not orders.empty():
         taken.append(orders.get())

@@ -14,7 +14,7 @@ class TokenExtent(NamedTuple):
 
 
 def size_for(tokens: int) -> int:
-    """Of the smallest extent that holds so many tokens."""
+    """The size of the smallest extent that holds `tokens`."""
     return max(SMALLEST, 1 << (tokens - 1).bit_length())
 
 
@@ -41,7 +41,7 @@ class Extents:
         return TokenExtent(start, size)
 
     def give(self, extent: TokenExtent) -> None:
-        """Free an extent; with its free neighbour it makes a larger one."""
+        """Free an extent, and merge it with its free neighbours."""
         start, size = extent
         while size < self._largest and (start ^ size) in self._free.get(size, ()):
             self._free[size].remove(start ^ size)

@@ -1,8 +1,8 @@
 """A shorter forward of the common dense decoder (Llama, Mistral, Qwen2, Qwen3) over the same weights.
 
-While few rows decode, a step is mostly the overhead of operators and of the Python between them, of which Transformers'
-modules have many. Here projections of one input are one product, queries and keys are normed and rotated together, and
-residuals are added within the product.
+While few rows decode, most of a step is the overhead of operators and of the Python between them, and Transformers'
+modules have many of both. Here projections of one input are one product, queries and keys are normed and rotated
+together, and residuals are added within the product.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from torch.nn.functional import embedding, linear, rms_norm, silu
 
-from actors.engines.torch.kv_store import SlotCache, attend
+from actors.engines.torch.kv_store import KvStore, attend
 
 _KINDS = {"llama", "mistral", "qwen2", "qwen3"}
 
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
 
 
 class Dense:
-    """Logits of packed tokens over slots; see `forward.Forward`. The model's parameters become views of joined ones."""
+    """Logits of packed tokens; see `forward.Forward`. The model's parameters become views of joined ones."""
 
     def __init__(self, model: Any) -> None:
         """`model` is one that `is_dense` holds for."""
@@ -44,7 +44,7 @@ class Dense:
         self._kind = torch.tensor([0] * self._queries + [1] * self._keys, device=model.device)  # of head: query, key
         self._layers = [_layer(layer, config) for layer in model.model.layers]
 
-    def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor:
+    def __call__(self, ids: Tensor, cache: KvStore, keep: Tensor) -> Tensor:
         x = embedding(ids, self._base.embed_tokens.weight)
         cos, sin = self._base.rotary_emb(x, cache.plan.positions[None])
         cos, sin = cos[0, :, None], sin[0, :, None]
@@ -56,7 +56,7 @@ class Dense:
             x = torch.addmm(x, silu(gate) * up, layer.down.t())
         return linear(self._norm(x[keep], self._base.norm.weight), self._head.weight)
 
-    def _attention(self, index: int, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, cache: SlotCache) -> Tensor:
+    def _attention(self, index: int, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, cache: KvStore) -> Tensor:
         """Every head's mixture of values, (tokens, heads * dim)."""
         queries, keys = self._queries, self._keys
         qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self._dim)

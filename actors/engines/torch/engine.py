@@ -1,8 +1,8 @@
 """The embedded engine: any Transformers causal language model with a key-value cache, on the CPU or one GPU.
 
 Every step packs the next token of each sequence and the prompts of those just admitted into one forward (`plan`), and
-samples where a prompt is complete. A sequence that ended leaves its keys and values in its slot; a request that begins
-with the same tokens (the next turn of an episode) takes them over and computes the rest only.
+samples where a prompt is complete. A sequence that ended leaves its keys and values in its entry of the store. A
+request that begins with the same tokens (the next turn of an episode) takes them over and computes only the rest.
 """
 
 from collections import deque
@@ -15,7 +15,6 @@ import numpy as np
 import tokenizers
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from actors.engines.base import unfit
 from actors.engines.torch.forward import alone, open_forward
@@ -38,34 +37,34 @@ class Pace(NamedTuple):
 
 
 _PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
-_SLOTS = 2  # for each row, so that as many conversations as there are rows may rest without losing their keys
+_ENTRIES = 2  # for each row, so that as many conversations as there are rows may rest without losing their keys
 
 
 class TorchEngine:
     """See `base.Engine`. All keys and values lie within `engine.kv_bytes`.
 
-    Where these are full, the coldest keys that no sequence in flight uses are dropped; then a request waits in the
-    queue; and where sequences in flight outgrow them, the one admitted last goes back to the queue with what it has
-    sampled. The first in the queue is the first to go on.
+    When these are full, the coldest keys that no sequence in flight uses are dropped. If none are left, requests wait
+    in the queue; and if sequences in flight outgrow the room, the one admitted last returns to the queue with its
+    sampled tokens. The first in the queue is the first to go on.
     """
 
     def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
         """Load `weights` (an empty digest is not checked). Raises RunError; ConfigError if it cannot run here."""
         self.version = weights.version
         self.sampled = 0
-        self._rows, self._context, self._dtype = settings.rows, settings.context_tokens, dtype
+        self._rows, self._context = settings.rows, settings.context_tokens
         self._device = policy.pick_device(settings.device)
         self._pace = _PACE.get(self._device.type, _PACE["cuda"])
         self._waiting: deque[SequenceInFlight] = deque()
-        self._active: dict[int, SequenceInFlight] = {}  # by slot, in the order of admission
+        self._active: dict[int, SequenceInFlight] = {}  # by entry, in the order of admission
         self._steps = 0
         self._end_ids = end_ids(Path(weights.path))
         bpe = tokenizers.Tokenizer.from_file(str(Path(weights.path) / "tokenizer.json"))
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
-        self._model = self._load(weights)
+        self._model = policy.load(Path(weights.path), dtype=dtype, device=self._device, digest=weights.digest or None)
         self._forward, token_bytes = open_forward(self._model, self._context)
-        self._memory = KvMemory(_SLOTS * self._rows, self._context, settings.kv_bytes, token_bytes)
+        self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
 
     @property
@@ -105,10 +104,6 @@ class TorchEngine:
     def logprobs(self, ids: Sequence[int]) -> list[float]:
         return next_logprobs(alone(self._forward, torch.tensor(ids, device=self._device)), ids)
 
-    def _load(self, weights: Weights) -> PreTrainedModel:
-        digest = weights.digest or None
-        return policy.load(Path(weights.path), dtype=self._dtype, device=self._device, digest=digest)
-
     @torch.inference_mode()
     def step(self) -> list[tuple[int, Generated]]:
         self._steps += 1
@@ -121,15 +116,15 @@ class TorchEngine:
         return self._sample(*self._compute(Plan(chunks, self._pace.spare, self._device)))
 
     def _grow(self) -> None:
-        """Room for the newest token of every sequence in flight, if need be at the cost of those admitted last."""
+        """Make room for the newest token of every sequence in flight; those admitted last may have to leave for it."""
         for row in list(self._active.values()):
-            while self._active.get(row.slot) is row and not self._memory.fit(row.slot, len(row.tokens), self._active):
+            while self._active.get(row.entry) is row and not self._memory.fit(row.entry, len(row.tokens), self._active):
                 last = self._active[next(reversed(self._active))]
                 self._release(last)
                 self._waiting.appendleft(last)
 
     def _admit(self) -> None:
-        """Sequences from the queue in its order, past those that wait for keys being computed for another."""
+        """Admit sequences in the order of the queue, except those that wait for keys being computed for another."""
         held = []
         while self._waiting and len(self._active) < self._rows:
             row = self._waiting.popleft()
@@ -141,8 +136,8 @@ class TorchEngine:
                 if wanted is None:
                     continue
                 break  # smaller ones behind it would keep the room from it
-            row.slot, row.filled = placement.slot, placement.tokens
-            self._active[row.slot] = row
+            row.entry, row.filled = placement.entry, placement.tokens
+            self._active[row.entry] = row
         self._waiting.extendleft(reversed(held))
 
     def _next_chunks(self) -> list[TokenChunk]:
@@ -155,7 +150,7 @@ class TorchEngine:
                 count = min(count, left)
                 left -= count
             if count:
-                chunks.append(self._memory.chunk(row.slot, row.filled, count))
+                chunks.append(self._memory.chunk(row.entry, row.filled, count))
         return chunks
 
     def _compute(self, plan: Plan) -> tuple[list[SequenceInFlight], Tensor]:
@@ -163,8 +158,8 @@ class TorchEngine:
         ids: list[int] = []
         due: list[SequenceInFlight] = []
         last: list[int] = []
-        for slot, _, start, count in plan.chunks:
-            row = self._active[slot]
+        for entry, _, start, count in plan.chunks:
+            row = self._active[entry]
             row.filled = start + count
             ids += row.tokens[start : row.filled]
             if row.filled == len(row.tokens):
@@ -174,7 +169,7 @@ class TorchEngine:
         keep = torch.tensor(last, dtype=torch.int64, device=self._device)
         self._memory.cache.plan = plan
         logits = self._forward(torch.from_numpy(packed).to(self._device), self._memory.cache, keep)
-        self._memory.prefixes.write(plan.slot, plan.position, packed, self._steps)
+        self._memory.prefixes.write(plan.entry, plan.position, packed, self._steps)
         return due, logits
 
     def _sample(self, rows: list[SequenceInFlight], logits: Tensor) -> list[tuple[int, Generated]]:
@@ -199,5 +194,5 @@ class TorchEngine:
         return ended
 
     def _release(self, row: SequenceInFlight) -> None:
-        self._memory.prefixes.end(row.slot)
-        del self._active[row.slot]
+        self._memory.prefixes.end(row.entry)
+        del self._active[row.entry]

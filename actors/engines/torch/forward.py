@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from actors.engines.torch.buddy import TokenExtent, size_for
 from actors.engines.torch.dense import Dense, is_dense
-from actors.engines.torch.kv_store import ATTENTION, SlotCache, cannot_run
+from actors.engines.torch.kv_store import ATTENTION, KvStore, cannot_run
 from actors.engines.torch.plan import Plan, TokenChunk
 from spade.errors import ConfigError
 from spade.policy.architecture import rotations, shifts, slides
@@ -21,24 +21,24 @@ _PROBE = 64  # tokens of each of two sequences
 class Forward(Protocol):
     """Logits (kept, vocabulary) of packed `ids` (tokens,) under the cache's plan; `keep` (kept,) says of which."""
 
-    def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor: ...
+    def __call__(self, ids: Tensor, cache: KvStore, keep: Tensor) -> Tensor: ...
 
 
 class Modules:
-    """The modules of any Transformers model, whose attention is over the slots from now on."""
+    """The modules of any Transformers model, whose attention is over the store from now on."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         model.set_attn_implementation(ATTENTION)
 
-    def __call__(self, ids: Tensor, cache: SlotCache, keep: Tensor) -> Tensor:
+    def __call__(self, ids: Tensor, cache: KvStore, keep: Tensor) -> Tensor:
         logits: Tensor = self._model(
             input_ids=ids[None],
             position_ids=cache.plan.positions[None],
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=keep,
-            slot_cache=cache,
+            kv_store=cache,
         ).logits
         return logits[0]
 
@@ -70,23 +70,25 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
 def alone(forward: Forward, ids: Tensor) -> Tensor:
     """Logits (tokens, vocabulary) of the `ids` (tokens,) of one sequence, in a cache of its own."""
     count = len(ids)
-    cache = SlotCache(size_for(count))
+    cache = KvStore(size_for(count))
     cache.plan = Plan([TokenChunk(0, TokenExtent(0, cache.tokens), 0, count)], 0, ids.device)
     return forward(ids, cache, torch.arange(count, device=ids.device))
 
 
-def _in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, SlotCache]:
+def _in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, KvStore]:
     """Logits (sequences, tokens, vocabulary) of `ids` (sequences, tokens), half of the tokens in each step; the cache.
 
     A model differs from itself here where sequences mix, or where it carries on anything but keys and values.
     """
     sequences, tokens = ids.shape
     size = size_for(tokens)
-    cache = SlotCache(sequences * size)
+    cache = KvStore(sequences * size)
     keep = torch.arange(ids.numel() // 2, device=ids.device)
     halves = []
     for start, half in zip((0, tokens // 2), ids.chunk(2, 1), strict=True):
-        chunks = [TokenChunk(slot, TokenExtent(slot * size, size), start, half.shape[1]) for slot in range(sequences)]
+        chunks = [
+            TokenChunk(entry, TokenExtent(entry * size, size), start, half.shape[1]) for entry in range(sequences)
+        ]
         cache.plan = Plan(chunks, 0, ids.device)
         halves.append(forward(half.flatten(), cache, keep).view(*half.shape, -1))
     return torch.cat(halves, 1), cache

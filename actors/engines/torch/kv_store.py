@@ -1,8 +1,8 @@
 """The key-value store of the torch engine behind Transformers' Cache and attention interfaces.
 
-A sequence lives in a *slot*, whose keys and values lie in one extent of each layer's store, [heads, tokens, dim], for
-as long as the room is spare. `update` scatters the packed keys and values of one forward into the extents, `attend`
-reads them group by group, as its plan says.
+A sequence has an *entry*: its keys and values, in one extent of each layer's store, [heads, tokens, dim], as long as
+there is room. `update` scatters the packed keys and values of one forward into the extents, `attend` reads them group
+by group, as its plan says.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from actors.engines.torch.buddy import TokenExtent
 from actors.engines.torch.plan import AttentionGroup, Plan
 from spade.errors import ConfigError
 
-ATTENTION = "spade_slots"
+ATTENTION = "spade_kv"
 
 
 class LayerKv:
@@ -45,8 +45,8 @@ class LayerKv:
         return self.flat[first : first + extent.size * self.heads].view(self.heads, extent.size, self.dim)
 
 
-class SlotCache(Cache):
-    """Keys and values of all sequences, a pair of stores of `tokens` tokens for each layer."""
+class KvStore(Cache):
+    """Keys and values of all entries: a pair of stores of `tokens` tokens for each layer."""
 
     plan: Plan
 
@@ -91,8 +91,8 @@ class SlotCache(Cache):
         return 0
 
 
-def attend(query: Tensor, layer: int, cache: SlotCache, scale: float | None, window: int | None) -> Tensor:
-    """Attention of packed queries (tokens, heads, dim) over the slots; returns the same shape.
+def attend(query: Tensor, layer: int, cache: KvStore, scale: float | None, window: int | None) -> Tensor:
+    """Attention of packed queries (tokens, heads, dim) over the store; returns the same shape.
 
     Query heads that share a key head are laid out as further queries of it, so that keys are read where they lie.
     """
@@ -110,30 +110,30 @@ def attend(query: Tensor, layer: int, cache: SlotCache, scale: float | None, win
 
 
 def cannot_run(model: Any, why: str) -> ConfigError:
-    """The error of a model, or a part of one, that cannot be computed over the slots."""
+    """The error of a model, or a part of one, that cannot be computed over the store."""
     return ConfigError(f"model.path: the torch engine cannot run {model.config.model_type}: {why}")
 
 
-def slot_attention(
+def store_attention(
     module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    slot_cache: SlotCache | None = None,
+    kv_store: KvStore | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """`attend` behind Transformers' attention interface: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
     layer: int = module.layer_idx  # type: ignore[assignment]
-    if slot_cache is None:
+    if kv_store is None:
         raise cannot_run(module, "it does not pass on what its attention needs")
-    if not slot_cache.holds(layer, key, value):
+    if not kv_store.holds(layer, key, value):
         raise cannot_run(module, "it caches something else than its keys and values")
-    mixed = attend(query[0].transpose(0, 1), layer, slot_cache, scaling, sliding_window)
+    mixed = attend(query[0].transpose(0, 1), layer, kv_store, scaling, sliding_window)
     return mixed.contiguous()[None], None  # some models take views of it
 
 
-AttentionInterface.register(ATTENTION, slot_attention)
+AttentionInterface.register(ATTENTION, store_attention)

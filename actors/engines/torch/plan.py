@@ -15,9 +15,9 @@ from actors.engines.torch.buddy import TokenExtent
 
 
 class TokenChunk(NamedTuple):
-    """`size` new tokens of the sequence in `slot`, at positions `start` and on, stored in `extent`."""
+    """`size` new tokens of the sequence in `entry`, at positions `start` and on, stored in `extent`."""
 
-    slot: int
+    entry: int
     extent: TokenExtent
     start: int
     size: int
@@ -30,7 +30,7 @@ class TokenChunk(NamedTuple):
 def arrange(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
     """Chunks in groups that attend together: of extents of one size, padded to their longest.
 
-    A group's cost is rows * queries * keys; a group more costs about as much as `spare` of them, so padding may.
+    A group costs rows * queries * keys. One more group costs about `spare` besides, so padding may cost as much.
     """
     groups: list[list[TokenChunk]] = []
     cost = 0
@@ -61,7 +61,7 @@ class AttentionGroup:
         self.size = chunks[0].extent.size
         places = [chunk.extent.start // self.size for chunk in chunks]
         low, high = places[0], places[-1] + 1
-        # Rows that are read in vain cost less than a copy of those that are not, up to about as many.
+        # To read up to as many rows again in vain costs less than a copy of the rows that are needed.
         dense = high - low <= 2 * len(chunks)
         row = [place - low for place in places] if dense else list(range(len(chunks)))
         rows, queries = (high - low if dense else len(chunks)), max(chunk.size for chunk in chunks)
@@ -100,7 +100,7 @@ class AttentionGroup:
 
     @property
     def windows(self) -> set[int | None]:
-        """Those that masks were asked for."""
+        """The windows that masks were asked for."""
         return {window for window, _, _ in self._masks}
 
 
@@ -108,7 +108,7 @@ class Plan:
     """One forward: packed tokens by group, then by extent.
 
     chunks     in packed order
-    slot       (tokens,), position (tokens,): where each packed token belongs
+    entry      (tokens,), position (tokens,): where each packed token belongs
     positions  (tokens,), on the device
     """
 
@@ -116,9 +116,9 @@ class Plan:
         groups = arrange(chunks, spare)
         self.chunks = [chunk for group in groups for chunk in group]
         counts = [chunk.size for chunk in self.chunks]
-        self.slot = np.repeat([chunk.slot for chunk in self.chunks], counts)
+        self.entry = np.repeat([chunk.entry for chunk in self.chunks], counts)
         self.position = np.repeat([chunk.end for chunk in self.chunks], counts)
-        self.position += np.arange(len(self.slot)) - np.repeat(np.cumsum(counts), counts)
+        self.position += np.arange(len(self.entry)) - np.repeat(np.cumsum(counts), counts)
         self.positions = torch.from_numpy(self.position).to(device)
         self._extent = np.repeat([chunk.extent for chunk in self.chunks], counts, axis=0)
         self._places: dict[int, Tensor] = {}
@@ -130,7 +130,7 @@ class Plan:
 
     @property
     def windows(self) -> set[int | None]:
-        """Those that layers have attended within, of this forward."""
+        """The windows that layers attended within in this forward."""
         return {window for group in self.groups for window in group.windows}
 
     def places(self, heads: int) -> Tensor:

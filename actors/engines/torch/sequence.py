@@ -9,14 +9,14 @@ _SLACK = 4  # tokens that a character may be cut into
 
 
 class SequenceInFlight:
-    """`tokens` are the prompt and the sampled tokens; the keys of the first `filled` are stored in `slot`."""
+    """`tokens` are the prompt and the sampled tokens; the keys of the first `filled` are stored in `entry`."""
 
     def __init__(self, id: int, request: Generate) -> None:
         self.id = id
         self.request = request
         self.tokens: list[int] = unpack_ids(request.prompt).tolist()
         self.prompt = len(self.tokens)
-        self.slot = -1
+        self.entry = -1
         self.filled = 0
         self.logprobs: list[float] = []
         self._versions: list[tuple[int, int]] = []

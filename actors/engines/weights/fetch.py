@@ -1,11 +1,11 @@
-"""Published weights on this host: the learner's folder where it is seen, else a copy that is fetched from the learner.
+"""Published weights on this host: the learner's folder if it is visible here, else a copy fetched from the learner.
 
-The learner's folder is `weights` of our own run directory, or the path it was published with: a run that was moved or
-copied is found by the first, and the second is of a run directory that is not ours.
+The learner's folder is `weights` of our own run directory, which holds for a run that was moved or copied too, or else
+the path of the publication, which is in another run directory.
 
-A copy is made below the run directory of this host's actors, for all engines there. It is a draft until every tensor
-has its digest; what a broken link or a killed engine left of a draft is kept and fetched no more. Tensors that the
-newest copy here has already are taken from there.
+A copy is made in the run directory of this host's actors, for all engines there. It is a draft until every tensor has
+its digest; a broken link or a killed engine leaves a draft, which is kept, so that its parts are fetched once. Tensors
+that the newest copy here already has are taken from it.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ from spade.protocol import GetWeights, Weights, WeightsPart
 from spade.transport import Client, connect
 
 PART_BYTES = 8 << 20
-KEPT = 2  # copies: the newest, and the one before for what did not change
+KEPT = 2  # copies: the newest, and the one before, for tensors that did not change
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Shelf:
         self._trusting = False
 
     async def bring(self, weights: Weights) -> Weights | None:
-        """`weights` with the path they have on this host; None where they are retired already: newer ones will come."""
+        """`weights` with their path on this host; None if they are retired already: newer ones will come."""
         for seen in (self._published / weights.digest, Path(weights.path)):
             if (seen / PARAMETERS).is_file():
                 return msgspec.structs.replace(weights, path=str(seen))
@@ -70,14 +70,14 @@ class Shelf:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        """Hold the folder of copies against the other engines of this host."""
+        """Lock the folder of copies against the other engines of this host."""
         self._root.mkdir(parents=True, exist_ok=True)
         with (self._root / "lock").open("w") as file:
             await trio.to_thread.run_sync(fcntl.flock, file, fcntl.LOCK_EX, abandon_on_cancel=True)
             yield
 
     def _discard_damaged(self, folder: Path) -> None:
-        """Discard a copy whose bytes are not what its name says. Raises OSError."""
+        """Discard a copy whose bytes do not have the digest in its name. Raises OSError."""
         if folder.is_dir():
             try:
                 manifest.read(folder, folder.name)
@@ -87,7 +87,7 @@ class Shelf:
                 discard(folder)
 
     async def _fetch(self, digest: str, folder: Path) -> bool:
-        """Make the copy, however often the link breaks. False where the learner has retired it."""
+        """Make the copy, however often the link breaks. False if the learner has retired the weights."""
         draft = self._root / f"{DRAFT}{digest}"
         draft.mkdir(exist_ok=True)
         started, before = trio.current_time(), self.fetched_bytes
@@ -113,7 +113,7 @@ class Shelf:
         return True
 
     async def _learner(self) -> str:
-        """Where the learner serves its weights now."""
+        """The address at which the learner serves its weights now."""
         while True:
             for peer in self._replay.pulse.peers:
                 if peer.role == "learner":
@@ -142,7 +142,7 @@ class Shelf:
         await trio.to_thread.run_sync(manifest.verify, draft, digest)
 
     async def _begin(self, learner: Client, digest: str, file: Path) -> None:
-        """Make the file at its full length, with its header alone. It appears at once, so a draft of it is whole."""
+        """Make the file at its full length, with only its header. It appears at once, so no draft has half a header."""
         part = await self._part(learner, digest, PARAMETERS, 0, manifest.LENGTH_BYTES)
         header = bytearray(part.data)
         first = manifest.header_bytes(part.data)
@@ -201,9 +201,9 @@ class Shelf:
         return sorted(whole, key=lambda path: path.stat().st_mtime_ns)
 
     def _prune(self, newest: Path) -> None:
-        """Delete the old copies that no engine is loading, and drafts of what will not be asked for again.
+        """Delete the old copies that no engine is loading, and the drafts, which nobody will ask for again.
 
-        `newest` stays, whatever the clock says of it.
+        `newest` stays, whatever its time says.
         """
         for path in [path for path in self._copies() if path != newest][: 1 - KEPT]:
             discard_unless_held(path, PARAMETERS)
@@ -212,7 +212,7 @@ class Shelf:
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Byte ranges in order, with neighbours made one."""
+    """Byte ranges in order, neighbours joined."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and joined[-1][1] == start:

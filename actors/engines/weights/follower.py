@@ -1,9 +1,9 @@
-"""From hearing of new weights to sampling from them, and the receipts of it.
+"""From hearing of new weights to sampling from them, and the digests that prove it.
 
     heard (push or pulse) ── on this host (fetched if need be) ── ordered ── in use ── told to the replay service
                                                                                └───── every byte checked
 
-Only the newest is followed: versions that come while one is on its way are passed over for the last of them.
+Only the newest is followed: of the versions that come while one is on its way, all but the last are skipped.
 """
 
 import logging
@@ -52,7 +52,7 @@ class Follower:
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
-        """The receipts of version runs; empty where one of the versions has none."""
+        """The digests of version runs; empty where one of the versions has none."""
         found = [self._digests.get(version, b"") for version, _ in versions]
         return b"".join(found) if all(found) else b""
 
@@ -104,10 +104,10 @@ class Follower:
             except RefusedError:
                 raise
             except BusError as error:
-                log.warning("%s", error)  # a report that is late is of no use
+                log.warning("%s", error)  # a late report is of no use
 
     async def _check(self) -> None:
-        """Read every byte of what was mapped, beside the sampling: it takes longer than the swap itself."""
+        """Check every byte of the weights in use, while the engine samples: it takes longer than the swap itself."""
         async for weights in self._unchecked[1]:
             with suppress(FileNotFoundError):  # newer ones have been published since
                 await trio.to_thread.run_sync(manifest.verify, Path(weights.path), weights.digest)

@@ -35,8 +35,8 @@ def tolerance(config: Config) -> float:
 def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
     """Order the engine to sample from `weights`; None if they are retired already. Raises WeightsError.
 
-    After an error the engine must not sample: its process ends, is started anew and loads everything again, and its
-    requests are asked elsewhere. `most`: see `compare`.
+    After an error the engine must not sample: its process ends and is started again, and its requests go to other
+    engines. `most`: see `compare`.
     """
     started = time.perf_counter()
     try:

@@ -1,7 +1,7 @@
 """The actions that an observation offers, read in the spellings that models use. Pure.
 
-What an observation offers is sent as a player's action would be: the inside of a box, without quotes. Observations are
-hostile: of a long one the ends are read, and actions are bounded in number and length.
+An offered action is written as a player would send it: the inside of a box, without quotes. Observations are hostile:
+of a long one only both ends are read, and actions are bounded in number and length.
 """
 
 import random
@@ -17,20 +17,20 @@ from actors.environments.offers.words import Words, unique
 __all__ = ["LONGEST", "MOST", "STRAY", "Offer", "choose", "offered"]
 
 MOST = 1_000
-"""Actions of an offer."""
+"""Most actions of an offer."""
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _ALWAYS = ("0", "1", "2", "yes", "no")
 STRAY = 0.25
-"""The share of other actions among those of a text that may be misread: of guesses, in prose."""
+"""The share of guesses among the actions taken from prose, which may be misread."""
 
 
 @dataclass(frozen=True)
 class Offer:
     """The actions that an observation offers, at least one.
 
-    kind     where they are from: a list; prose that asks for one of them; or nothing readable, so that they are guesses
-    guesses  what else may be an action, where there is no list: words and numbers of the observation, and a few others
+    kind     their source: a list; prose that asks for one of them; or guesses, since nothing can be read
+    guesses  other possible actions if there is no list: words and numbers of the observation, and a few more
     """
 
     actions: Sequence[str]
@@ -39,7 +39,7 @@ class Offer:
 
     @property
     def readable(self) -> bool:
-        """The observation says which actions there are."""
+        """True if the actions are not guessed."""
         return self.kind != "guessed"
 
 
@@ -59,7 +59,7 @@ def offered(observation: str) -> Offer:
 
 
 def choose(observation: str, rng: random.Random, known: Sequence[str] = ()) -> str:
-    """Any action that the observation offers; where it has to be guessed, one of the `known` as well."""
+    """A random action that the observation offers; if it must be guessed, from the `known` ones as well."""
     offer = offered(observation)
     if offer.kind == "guessed" or (offer.kind == "told" and rng.random() < STRAY):
         return rng.choice((*offer.guesses, *known))
@@ -71,7 +71,7 @@ def _actions(find: Callable[[Sequence[str]], list[str]], lines: Sequence[str], w
 
 
 def _lines(observation: str) -> list[str]:
-    """The lines at both ends of an observation, single spaces between their words."""
+    """The lines at both ends of an observation, with single spaces between words."""
     if len(observation) > 2 * _END_CHARACTERS:
         observation = f"{observation[:_END_CHARACTERS]}\n{observation[-_END_CHARACTERS:]}"
     return [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]

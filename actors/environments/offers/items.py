@@ -1,7 +1,7 @@
-r"""A list of actions, taken apart: its items, and of each item the actions as `step` is to get them. Pure.
+r"""A list of actions, split: its items, and the actions of each item as `step` takes them. Pure.
 
-An item may be bare, in a box, in quotes, backticks or bold; numbered or lettered; with what it does behind it; a range;
-or have placeholders.
+An item may be bare, in a box, in quotes, backticks or bold; numbered or lettered; followed by what it does; a range; or
+have placeholders.
 """
 
 import re
@@ -12,9 +12,9 @@ from actors.environments.offers.ranges import RANGE, numbers
 from actors.environments.offers.words import Words, vocabulary
 
 LONGEST = 80
-"""Characters of an action."""
+"""Most characters of an action."""
 
-# Python reads `\b` in an ordinary string as a control character, so that many a box begins with that.
+# Python reads `\b` in an ordinary string as a control character, with which many boxes therefore begin.
 _BOX = r"(?:(?<!\\)\\+b|\x08|\bb)oxed ?\{((?:[^{}]|\{[^{}]{0,40}\}){1,120})\}"
 _QUOTES = (
     r"\"([^\"]{1,80})\"|(?<!\w)'([^']{1,80})'(?!\w)|`([^`]{1,80})`|“([^”]{1,80})”|(?<!\w)\u2018([^\u2019]{1,80})\u2019(?!\w)"
@@ -54,7 +54,7 @@ _EDGES = " \t.;,:!?*\"`'\u2018\u2019“”"
 
 
 def items(text: str, spaces: bool = True) -> list[str]:
-    """The items of a list on one line; separated by spaces alone only with `spaces`, and never in prose."""
+    """The items of a list on one line. Spaces alone separate items only with `spaces`, and never in prose."""
     text = text.strip(" \t.;")
     around = _AROUND.fullmatch(text)
     text = around["inside"].strip() if around else text
@@ -77,7 +77,10 @@ def items(text: str, spaces: bool = True) -> list[str]:
 
 
 def _parted(text: str, last: bool) -> list[str]:
-    """The parts between "or" and slashes; in the last of a list "and" divides, too. `go north/south` goes both ways."""
+    """The parts between "or" and slashes; in a `last` item "and" divides too.
+
+    `go north/south` gives `go north`, `go south` and `south`, since either may be meant.
+    """
     masked = _WHOLE.sub(lambda whole: "\0" * len(whole[0]), text)
     for separator in (_OR, _AND) if last else (_OR,):
         found = _cut(text, masked, separator)
@@ -101,7 +104,7 @@ def _cut(text: str, masked: str, separator: re.Pattern[str]) -> list[str]:
 
 
 def marked(text: str) -> list[str]:
-    """The text in boxes, quotes, backticks or bold, but for words that stand for an action, such as "action"."""
+    """The text in boxes, quotes, backticks or bold, except words that stand for any action, such as "action"."""
     found = (next(filter(None, match.groups()), "").strip() for match in _MARKED.finditer(text))
     return [each for each in found if each.strip(" .…<>[]_").lower().removeprefix("your ") not in _META]
 
@@ -153,7 +156,7 @@ def _numeric(name: str) -> bool:
 
 
 def _ranged(name: str, ranged: re.Match[str]) -> Iterator[str]:
-    """`1..20`; and of `guess 1-20`, which may mean either, the numbers with the word before them, too."""
+    """The numbers of `1..20`; of `guess 1-20`, which may mean either, also the numbers behind the word."""
     found = numbers(ranged)
     before = name[: ranged.start()].strip(" :=(")
     if "-" in ranged[0].lstrip("-") and (not found or len(found[-1]) < 2):  # which may be a place in a grid

@@ -45,7 +45,7 @@ _NOT_AFTER = vocabulary(
     "executed chosen was were number"
 )
 _LAST_ONE = vocabulary("action move option choice command")
-"""Of these the label names what was done, but for the words beside it that follow here."""
+"""With one of these nouns a label names what was done, unless a word of _MEANT stands beside it."""
 _MEANT = vocabulary("format syntax space valid available possible allowed legal set next")
 _COUNTER = re.compile(r"\d+(?: ?/ ?| of | out of )\d+\b.*")
 _NUMBER = re.compile(r"\d+\.?")
@@ -71,7 +71,7 @@ _PLACE = re.compile(r"<[^<>]{1,40}>")
 
 
 def labelled(lines: Sequence[str]) -> list[str]:
-    """The items behind labels; of a label that comes again, those of its last."""
+    """The items behind labels; if a label comes again, those of the last one."""
     found = dict[str, list[str]]()
     labels = [label for number, line in enumerate(lines) for label in _labels(number, line)]
     for at, name, text in labels[-_MOST_LABELS:]:
@@ -82,7 +82,7 @@ def labelled(lines: Sequence[str]) -> list[str]:
 
 
 def _labels(at: int, line: str) -> Iterator[tuple[int, str, str]]:
-    """The labels of a line: its number, the label's name, and the text behind, up to the next; of a heading none."""
+    """The labels of a line: line number, name, and the text up to the next label; a heading has no text."""
     if _HEADING.fullmatch(line) and ":" not in line:
         yield at, line.lower(), ""
     matches = [match for match in _LABEL.finditer(line) if _lists(match)] or list(_PICK.finditer(line))[:1]
@@ -101,7 +101,7 @@ def _before(label: re.Match[str]) -> list[str]:
 
 
 def _named(label: re.Match[str]) -> str:
-    """Its noun, with a word before it that tells it from others (`Item commands`)."""
+    """The label's noun, with the word before it that tells it from other labels (`Item commands`)."""
     if label.re is _PICK:
         return "pick"
     kind = _before(label)[-1:]
@@ -110,7 +110,7 @@ def _named(label: re.Match[str]) -> str:
 
 
 def _lists(label: re.Match[str]) -> bool:
-    """It introduces actions that may be taken; not those that were, and no counter."""
+    """True if a label introduces possible actions: not past ones, not a counter."""
     before, after = _before(label), label["after"].split()
     around = {word.lower().strip("*_([") for word in (*before, *after)}
     last_one = label["noun"].lower() in _LAST_ONE and not _MEANT.intersection(around)
@@ -119,7 +119,7 @@ def _lists(label: re.Match[str]) -> bool:
 
 
 def _items(text: str, at: int, lines: Sequence[str]) -> list[str]:
-    """Those of a label's own line, else of the lines below it."""
+    """The items on a label's own line, else those on the lines below it."""
     own = text if _LISTED_LINE.match(text) else _END.split(text, maxsplit=1)[0]
     aside = own.startswith("(") and own.endswith(")")
     below = _below(at, lines, listed=aside) if aside or not own.strip(" .*_`") else []
@@ -127,7 +127,7 @@ def _items(text: str, at: int, lines: Sequence[str]) -> list[str]:
 
 
 def _below(at: int, lines: Sequence[str], listed: bool) -> list[str]:
-    """The items on the lines below one: bulleted or numbered; where not `listed`, else a list, or short lines."""
+    """The items on the lines below one: bulleted or numbered; unless `listed`, also one line's list, or short lines."""
     block: list[str] = []
     for line in lines[at + 1 : at + 1 + _LINES_BELOW]:
         if _RULE.fullmatch(line) or (not line and not block):

@@ -9,10 +9,10 @@ from actors.environments.offers.ranges import RANGE, numbers
 from actors.environments.offers.words import Words, unique, vocabulary
 
 FILLINGS = 64
-"""Actions that are made of one with placeholders."""
+"""Most actions that are made of one with placeholders."""
 _MOST_PLACES = 6
 _LONGEST_ABOUT = 200
-"""Characters of an explanation: many actions of one item have the same, and each reads it."""
+"""Characters that are read of an explanation: each of the many actions of an item reads it again."""
 
 _PLACE = re.compile(
     r"<([^<>]{1,40})>|\{([^{}]{1,40})\}|\[([^\[\]]{1,40})\]"
@@ -31,10 +31,10 @@ _DIRECTIONS = ("north", "south", "east", "west", "up", "down", "left", "right")
 
 
 def filled(action: str, words: Words, about: str = "") -> Sequence[str]:
-    """The actions that one stands for, at most FILLINGS; itself where it has no placeholder.
+    """The actions that one stands for, at most FILLINGS; only itself if it has no placeholder.
 
-    `about` is the explanation beside the action; a range in it says which numbers are meant. Where the placeholder may
-    be a name (`go N`), the action as it is written comes first.
+    `about` is the explanation beside the action; a range in it gives the numbers. If all placeholders may be names
+    (`go N`), the action as it is written comes first.
     """
     action = _CALL.sub(_opened, action)
     places = [place for place in _PLACE.finditer(action) if _is_place(place, action)][:_MOST_PLACES]
@@ -52,13 +52,13 @@ def _opened(call: re.Match[str]) -> str:
 
 
 def _is_place(place: re.Match[str], action: str) -> bool:
-    """A name alone is a placeholder behind a word of small letters, or a small letter behind any: not in `GO NORTH`."""
+    """True for a name behind a word of small letters, or a small letter behind any word: not for `GO NORTH`."""
     name, before = place[4], action[: place.start()]
     return name is None or _WORD.search(before) is not None or (name.islower() and before.rstrip(" :,") != "")
 
 
 def _numbers(ranged: re.Match[str] | None) -> Sequence[str] | None:
-    """As many of a range as there are fillings; none where it runs downwards, None where there is no range."""
+    """At most FILLINGS numbers of a range; empty if it runs downwards, None if there is no range."""
     return None if ranged is None else numbers(ranged, FILLINGS)
 
 

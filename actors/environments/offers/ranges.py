@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 MOST = 1_000
-"""Numbers that are taken from one range."""
+"""Most numbers that are taken from one range."""
 
 _BOUNDS = r"(?<![\w.-])(-?\d{1,18})%s(-?\d{1,18})(?![\w-]|\.\d)"
 _PLAIN = _BOUNDS % r" ?(?:\.{2,3}|…|-|–|—|\bto\b|\bthrough\b) ?"
@@ -16,7 +16,7 @@ RANGE = re.compile("|".join((_BETWEEN, _INTERVAL, _CHAIN, _PLAIN)), re.IGNORECAS
 
 
 def numbers(match: re.Match[str], most: int = MOST) -> Sequence[str]:
-    """The numbers of a match of RANGE in their order, at most `most`, spread over all; none where it runs downwards."""
+    """The numbers of a match of RANGE, ascending: at most `most`, spread over the range; none if it runs downwards."""
     low, high = (int(bound) for bound in match.groups() if bound is not None)
     if high - low < most:
         return [str(number) for number in range(low, high + 1)]

@@ -1,9 +1,9 @@
-"""The words and numbers of an observation: what placeholders are filled with, and what guesses are drawn from. Pure."""
+"""The words and numbers of an observation, for filling placeholders and for guesses. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 from actors.environments.offers.ranges import RANGE, numbers
 
@@ -12,7 +12,7 @@ MOST_NUMBERS = 60
 
 
 def vocabulary(words: str) -> frozenset[str]:
-    """Words, written in a row."""
+    """The words of a text."""
     return frozenset(words.split())
 
 
@@ -33,7 +33,7 @@ _COMMON = vocabulary(
 
 
 class Words:
-    """Of the lines of an observation, in the order of their first mention and bounded; each is found when asked for."""
+    """Quotes, words and numbers of an observation, each in the order of first mention, bounded, and found when used."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._text = "\n".join(lines)
@@ -46,25 +46,20 @@ class Words:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """All words but very common ones."""
+        """All words except very common ones."""
         found = (match[0].rstrip("'-") for match in _WORD.finditer(_PLACE.sub(" ", self._text)))
         return unique((word for word in found if len(word) > 1 and word.lower() not in _COMMON), MOST_WORDS)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """Those of the ranges that it names, else its own and 0 to 9."""
+        """The numbers of its ranges; without a range, its own numbers and 0 to 9."""
         ranged = (number for match in RANGE.finditer(self._text) for number in numbers(match))
         own = (match[0] for match in _NUMBER.finditer(self._text))
-        return unique(ranged, MOST_NUMBERS) or unique(_and_digits(own), MOST_NUMBERS)
-
-
-def _and_digits(own: Iterator[str]) -> Iterator[str]:
-    yield from islice(own, MOST_NUMBERS // 2)
-    yield from "0123456789"
+        return unique(ranged, MOST_NUMBERS) or unique(chain(islice(own, MOST_NUMBERS // 2), "0123456789"), MOST_NUMBERS)
 
 
 def unique(items: Iterable[str], most: int) -> tuple[str, ...]:
-    """The first `most` different ones, in their order."""
+    """The first `most` different items, in their order."""
     seen = dict[str, None]()
     for item in items:
         seen[item] = None

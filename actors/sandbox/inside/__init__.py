@@ -1,1 +1,1 @@
-"""Code that runs behind the wall: the zygote and its children. Standard library alone; imports nothing else of ours."""
+"""Code that runs behind the wall: the zygote and its children. It imports only the standard library."""

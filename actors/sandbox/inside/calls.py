@@ -1,4 +1,4 @@
-"""System calls by name: what a program may call, and what no honest program ever calls.
+"""System calls by name: those that a program may make, and those that no honest program ever makes.
 
 A call that is in no table returns EPERM, so that an honest mistake reads as a Python error.
 """
@@ -75,7 +75,8 @@ CONDITIONS: dict[str, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
     "clock_nanosleep": _ANY_CLOCK,
     "sched_getaffinity": ((0, 0xFFFF_FFFF, (0,)),),
 }
-"""Of an argument (from 0), its bits under a mask must be one of these. Only the low half of an argument counts."""
+"""(argument from 0, mask, values): the masked bits of the argument must be one of the values. The high half of an
+argument is not looked at."""
 
 ABSENT: Table = {
     "open": (2, None),
@@ -89,10 +90,10 @@ ABSENT: Table = {
     "readlink": (89, None),
     "readlinkat": (267, 78),
 }
-"""No path leads anywhere: ENOENT. What is imported lies in memory."""
+"""They return ENOENT: no path leads anywhere, and imports come from memory."""
 
 NOBODYS: Table = {"getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173)}
-"""They return 0: consecutive numbers would tell how many processes there were between two."""
+"""They return 0: consecutive numbers would tell how many processes were started between two."""
 
 KILLED: Table = {
     "ptrace": (101, 117),
@@ -156,10 +157,10 @@ KILLED: Table = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
 }
-"""The process dies of SIGSYS, so that the fault says what it was."""
+"""They kill the process by SIGSYS, so that the fault names the reason."""
 
 
 def numbered(table: Table, machine: str) -> dict[str, int]:
-    """The calls of a table that a machine has, with their numbers there."""
+    """The calls of a table that exist on a machine, with their numbers there."""
     column = NUMBERS[machine]
     return {name: number for name, each in table.items() if (number := each[column]) is not None}

@@ -30,7 +30,7 @@ def serve(channel: int) -> NoReturn:
 
 
 def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answer:
-    """Any request but the first."""
+    """The answer to a request on a loaded program."""
     assert environment is not None, "the host loads before it plays"
     match request["do"]:
         case "reset":
@@ -42,7 +42,7 @@ def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answe
 
 
 def read(channel: int) -> bytes:
-    """The body of the next frame; the end of the channel is the end of the process."""
+    """The body of the next frame; ends the process at the end of the channel."""
     data = b""
     while len(data) < LENGTH.size or len(data) < LENGTH.size + LENGTH.unpack_from(data)[0]:
         more = os.read(channel, 1 << 16)

@@ -1,4 +1,4 @@
-"""F-strings in the text of a program, and the braces of their literal parts: text alone, in one pass, without a parser.
+"""F-strings in the text of a program, and the braces of their literal parts. Read in one pass, without a parser.
 
 An f-string ends here at the first quote like its own, as Python 3.11 reads it. Offsets are characters of the program.
 """
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST = 1_000
-"""Characters of a field; a longer one is not looked at."""
+"""Most characters of a field; a longer one is not read."""
 
 
 class Literal(NamedTuple):
@@ -59,7 +59,7 @@ def literals(source: str) -> Iterator[Literal]:
 
 
 def brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
-    """The next brace, or pair of like ones, of the literal part at `at`, that is no escape's; None after the last."""
+    """The next brace or doubled brace of the literal part from `at` on, outside of escapes; None after the last."""
     marks = _RAW if "r" in literal.opening.lower() else _PLAIN
     while mark := marks.search(source, at, literal.end):
         if mark[0][0] in "{}":

@@ -1,7 +1,7 @@
 """Names given to every program without an import, since designers forget the line, and modules loaded in advance.
 
-Loading them once in the zygote saves each child the time. And what is machine code must be loaded before a child meets
-its program: afterwards no memory becomes executable.
+Loading them once in the zygote saves each child the time. Machine code must be loaded before a child meets its program:
+afterwards no memory becomes executable.
 """
 
 import importlib
@@ -49,7 +49,7 @@ def _given() -> dict[str, object]:
 
 
 def _machine_code() -> list[str]:
-    """The standard library's extension modules, those for its own tests and for terminals left out."""
+    """The standard library's extension modules, except those for its own tests and for terminals."""
     wanted = sorted(name for name in sys.stdlib_module_names if "test" not in name and "curses" not in name)
     extension = importlib.machinery.ExtensionFileLoader
     return [
@@ -66,11 +66,11 @@ GIVEN = _given()
 
 _HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")
 _ANSWERS = (r"$1$", r"$0.5$", r"$1/2$", r"$\frac{1}{2}$", r"$\sqrt{2}x^2+1$", r"$\{1, 2\}$", r"$(1, 2)$", r"$x = 3$")
-"""One of each form that answers come in: what parsing them builds is built once."""
+"""An answer of each form: parsing builds tables for each, here once for all children."""
 
 
 def load_heavy() -> None:
-    """Load the heavy zygote's extras: numpy, and a math_verify that ran once, so that children share what it built."""
+    """Load numpy and math_verify into the heavy zygote; run math_verify once, so that children share its tables."""
     for module in _HEAVY:
         importlib.import_module(module)
     GIVEN["np"] = sys.modules["numpy"]

@@ -9,10 +9,10 @@ import struct
 _CREATE, _RESTRICT = 444, 446  # the same on every machine
 _ASK_VERSION = 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""From this version of the interface on there are so many rights over files."""
+"""Version of the interface: number of rights over files from it on."""
 _NETWORK_SINCE, _NETWORK = 4, 0b11
 _SCOPES_SINCE, _SCOPES = 6, 0b11
-"""Abstract sockets and signals stay inside of the domain."""
+"""Rules that keep abstract sockets and signals inside the domain."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -23,7 +23,7 @@ def version() -> int:
 
 
 def ruleset() -> int:
-    """A descriptor of the rules: every right is handled and none granted. Raises OSError where there is no Landlock."""
+    """A descriptor of rules that deny every right that the kernel knows. Raises OSError if there is no Landlock."""
     abi = version()
     if not abi:
         raise OSError("the kernel has no Landlock, or it is switched off")
@@ -35,7 +35,7 @@ def ruleset() -> int:
 
 
 def restrict(rules: int) -> None:
-    """Enter a domain of one's own under these rules. Needs no-new-privileges. Raises OSError."""
+    """Put this process under the rules for good. Needs no-new-privileges. Raises OSError."""
     checked(_libc.syscall(_RESTRICT, rules, 0), "landlock_restrict_self")
 
 

@@ -1,6 +1,6 @@
-"""Imports of a child, from memory: it opens no file, so its libraries are read before it is born.
+"""Imports of a child, from memory: a child opens no file, so the zygote reads its libraries before it is born.
 
-The sources lie in a mapping that no private page backs: every child shares it, and a fork does not copy it.
+The sources lie in a mapping of a file in memory: all children share it, and a fork does not copy it.
 """
 
 import importlib.abc
@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 
 PACKAGES = ("numpy", "sympy", "mpmath", "math_verify", "latex2sympy2_extended", "antlr4")
-"""Packages of site-packages that the heavy zygote offers; nothing else that lies there can be imported."""
+"""Packages of site-packages that programs of the heavy zygote can import; no other one there can be."""
 
 _LEFT_OUT = {
     "ensurepip",
@@ -30,7 +30,7 @@ _LEFT_OUT = {
 
 
 class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """A finder and loader of modules (PEP 302): those of these files that are not loaded yet."""
+    """A finder and loader (PEP 302) of the modules in `files` (name, path) that are not loaded yet."""
 
     def __init__(self, files: Iterable[tuple[str, str]]) -> None:
         self._places: dict[str, tuple[str, int, int]] = {}  # name: path, offset, bytes
@@ -50,7 +50,7 @@ class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module by its full name, wherever its package says that it lies."""
+        """The module of that full name; the path of its package is not searched."""
         if name not in self._places:
             return None
         origin = self._places[name][0]
@@ -75,7 +75,7 @@ class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def offer(heavy: bool) -> None:
-    """From now on imports come from memory alone: the standard library, and where `heavy` the named packages."""
+    """Let imports come from memory alone from now on: the standard library and, if `heavy`, PACKAGES."""
     files = list(_standard())
     for package in PACKAGES if heavy else ():
         spec = importlib.util.find_spec(package)

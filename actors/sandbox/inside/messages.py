@@ -1,4 +1,4 @@
-"""The two layouts that both sides of the wall share: messages with the zygote, frames with a child."""
+"""The layouts that both sides of the wall use: messages of the zygote, frames of a child."""
 
 import struct
 
@@ -8,7 +8,7 @@ MESSAGE = struct.Struct("<Bqi")
 FORK, READY, BORN, FAILED, ENDED = range(5)
 
 LENGTH = struct.Struct("<I")
-"""The beginning of a frame: the size of its body, bytes."""
+"""The head of a frame: bytes of its body."""
 
 FRAME_BYTES = 1 << 20
 """The longest body."""

@@ -1,4 +1,4 @@
-"""A program as an environment: find its class, build it, and hold what it answers to the interface."""
+"""A program as an environment: find its class, build it, and check its answers against the interface."""
 
 import builtins
 import inspect
@@ -19,7 +19,7 @@ MODULE = "environment"
 FILE = f"{MODULE}.py"
 TEXT_CHARACTERS = 2_000
 OPTIONAL = ("solution", "close")
-"""A program may have these methods; `reset` and `step` make it one."""
+"""Methods that an environment may have; `reset` and `step` it must have."""
 
 Kind = Literal["exception", "protocol", "reward"]
 Stage = Literal["parse", "class", "interface", "construct", "play"]
@@ -38,7 +38,7 @@ class ProgramError(Exception):
 class LoadedProgram:
     """One loaded program. Every `reset` builds a new instance, so that a second episode knows nothing of the first.
 
-    `random` is reseeded before anything of the program runs: fixed for the module, by the instance's seed for the rest.
+    `random` is seeded before any code of the program runs: with 0 for the module, then with the instance's seed.
     Every method raises ProgramError and nothing else, whatever code the program's values run.
     """
 
@@ -103,7 +103,7 @@ class LoadedProgram:
 
 
 def execute(source: str) -> tuple[types.ModuleType, tuple[str, ...]]:
-    """Compile and run the module; which repairs its text needed."""
+    """Compile and run the module; returns it and the repairs that its text needed."""
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
     with guarded("parse"):
@@ -116,7 +116,7 @@ def execute(source: str) -> tuple[types.ModuleType, tuple[str, ...]]:
 
 
 def environment_class(module: types.ModuleType) -> type:
-    """The one class with `reset` and `step` that no other such class extends; of several the one named `…Env`."""
+    """The class with `reset` and `step` that no other such class extends; of several, the one named `…Env`."""
     own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
     playable = [kind for kind in own if all(callable(getattr(kind, name, None)) for name in ("reset", "step"))]
     leaves = [kind for kind in playable if not any(kind in other.__mro__[1:] for other in playable)]
@@ -132,7 +132,7 @@ def environment_class(module: types.ModuleType) -> type:
 
 
 def turn_budget(kind: type, max_turns: int) -> dict[str, int]:
-    """The arguments of the constructor: the program's own `max_turns`, held under ours; nothing where it takes none."""
+    """The constructor's arguments: the program's own `max_turns`, at most ours; none if it takes no `max_turns`."""
     try:
         parameters = inspect.signature(kind).parameters
     except (TypeError, ValueError):
@@ -155,7 +155,7 @@ def guarded(stage: Stage) -> Iterator[None]:
 
 
 def described(error: BaseException) -> str:
-    """Type, text and the last line of the program that was running."""
+    """Type and text of an exception, and the last line of the program that ran."""
     line, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == FILE:
@@ -169,7 +169,7 @@ def described(error: BaseException) -> str:
 
 
 def reseed(seed: int) -> None:
-    """Fix the generators that a program shares with everybody."""
+    """Seed the global generators of `random` and numpy."""
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed % 2**32)
@@ -204,7 +204,7 @@ def scalar(value: object) -> object:
 
 
 def shape(value: object) -> str:
-    """A value's type, for a person."""
+    """A value's type, for a message."""
     exact = type(value) is tuple or type(value) is list
     return f"a {name_of(type(value))} of {len(value)}" if exact else name_of(type(value))  # type: ignore[arg-type]
 
@@ -215,7 +215,7 @@ def name_of(kind: type) -> str:
 
 
 def checked_name(kind: type) -> str:
-    """The name of a class as everybody is shown it: an identifier of ASCII, so that no text looks like another."""
+    """The name of a class as it is shown: an ASCII identifier, so that no two names look alike."""
     name = name_of(kind)
     if not (name.isascii() and name.isidentifier() and len(name) <= NAME_CHARACTERS):
         wanted = f"an identifier of ASCII of at most {NAME_CHARACTERS} characters, is {name[:NAME_CHARACTERS]!a}"
@@ -224,7 +224,7 @@ def checked_name(kind: type) -> str:
 
 
 def is_a(value: object, kind: type) -> bool:
-    """isinstance, but for what a value says of its own class."""
+    """isinstance that does not ask the value for its class."""
     return issubclass(type(value), kind)
 
 

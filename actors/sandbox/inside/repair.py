@@ -1,7 +1,7 @@
 r"""Literal braces of f-strings that a program forgot to double: `f"Answer with \boxed{action}"`.
 
-Only what is certain is doubled: what does not compile, or what raises whenever its line runs, and is no code that
-went wrong. Line numbers stay. It parses the program, and so works in a child alone.
+A brace is doubled only where that is certain: where the text does not compile or its line always raises, and it is no
+faulty code. Line numbers stay. This parses the program, so it runs in a child alone.
 """
 
 import ast
@@ -16,9 +16,9 @@ from .scopes import Names, unseen
 
 REPAIR = "f-string braces"
 FIELDS = 1_000
-"""Fields of a program that does not compile; with more it is left as it is."""
+"""Fields of a program that does not compile; one with more is left as it is."""
 ROUNDS = 3
-"""A field may stand in a field's format, and there in one more."""
+"""Rounds of repairs: a field may stand in the format of a field, and that one in another's."""
 
 _UNREADABLE = (SyntaxError, ValueError, MemoryError, RecursionError)
 _WORDS = r"[^\S\n]*+(?:[A-Za-z0-9_]++[^\S\n]*+)(?:[,|/-][^\S\n]*+[A-Za-z0-9_]++[^\S\n]*+)*+"
@@ -32,7 +32,7 @@ _COMMAND = re.compile(r"\\[A-Za-z]{3,}\Z")
 
 
 def compiled(source: str, file: str, known: Sequence[Container[str]]) -> tuple[CodeType, str]:
-    """The program's code, and its text with the braces doubled. `known` has the names that it finds.
+    """The program's code, and its text with the braces doubled. `known` has the names that exist without it.
 
     Raises what `compile` raises of the program as it was written.
     """
@@ -62,7 +62,7 @@ def _compile(source: str, file: str) -> CodeType:
 
 
 def readable(source: str) -> str:
-    """The text with those braces doubled that no f-string may have; unchanged where one of them is in doubt."""
+    """The text with the braces doubled that do not compile; unchanged if one of them is in doubt."""
     offsets: list[int] = []
     looked_at = 0
     try:
@@ -74,7 +74,7 @@ def readable(source: str) -> str:
 
 
 def _literal_braces(source: str, literal: Literal, most: int, offsets: list[int]) -> int:
-    """Add the offsets of one f-string's braces that must be doubled; how many fields were looked at."""
+    """Add the offsets of one f-string's braces that must be doubled; returns the number of fields read."""
     once: list[bool] = []  # of the literal braces that are open: this one was written once
     at, count = literal.start, 0
     while mark := brace(source, literal, at):
@@ -106,7 +106,7 @@ def _literal_braces(source: str, literal: Literal, most: int, offsets: list[int]
 
 
 def _is_field(literal: Literal, text: str) -> bool:
-    """True where the compiler takes the text for one field of such an f-string."""
+    """True if the compiler reads the text as one field of such an f-string."""
     tree = _parsed(f"{literal.opening}{text}{literal.quotes}")
     values = tree.values if isinstance(tree, ast.JoinedStr) else []
     return sum(isinstance(value, ast.FormattedValue) for value in values) == 1
@@ -121,7 +121,7 @@ def _words(source: str, start: int, end: int) -> str:
 
 
 def _check_text(inside: str) -> None:
-    """Raise UncertainError where this may be code: that of a later Python, or with a slip of the pen."""
+    """Raise UncertainError if this may be code: of a later Python, or with a typing error."""
     quoted = "'" in inside or '"' in inside
     if "self" in _WORD.findall(inside) or (quoted and "\\" in inside):
         raise UncertainError
@@ -168,8 +168,8 @@ def evaluable(source: str, code: CodeType, known: Sequence[Container[str]]) -> s
 
 
 def _suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bool:
-    """False where no field can raise so; cheap, since every load asks it."""
-    # A fresh process pays for every page that it writes: so the text is searched as a whole before its strings are.
+    """False if no field can raise so. Cheap, since every load asks it."""
+    # A fresh process pays for every page that it writes, so the whole text is searched before its strings are.
     if _MAPPING.search(source) and any(_MAPPING.search(source, each.start, each.end) for each in literals(source)):
         return True
     words = {word for listed in _NAMED.findall(source) for word in _names_in(listed)}
@@ -179,12 +179,12 @@ def _suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bo
 
 
 def _names_in(words: str) -> set[str]:
-    """The names; a keyword is one, so that nothing with it is taken for literal."""
+    """The names among the words. A keyword counts as one, so that text with a keyword is not taken as literal."""
     return {word for word in _WORD.findall(words) if not word[0].isdigit()}
 
 
 def _globals_read(code: CodeType, names: set[str]) -> set[str]:
-    """Those of the names that some code reads as a global."""
+    """Those of the names that any code of the program reads as a global."""
     read: set[str] = set()
     codes = [code]
     for each in codes:

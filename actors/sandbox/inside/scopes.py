@@ -1,4 +1,4 @@
-"""Names that the parts of a program see. Where it is in doubt a name counts as seen."""
+"""Names that the parts of a program see. A name in doubt counts as seen."""
 
 import ast
 from collections.abc import Container, Sequence
@@ -18,7 +18,7 @@ class Scope:
     names: set[str] = field(default_factory=set)
 
     def inner(self, is_class: bool) -> "Scope":
-        """A new scope in this one; what a class body binds is not seen inside of it."""
+        """A new scope in this one. Functions in a class body do not see the names that it binds."""
         return Scope(self.around if self.is_class else (*self.around, self), is_class)
 
     def sees(self, name: str) -> bool:
@@ -29,7 +29,7 @@ class Names:
     """The names that a program binds, and the places of the fields of its f-strings.
 
     `fields` has the scope of each outermost field in the order of the text; `members` are the names that are an
-    attribute anywhere; `dynamic` where names may come from elsewhere.
+    attribute anywhere; `dynamic` is True if the program may bind names that are not in its text.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -50,7 +50,7 @@ class Names:
         if isinstance(node, ast.JoinedStr):
             count = sum(isinstance(value, ast.FormattedValue) for value in node.values)
             self._strings.append((node.lineno, node.col_offset, [scope] * count))
-            # Fields in fields are no outermost ones, but what they bind counts.
+            # Fields in fields are not outermost, but the names that they bind count.
             inner = (each for value in node.values for each in ast.walk(value) if not isinstance(each, ast.JoinedStr))
             scope.names.update(name for each in inner for name in self._bound(each))
             return

@@ -29,7 +29,7 @@ class _Program(ctypes.Structure):
 
 
 class Filter:
-    """A filter, assembled once, that any number of processes may put on. Raises OSError where it is unknown here."""
+    """A filter, assembled once, for any number of processes. Raises OSError on a machine without a table of calls."""
 
     def __init__(self) -> None:
         machine = os.uname().machine
@@ -40,14 +40,14 @@ class Filter:
         self._program = _Program(len(packed) // 8, ctypes.addressof(self._instructions))
 
     def put_on(self) -> None:
-        """Bind this process and all that come of it. Needs no-new-privileges. Raises OSError."""
+        """Put this process and its descendants under the filter for good. Needs no-new-privileges. Raises OSError."""
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.byref(self._program), 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP)")
 
 
 def program(machine: str) -> list[Instruction]:
-    """The instructions: (code, jump if true, jump if false, constant). The returns at the end serve all jumps."""
+    """The instructions: (code, jump if true, jump if false, constant). All jumps lead to the returns at the end."""
     verdicts = (
         (calls.ALLOWED, _ALLOW),
         (calls.KILLED, _KILL),
@@ -76,7 +76,7 @@ def program(machine: str) -> list[Instruction]:
 
 
 def _conditions(machine: str) -> Iterator[Instruction]:
-    """Allow a call where all its conditions hold; the low half of an argument comes first on both machines."""
+    """Allow a call if all its conditions hold. The low half of an argument comes first on both machines."""
     for name, number in calls.numbered(calls.HELD, machine).items():
         held: list[Instruction] = []
         for argument, mask, values in calls.CONDITIONS[name]:

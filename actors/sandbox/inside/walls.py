@@ -26,7 +26,7 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 
 THREAD_WORDS = 256
-"""So far into its description of a thread the C libraries keep its number."""
+"""Words of the C library's description of a thread among which its number is looked for."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.pthread_self.restype = ctypes.c_void_p
@@ -45,7 +45,7 @@ class Walls:
         self._filter = Filter() if "seccomp" in layers else None
 
     def enclose(self, descriptor: int, zygote: int) -> None:
-        """Raise them around this process. Beside /dev/null only `descriptor` stays open, as CHANNEL."""
+        """Raise the walls around this process. Only /dev/null and `descriptor`, as CHANNEL, stay open."""
         os.dup2(descriptor, CHANNEL)
         if self._rules is not None:
             os.dup2(self._rules, RULES)  # opened early, so it has a low number
@@ -73,7 +73,7 @@ class Walls:
 
 
 def limit(address_bytes: int) -> None:
-    """The limits of resources, hard ones."""
+    """Set the hard limits of resources."""
     for what, most in (
         (resource.RLIMIT_AS, address_bytes),
         (resource.RLIMIT_CPU, CPU_S),
@@ -87,14 +87,14 @@ def limit(address_bytes: int) -> None:
 
 
 def kept_numbers() -> list[int]:
-    """Where the C library keeps this process's number: in what describes its thread; a child has it there too."""
+    """Addresses at which the C library keeps this process's number; they are the same in a child."""
     start = _libc.pthread_self()
     words = (ctypes.c_int * THREAD_WORDS).from_address(start)
     return [start + 4 * index for index, word in enumerate(words) if word == threading.get_native_id()]
 
 
 def pages(proc: int) -> tuple[int, int]:
-    """Pages of this process: its address space, and its resident memory that no file backs. Closes `proc`."""
+    """Pages of this process: of its address space, and resident ones without a file behind them. Closes `proc`."""
     statm = os.open("self/statm", os.O_RDONLY, dir_fd=proc)
     size, resident, shared, *_ = (int(word) for word in os.read(statm, 256).split())
     os.close(statm)
@@ -109,7 +109,7 @@ def control(option: int, value: int) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Die when `parent` does, also where it is dead already."""
+    """Have the kernel kill this process when `parent` dies; exit if it is dead already."""
     control(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

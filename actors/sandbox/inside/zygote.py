@@ -40,22 +40,22 @@ def main(control: int, proc: int, host: int, heavy: bool, memory_bytes: int, lay
 
 
 def prepare(heavy: bool) -> None:
-    """Load what every child finds, and forget how we were started."""
+    """Load what every child shares, and delete our own arguments."""
     if heavy:
         given.load_heavy()
     library.offer(heavy)
     os.chdir("/")
     del sys.argv[:], sys.orig_argv[:]
     threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
-    # What exists now is never garbage; collecting it in a child would only copy pages. Nor does the zygote collect:
-    # its count of collections would tell a child how many were born before.
+    # What exists now is never garbage; to collect it in a child would only copy pages. The zygote does not collect
+    # either: its count of collections would tell a child how many were born before.
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
 def serve(control: int, proc: int, layers: frozenset[str], memory_bytes: int) -> bool:
-    """Fork children and tell of their ends: False where the host has gone, True in a child behind its walls."""
+    """Fork children and report their ends. Returns False if the host has gone, True in a child behind its walls."""
     size, private = walls.pages(proc)
     raised = walls.Walls(layers, size * resource.getpagesize() + memory_bytes)
     zygote = ForkServer(socket.socket(fileno=control), raised)
@@ -73,7 +73,7 @@ def serve(control: int, proc: int, layers: frozenset[str], memory_bytes: int) ->
 
 
 _libc = ctypes.PyDLL(None, use_errno=True)
-"""`os.fork` would prepare the child for threads and seed generators, which costs it a tenth of its page faults."""
+"""Not `os.fork`: it would prepare the child for threads and seed generators, a tenth of its page faults."""
 
 
 class ForkServer:
@@ -87,7 +87,7 @@ class ForkServer:
         self.events.register(control, select.EPOLLIN)
 
     def requested(self) -> int | None:
-        """The channel of the child that the host asks for; None where the host has gone."""
+        """The channel of the child that the host asks for; None if the host has gone."""
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         try:
             data, ancillary, _, _ = self.control.recvmsg(MESSAGE.size, room)

@@ -27,6 +27,8 @@ def _design_groups(found: StoreContents) -> Iterator[str]:
     for key, group in found.design_groups.items():
         if group.closed != closed.get(key, 0) or group.closed > group.jobs:
             yield f"design_groups {key}: {group.closed} of {group.jobs} jobs closed, in truth {closed.get(key, 0)}"
+        if group.members and not group.train:
+            yield f"design_groups {key}: has members and is not to be trained"
         for member in group.members:
             yield from (f"design_groups {key}: {line}" for line in _design_member(found, member))
 
@@ -152,13 +154,15 @@ def _trainable_plays(found: StoreContents) -> int:
 
 
 def _trainable_designs(found: StoreContents) -> int:
-    """Number of designs that must have become trainable: the designs with a reward."""
+    """Number of designs that must have become trainable: those with a reward, of the groups that are trained."""
+    trained = {key for key, group in found.design_groups.items() if group.train}
     count = 0
     for environment in found.environments.values():
         score = environment.score
-        count += score is not None and score.reward is not None and environment.designed_version > 0
+        sampled = score is not None and score.reward is not None and environment.designed_version > 0
+        count += sampled and group_id(environment.round, environment.skill) in trained
     for job in found.jobs.values():
-        if job.state == "failed":
+        if job.state == "failed" and group_id(job.round, job.skill) in trained:
             lease, attempt = job.attempts[-1]
             key = reject_key(job.id, lease, attempt)
             last = found.trajectories.get(key)

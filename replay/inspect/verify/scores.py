@@ -1,16 +1,17 @@
-"""Checks of figures computed from plays: scores, regret, rewards and the memory are computed again."""
+"""Checks of figures computed from plays: scores, regret, rewards, averages and the memory are computed again."""
 
 from collections.abc import Iterator
 
 from replay.inspect.contents import StoreContents
-from replay.ledger.records import Environment
-from replay.ledger.reward import Regret, paired_regret, paired_returns, window_reward
+from replay.ledger.records import Environment, MovingAverages, Score
+from replay.ledger.reward import Regret, averaged, mean_return, paired_regret, paired_returns, window_reward
 from spade.config import Reward
 
 
 def score_problems(found: StoreContents, reward: Reward) -> Iterator[str]:
     """One line for each violation."""
     yield from _scores(found, reward)
+    yield from _averages(found, reward)
     yield from _memory(found)
 
 
@@ -23,21 +24,52 @@ def _scores(found: StoreContents, reward: Reward) -> Iterator[str]:
             continue
         plays = [play for chunk in environment.chunks for play in chunks.get((key, chunk.index), [])]
         finished = [play for play in plays if play.state == "finished"]
-        regret = paired_regret(paired_returns(finished))
+        regret, mean = paired_regret(paired_returns(finished)), mean_return(finished)
         counts = (len(finished), sum(play.state == "void" for play in plays))
         if (score.plays, score.voids) != counts:
             yield f"environments {key}: scored over {score.plays} plays and {score.voids} voids, it has {counts}"
         if (score.regret, score.regret_error) != ((regret.mean, regret.error) if regret else (None, None)):
             yield f"environments {key}: its regret is {score.regret}, its plays say {regret and regret.mean}"
-        elif score.reward != _earned(environment, regret, reward):
+        elif score.mean_return != mean:
+            yield f"environments {key}: its mean return is {score.mean_return}, its plays say {mean}"
+        elif score.reward != _earned(environment, score, regret, reward):
             yield f"environments {key}: its designer reward is {score.reward}, its figures say otherwise"
 
 
-def _earned(environment: Environment, regret: Regret | None, reward: Reward) -> float | None:
-    assert environment.score is not None
-    if environment.audit is not None and environment.audit.state == "left out":
+def _earned(environment: Environment, score: Score, regret: Regret | None, reward: Reward) -> float | None:
+    if _unaudited(environment):
         return None
-    return window_reward(regret, environment.score.win_rate, environment.state == "quarantined", reward)
+    return window_reward(score, regret, environment.state == "quarantined", reward)
+
+
+def _unaudited(environment: Environment) -> bool:
+    return environment.audit is not None and environment.audit.state == "left out"
+
+
+def _averages(found: StoreContents, reward: Reward) -> Iterator[str]:
+    """Let the windows of each skill enter its averages again, in the order in which they closed."""
+    closed: dict[str, list[tuple[int, str, Score, float]]] = {}
+    for key, environment in found.environments.items():
+        score = environment.score
+        if score is None:
+            continue
+        enters = environment.state == "closed" and not _unaudited(environment) and score.mean_return is not None
+        if enters != (score.order is not None):
+            yield f"environments {key}: its place in the averages of {environment.skill} is {score.order}"
+        if score.order is not None and score.mean_return is not None:
+            closed.setdefault(environment.skill, []).append((score.order, key, score, score.mean_return))
+    for skill in closed.keys() | found.counters.averages.keys():
+        averages: MovingAverages | None = None
+        for place, (order, key, score, mean) in enumerate(sorted(closed.get(skill, []))):
+            slow = None if averages is None else averages.slow
+            if (order, score.slow) != (place, slow):
+                yield (
+                    f"environments {key}: is window {order} of {skill} with the slow average {score.slow} before it, "
+                    f"the windows before say {place} and {slow}"
+                )
+            averages = averaged(averages, mean, reward)
+        if averages != found.counters.averages.get(skill):
+            yield f"counters: the averages of {skill} are not those of its windows"
 
 
 def _memory(found: StoreContents) -> Iterator[str]:
@@ -49,5 +81,9 @@ def _memory(found: StoreContents) -> Iterator[str]:
             yield f"memory {key}: the program of {record.environment} is missing"
         environment = found.environments.get(record.environment)
         score = None if environment is None else environment.score
-        if score is not None and (record.regret, record.win_rate) != (score.regret, score.win_rate):
+        if score is not None and (record.regret, record.win_rate, record.reward) != (
+            score.regret,
+            score.win_rate,
+            score.reward,
+        ):
             yield f"memory {key}: its figures are not those of {record.environment}"

@@ -58,17 +58,21 @@ def show(
     if env is None:
         raise RunError(f"no environment {environment!r} in {run}; `spade env ls {run}` lists them")
     console = Screen()
-    console.tell((env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document}", "dim"))
+    console.tell(
+        (env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document or 'no document'}", "dim")
+    )
     # Lines are not wrapped, so that a program redirected to a file stays valid.
     console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
-    console.tell(("hint", "cyan"), f"  {env.hint}")
+    if env.hint:
+        console.tell(("hint", "cyan"), f"  {env.hint}")
+    unknown = "not scored yet" if env.state == "active" else "not measured"
     for name, value in (
         ("win rate unhinted", env.win_rate_unhinted),
         ("win rate hinted", env.win_rate_hinted),
         ("regret", env.regret),
         ("designer reward", env.reward),
     ):
-        console.tell((f"{name:<18}", "dim"), f" {'not scored yet' if value is None else f'{value:.3f}'}")
+        console.tell((f"{name:<18}", "dim"), f" {unknown if value is None else f'{value:.3f}'}")
     if env.audit:
         console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
     if env.repairs:
@@ -170,7 +174,7 @@ def play(
     program, its_hint, reads = _find(source, run)
     console = Screen()
     if hint:
-        console.tell(("hint", "cyan"), f" {its_hint or 'a file has none'}")
+        console.tell(("hint", "cyan"), f" {its_hint or 'it has none'}")
     try:
         trio.run(_play, program, reads, seed, config, console)
     except* (KeyboardInterrupt, EOFError):

@@ -20,7 +20,7 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, style:
     columns = max(width - _AXIS, 1)
     shown = _fit(points, columns)
     if not shown:
-        return Text("\n" * (height // 2) + "no learner step yet".center(width), style="dim")
+        return Text("\n" * (height // 2) + "nothing measured yet".center(width), style="dim")
     low = min(0.0, *(value - error for value, error in shown))
     high = max(0.1, *(value + error for value, error in shown))
     grid = [[(" ", "")] * columns for _ in range(height)]

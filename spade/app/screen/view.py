@@ -88,7 +88,7 @@ def _regret(status: Status, width: int, height: int) -> Panel:
     recent, history = status.recent, status.histories.regret_history
     title = "regret" if recent.regret is None else f"regret {_with_error(recent.regret, recent.regret_error)}"
     steps = len(history)
-    below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else ""
+    below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else "nothing was played with a hint and without"
     return _panel(chart(history, width - 4, height - 2, REGRET), title, REGRET, below)
 
 

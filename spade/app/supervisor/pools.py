@@ -29,7 +29,7 @@ from spade.transport import Client, connect
 
 MADE = ".make"  # the run in the folder of a pool that makes its programs
 DESIGNS_ONLY = (
-    "design.source=model", "pool.source=''", "actors.agents=0", "evaluation.programs=''",
+    "design.source=model", "pool.source=''", "play.hinted=true", "actors.agents=0", "evaluation.programs=''",
     # Nobody plays, so a window is over at once and its slot asks for the next design.
     "play.window_deadline_s=1.0", "replay.stall_s=1e9",
 )  # fmt: skip

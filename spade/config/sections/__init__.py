@@ -38,3 +38,10 @@ class Config(Section, frozen=True):
     replay: Replay = Replay()
     bus: Bus = Bus()
     supervise: Supervise = Supervise()
+
+    @property
+    def hinted(self) -> bool:
+        """True if environments that have a hint are played with it, too: the reward needs it, or it is asked for."""
+        if self.play.hinted != "auto":
+            return self.play.hinted
+        return self.reward.kind == "regret" and self.design.source == "model"

@@ -56,8 +56,8 @@ class Design(Section, frozen=True):
 
     corpus: str = "builtin"
     """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
-    or `builtin`, 230 documents that ship with the package. The paper has 15,000 (docs/corpora.md). A run keeps the
-    documents it was started with."""
+    `builtin`, 230 documents that ship with the package; or `none`, designs without a document. The paper has 15,000
+    (docs/corpora.md). A run keeps the documents it was started with."""
 
     memory_records: Count = 200
     """Environments that the memory keeps, the oldest out first. The default is the paper's."""
@@ -83,6 +83,10 @@ class Design(Section, frozen=True):
 
     example_worlds: bool = False
     """True names a few ideas of the skill beside the document."""
+
+    train: bool = True
+    """False trains the policy on plays alone: designs are kept and never trained. After a resume with another value it
+    holds from the next designer group."""
 
 
 class Pool(Section, frozen=True):
@@ -140,6 +144,11 @@ class Play(Section, frozen=True):
     thoughts: Literal["keep", "strip"] = "keep"
     """Thoughts of earlier turns: "keep" leaves them in the context, "strip" takes them out as the model's own chat
     template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
+
+    hinted: Literal["auto"] | bool = "auto"
+    """True also plays the first chunk of a window with the hint; "auto" does where designers are paid for it, by
+    `reward.kind` "regret"; not in a run of a pool.
+    Where nothing is played with a hint, designers write none, and no regret is measured."""
 
 
 class Actors(Section, frozen=True):
@@ -217,9 +226,6 @@ class Sandbox(Section, frozen=True):
 
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
-
-    quarantine_faults: Count = 8
-    """Faults in a row after which an env-runner runs a program no more."""
 
     random_win_share: Share = 0.25
     """Share of plays that random actions may win; 1 rejects no program. Admission wrongly rejects a program at this

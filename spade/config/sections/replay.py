@@ -18,10 +18,12 @@ from spade.config.sections.bounds import (
 
 
 class Reward(Section, frozen=True):
-    """The designer's reward: regret_weight * clip(regret / regret_scale) + anchor_weight * anchor(win rate).
+    """The designer's reward (docs/designing.md, "The designer's reward"). A resume with other values is refused."""
 
-    A resume with other values is refused.
-    """
+    kind: Literal["regret", "learning_potential", "win_rate"] = "regret"
+    """Measure that is paid. "regret", the paper's: regret_weight * clip(regret / regret_scale) + anchor_weight *
+    anchor(win rate); "learning_potential": distance of the mean unhinted return from the skill's slow average;
+    "win_rate": the anchor alone, at weight 1."""
 
     regret_scale: Positive = 0.15
     """Regret that counts as 1; the regret is clipped to [0, 1] after the division. The default is the paper's."""
@@ -43,6 +45,14 @@ class Reward(Section, frozen=True):
 
     shrink: bool = False
     """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""
+
+    fast: ShareAboveZero = 0.2
+    """Weight of a window in the fast average of its skill's mean unhinted returns. At the default it forgets over about
+    five windows, under a round's of a skill."""
+
+    slow: ShareAboveZero = 0.05
+    """The same of the slow average, with which "learning_potential" compares; under `reward.fast`. At the default it
+    forgets over about twenty windows."""
 
 
 class Audit(Section, frozen=True):

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -83,8 +84,13 @@ class Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):  # who asked may be gone
             self.send_response(status)
             self.send_header("Content-Length", str(self.server.promised or len(body)))
+            for name, value in self.server.headers.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            step = 1 if self.server.pause_s else len(body)
+            for at in range(0, len(body), step or 1):
+                self.wfile.write(body[at : at + step])
+                time.sleep(self.server.pause_s)
 
     def log_message(self, *args):
         pass
@@ -94,10 +100,11 @@ class Handler(BaseHTTPRequestHandler):
 def completions(engine, tokenizer, *, with_ids=True, key=""):
     """The server, listening at `url`; `asked` are the bodies it was sent.
 
-    `fixed`, a status and a body, is answered instead of what was asked for; `promised` is a length that it lies about.
+    `fixed`, a status and a body, is answered instead of what was asked for; `promised` is a length that it lies about,
+    `headers` are more of them, and `pause_s` is waited after each byte.
     """
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.fixed, server.promised = None, 0
+    server.fixed, server.promised, server.headers, server.pause_s = None, 0, {}, 0.0
     server.sampler, server.tokenizer, server.with_ids = Sampler(engine), tokenizer, with_ids
     server.key, server.asked = key, []
     server.url = f"http://127.0.0.1:{server.server_port}/v1"

@@ -1,4 +1,4 @@
-"""Places of keys and values: slots that share beginnings, extents within one bound, groups that attend together."""
+"""Places of keys and values: entries that share beginnings, extents within one bound, groups that attend together."""
 
 import numpy as np
 from hypothesis import given
@@ -12,18 +12,18 @@ from actors.engines.torch.prefixes import Placement, Prefixes
 def test_places():
     prefixes = Prefixes(3, 64)
 
-    def hold(slot, ids, step):
-        prefixes.begin(Placement(slot, slot, 0), np.array(ids, dtype=np.int32))
-        prefixes.write(np.full(len(ids), slot), np.arange(len(ids)), np.array(ids), step)
+    def hold(entry, ids, step):
+        prefixes.begin(Placement(entry, entry, 0), np.array(ids, dtype=np.int32))
+        prefixes.write(np.full(len(ids), entry), np.arange(len(ids)), np.array(ids), step)
 
     ask = lambda ids, idle: prefixes.place(np.array(ids, dtype=np.int32), idle)  # noqa: E731
     assert ask([1], [0, 1, 2]).tokens == 0
     long, short = list(range(20)), [9, 9, 9]
     hold(0, long, step=1)
     hold(1, short, step=2)
-    assert ask([*long, 50], [0, 1, 2]) == Placement(0, 0, 20), "the continuation takes its slot over"
-    assert ask([*long, 50], [1, 2]) == Placement(2, 0, 20), "a busy slot is copied from, into one never used"
-    assert ask([*long[:12], 50], [0, 1]) == Placement(0, 0, 12), "the slot idle for longest"
+    assert ask([*long, 50], [0, 1, 2]) == Placement(0, 0, 20), "the continuation takes its entry over"
+    assert ask([*long, 50], [1, 2]) == Placement(2, 0, 20), "a busy entry is copied from, into one never used"
+    assert ask([*long[:12], 50], [0, 1]) == Placement(0, 0, 12), "the entry idle for longest"
     assert ask([*short, 1], [1, 2]) == Placement(1, 1, 3)
     assert ask([*short[:2], 1], [1, 2]) == Placement(2, 2, 0), "two tokens are not worth a copy"
     assert ask(long, [0]) == Placement(0, 0, 19), "the last token is computed again: its logits are needed"
@@ -56,8 +56,8 @@ def test_extents_never_overlap_and_come_together_again(orders):
     ]
 
 
-def chunk(slot, start, size):
-    return TokenChunk(slot, TokenExtent(slot * 512, size_for(start + size)), start, size)
+def chunk(entry, start, size):
+    return TokenChunk(entry, TokenExtent(entry * 512, size_for(start + size)), start, size)
 
 
 @given(
@@ -65,7 +65,7 @@ def chunk(slot, start, size):
     st.sampled_from([0, 2_048, 1 << 30]),
 )
 def test_groups_partition_the_chunks(sizes, spare):
-    chunks = [chunk(slot, start, size) for slot, (start, size) in enumerate(sizes)]
+    chunks = [chunk(entry, start, size) for entry, (start, size) in enumerate(sizes)]
     groups = arrange(chunks, spare)
     assert sorted(each for group in groups for each in group) == chunks
     for group in groups:
@@ -78,6 +78,6 @@ def test_groups_partition_the_chunks(sizes, spare):
 
 
 def test_like_goes_with_like():
-    decoding = [chunk(slot, 140 + slot, 1) for slot in range(40)]
+    decoding = [chunk(entry, 140 + entry, 1) for entry in range(40)]
     prompts = [chunk(50, 0, 200), chunk(51, 0, 198)]
     assert [len(group) for group in arrange([*prompts, *decoding], 2_048)] == [40, 2]

@@ -121,7 +121,7 @@ def test_a_shared_beginning_is_copied(tiny_checkpoint, plain):
     second = Generate(pack_ids([*common, 80, 81]), 10, 1.0, 2)
     sharer.submit(1, second)
     results = dict(sharer.step())
-    assert int(sharer._memory.prefixes.filled[sharer._active[1].slot]) == 62
+    assert int(sharer._memory.prefixes.filled[sharer._active[1].entry]) == 62
     while sharer.busy:
         results.update(sharer.step())
     assert_plain(plain, (first, second), results)

@@ -104,6 +104,17 @@ async def test_random_plays_are_sent_in_the_form_that_the_program_reads(sandbox)
     assert found.finding == "random actions win 13 of 13 plays on instances that were won"
 
 
+async def test_faults_of_other_plays_are_nothing_against_a_replay(sandbox):
+    """They have been counted: it is the replay service that quarantines a program for its voids."""
+    faulty = DOORS.replace("HEEDS", "assert action != 'err'")
+    work = await job(sandbox, faulty)
+    for number in range(12):
+        await sandbox.open(f"void-{number}", faulty, number, 8)
+        assert isinstance(await sandbox.step(f"void-{number}", 1, "err"), Faulted)
+    outcome = await audit(sandbox, work)
+    assert (outcome.finding, outcome.replays) == ("", 4)
+
+
 async def test_a_play_that_ends_sooner_than_recorded_is_found(sandbox):
     work = await job(sandbox, HONEST)
     longer = work.replays[0].recording

@@ -100,6 +100,31 @@ async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(
     assert [request.max_tokens for request in asked] == [settings.design.max_tokens, settings.design.hint_max_tokens]
 
 
+async def test_no_hint_is_asked_for_where_nothing_is_played_with_one(settings, tokenizer):
+    small = SmallReplay(jobs=[job()])
+    unhinted = changed(settings, reward={"kind": "win_rate"})
+    async with designing(small, unhinted, tokenizer, script(GOOD)) as asked:
+        await small.until_done(1)
+    (submitted,) = small.done
+    assert (submitted.source, submitted.hint) == (GOOD, "")
+    assert [request.max_tokens for request in asked] == [settings.design.max_tokens]
+
+
+async def test_without_a_corpus_no_attempt_has_a_document(settings, tokenizer):
+    small = SmallReplay(jobs=[job(1)])
+    bare = changed(settings, design={"corpus": "none"}, model={"profile": "full"}, engine={"context_tokens": 40_000})
+    written = iter(["no program here", f"```python\n{GOOD}```"])
+    async with designing(small, bare, tokenizer, lambda _: next(written, "Use what is in place.")) as asked:
+        await small.until_done(2)
+    assert [(type(done).__name__, done.document) for done in small.done] == [
+        ("RejectCandidate", ""),
+        ("SubmitEnvironment", ""),
+    ]
+    expected = tokenizer.prompt_ids(FullProfile(bare.design, bare.play).design(SKILL, None, (), None, job(1).draw))
+    assert [unpack_ids(request.prompt).tolist() for request in asked[:2]] == [expected, expected]
+    assert "<text>" not in tokenizer.decode(expected)
+
+
 async def test_an_environment_is_handed_in_as_it_was_written_with_the_repairs_it_needs(settings, tokenizer):
     forgot = GOOD.replace('return "Open the vault.', 'return f"Open the vault, {digits}.')
     draft = f"Here it is.\n  ```python\n{textwrap.indent(forgot, '  ')}"
@@ -294,6 +319,13 @@ def test_a_document_that_does_not_fit_is_cut_to_the_token(prompted, tokenizer):
     assert DOCUMENTS[0].text[:-1] in cut
     assert DOCUMENTS[0].text not in cut
     assert len(tokenizer.encode(cut)) <= room
+
+
+def test_without_a_document_the_examples_have_all_the_room(tokenizer):
+    room = len(tokenizer.prompt_ids(PROFILE.design(SKILL, None, SEEDS, AVOID, job().draw)))
+    asked = job(seeds=SEEDS, avoid=AVOID)
+    assert fit_prompt(PROFILE, tokenizer, asked, None, room).shown == ("Small", "Big", "Other", "Avoid")
+    assert fit_prompt(PROFILE, tokenizer, asked, None, room - 1).shown == ("Small", "Big", "Other")
 
 
 def test_a_prompt_without_room_is_a_clear_error(prompted):

@@ -1,6 +1,7 @@
 import ast
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +52,28 @@ def test_a_request_holds_the_document_and_all_examples_whole_and_no_empty_slot(s
     assert "taught nothing: it was too easy: 97% of the plays without a hint won." in text
     assert world.strip() in text
     assert not re.findall(r"\{(?:max_turns|steps?)\}", text.replace(world.strip(), ""))
+
+
+def test_without_a_corpus_a_request_has_no_document_and_is_else_the_same():
+    messages = profile.design("causal inference", None, (SEED,), BAD)
+    whole = request(seeds=(SEED,), avoid=BAD)
+    start, end = whole.index("Here is a text about"), whole.index("and the player has not read it.")
+    section = whole[start : end + len("and the player has not read it.\n\n")]
+    assert DOCUMENT.text in section
+    assert messages[1].content == whole.replace(section, "")
+
+
+def test_an_example_that_was_never_played_with_a_hint_says_nothing_of_one():
+    text = request(seeds=(msgspec.structs.replace(SEED, regret=None),))
+    assert "players won 50% of the time. Learn from what makes it so" in text
+    assert "hint" not in text
+
+
+def test_without_memory_a_request_has_no_example_of_it():
+    text = request()
+    assert "earlier environment" not in text
+    assert "earlier environment" in request(seeds=(SEED,))
+    assert "earlier environment" in request(avoid=BAD)
 
 
 def test_single_turn_programs_are_asked_for_by_a_setting_and_not_by_default():

@@ -93,6 +93,10 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
         (("design.source=pool",), "pool.source: design.source = 'pool' needs one"),
         (("pool.source=folder:x",), "pool.source: is played with design.source = 'pool' alone"),
         (("design.source=pool", "pool.source=hub:x"), "pool.source: write folder:DIR or run:RUN, is 'hub:x'"),
+        (
+            ("design.source=pool", "pool.source=folder:x", "endpoint.url=http://a/v1", 'endpoint.roles=["agent"]'),
+            "in a run of a pool nothing else is trained",
+        ),
         (("design.source=pool", "pool.source=folder:"), "pool.source: write folder:DIR or run:RUN"),
     ],
 )

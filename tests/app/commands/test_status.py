@@ -19,7 +19,7 @@ NAMES = [
     "memory", "voids", "expired_leases", "dropped_messages", "newest_environment", "newest_skill", "step_metrics",
     "processes", "regret_history", "win_rate_history", "released_leases", "late_plays", "backlog", "wanted", "waits",
     "stalled_s", "strangers", "quarantined", "newest_quarantined", "broadcast_s", "evaluations", "audits",
-    "audit_findings", "audits_left_out", "audit_steps", "audit_s", "newest_finding", "examples_shown",
+    "audit_findings", "audits_left_out", "audit_steps", "audit_s", "newest_finding", "examples_shown", "return_gap",
     "wasted_share_agent", "wasted_share_designer",
 ]  # fmt: skip
 STATUS = Status(

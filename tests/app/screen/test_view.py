@@ -68,6 +68,16 @@ def test_a_run_without_walls_says_so():
     assert "no walls" not in "\n".join(draw(Status(processes=(walled,)), 80, 24))
 
 
+def test_a_run_without_hinted_plays_says_that_no_regret_is_measured_and_draws_the_other_curve():
+    unhinted = tuple((0.3 + i / 100, None) for i in range(30))
+    status = with_histories(full_status(), regret_history=(), win_rate_history=unhinted)
+    recent = msgspec.structs.replace(status.recent, regret=None, regret_error=None, win_rate_hinted=None)
+    text = "\n".join(draw(msgspec.structs.replace(status, recent=recent), 160, 50))
+    assert "nothing was played with a hint and without" in text
+    assert text.count("nothing measured yet") == 1
+    assert "regret 0" not in text
+
+
 def test_the_small_screen_shows_the_main_figures():
     text = "\n".join(draw(full_status(), 80, 24, "Ctrl-C drains"))
     figures = "0.187 ± 0.040", "0.47", "0.66", "0.58", "0.96", "ESS 100%"

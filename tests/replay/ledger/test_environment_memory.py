@@ -7,8 +7,8 @@ from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.records import Remembered
 
 
-def remembered(number, win_rate, regret=0.1, skill="optimization", hinted=None):
-    return Remembered(number, f"e{number:06d}", skill, f"source {number}", regret, win_rate, hinted)
+def remembered(number, win_rate, regret=0.1, skill="optimization", hinted=None, reward=None):
+    return Remembered(number, f"e{number:06d}", skill, f"source {number}", regret, win_rate, hinted, reward)
 
 
 def test_the_oldest_falls_out():
@@ -39,6 +39,15 @@ def test_an_environment_whose_hint_did_not_help_is_no_seed():
     assert [seed.environment for seed in memory.seeds("optimization", 5, 0)] == ["e000002"]
 
 
+def test_seeds_are_those_of_highest_reward_where_no_regret_is_measured():
+    memory = EnvironmentMemory(200, [remembered(n, 0.5, regret=None, reward=n / 100) for n in range(12)])
+    memory.add(remembered(12, 0.5, regret=None))
+    drawn = [memory.seeds("optimization", 2, draw, by="reward") for draw in range(200)]
+    assert {seed.environment for seeds in drawn for seed in seeds} == {f"e{number:06d}" for number in range(2, 12)}
+    assert all(seed.regret is None for seeds in drawn for seed in seeds)
+    assert memory.seeds("optimization", 2, 0) == ()
+
+
 def test_a_seed_carries_the_whole_program_and_its_figures():
     memory = EnvironmentMemory(5, [remembered(7, 0.4, regret=0.3)])
     (seed,) = memory.seeds("optimization", 2, draw=0)
@@ -56,12 +65,15 @@ def test_a_high_regret_is_no_fault():
 
 
 def test_an_example_to_avoid_says_why():
-    easy = EnvironmentMemory(5, [remembered(0, 0.97), remembered(1, 0.5)]).avoid("optimization", 0.15, 0)
+    easy = EnvironmentMemory(5, [remembered(0, 0.97, hinted=1.0), remembered(1, 0.5)]).avoid("optimization", 0.15, 0)
     hard = EnvironmentMemory(5, [remembered(0, 0.03, hinted=0.0)]).avoid("optimization", 0.15, 0)
     needs_hint = EnvironmentMemory(5, [remembered(0, 0.03, hinted=0.2)]).avoid("optimization", 0.15, 0)
     assert easy.reason == "too easy: 97% of the plays without a hint won"
     assert hard.reason == "too hard: 3% of the plays without a hint won, and the hint did not help"
     assert needs_hint.reason == "too hard without its hint: 3% of the plays without a hint won, 20% with it"
+    assert EnvironmentMemory(5, [remembered(0, 0.03)]).avoid("optimization", 0.15, 0).reason == (
+        "too hard: 3% of the plays won"
+    )
     assert EnvironmentMemory(5, [remembered(0, 0.5)]).avoid("optimization", 0.15, 0) is None
     assert EnvironmentMemory(5, [remembered(0, 0.97)]).avoid("causal inference", 0.15, 0) is None
 

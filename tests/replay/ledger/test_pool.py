@@ -11,6 +11,7 @@ from replay.service.why import why_no_job
 from spade.codec import program_digest
 from spade.pools import Draws, Entry, PoolList
 from spade.protocol import LeaseAudit, LeaseDesigns, LeasePlays, RejectCandidate, SubmitEnvironment
+from tests.peers import changed
 from tests.replay.replay_world import SECRET, audited, config, played, started, trajectory
 
 SETTINGS = config(
@@ -85,6 +86,24 @@ def test_jobs_name_their_programs_which_are_played_unhinted_and_train_the_agent_
     remembered = list(state.memory)
     assert len(remembered) == 4
     assert {(each.regret, each.win_rate_hinted) for each in remembered} == {(None, None)}
+
+
+def test_a_program_with_a_hint_is_played_with_it_where_that_is_asked_for():
+    state = RunState(changed(SETTINGS, play={"hinted": True}), SECRET)
+    state.take_pool(pool(4), None)
+    ledger = started(state)
+    first, *others = lease(ledger)
+    ledger.apply(brought(first, hint=""), "curator/1", 0.0)
+    bring(ledger, others)
+    arms = {environment.program: set() for environment in state.environments.values()}
+    for play in state.plays.values():
+        arms[state.environments[play.environment].program].add(play.hinted)
+    assert arms == {first.program: {False}, **{job.program: {False, True} for job in others}}
+    for play in ledger.apply(LeasePlays(100, 0.0), "agent/1", 1.0).plays:
+        ledger.apply(played(play, float(play.hint is not None), 1), "agent/1", 1.0)
+    while audits := ledger.apply(LeaseAudit(0.0), "env-runner/1", 1.0):
+        ledger.apply(audited(audits.jobs[0]), "env-runner/1", 1.0)
+    assert sorted(each.regret is None for each in state.memory) == [False, False, False, True]
 
 
 @pytest.mark.parametrize("skill", ["optimization", ""])

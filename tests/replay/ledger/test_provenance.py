@@ -34,8 +34,8 @@ def sampled(message, *digests, version=1):
     """The message as if its tokens had been sampled by weights of these digests."""
     runs = tuple((version, 1) for _ in digests)
     tokens = trajectory(version, sampled=len(digests))
-    receipt = b"".join(map(bytes.fromhex, digests))
-    return msgspec.structs.replace(message, trajectory=msgspec.structs.replace(tokens, versions=runs, digests=receipt))
+    whole = b"".join(map(bytes.fromhex, digests))
+    return msgspec.structs.replace(message, trajectory=msgspec.structs.replace(tokens, versions=runs, digests=whole))
 
 
 def begin(state=SETTINGS):
@@ -106,7 +106,7 @@ def test_designs_of_unpublished_weights_are_kept_apart_and_designed_again():
     assert (state.counters.environments, state.counters.quarantined) == (1, 3)
 
 
-def test_trajectories_of_an_engine_without_receipts_are_judged_by_their_versions():
+def test_trajectories_of_an_engine_without_digests_are_judged_by_their_versions():
     published = {1: GOOD}
     assert provenance.flaw(published, trajectory(1)) == ""
     assert provenance.flaw(published, trajectory(2)) == "version 2 was never published"

@@ -2,18 +2,21 @@
 
 import math
 from random import Random
+from typing import get_args, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.ledger.reward import (
+    KINDS,
+    Measured,
     anchor,
     clustered_mean,
-    designer_reward,
     learnable,
     normalised_regret,
     paired_regret,
+    regret_and_anchor,
     shrunken,
 )
 from spade.config import Reward
@@ -21,6 +24,10 @@ from spade.estimates import mean_and_error
 
 RETURNS = st.floats(-1, 1, width=16)
 PAPER = Reward()
+
+
+def measured(regret, win_rate, mean=0.0, slow=None):
+    return Measured(regret, win_rate, mean, slow)
 
 
 def test_regret_is_the_mean_paired_difference_with_its_standard_error():
@@ -55,14 +62,25 @@ def test_anchor_is_one_in_the_band_and_falls_over_the_ramp():
 
 def test_deployed_reward_weighs_regret_and_anchor():
     helped = paired_regret([(0.0, 1.0), (1.0, 1.0)])
-    assert designer_reward(helped, 0.5, PAPER) == pytest.approx(1.0)
-    assert designer_reward(helped, 0.0, PAPER) == pytest.approx(0.4)
-    assert designer_reward(None, 0.5, PAPER) == pytest.approx(0.6)
+    assert regret_and_anchor(measured(helped, 0.5), PAPER) == pytest.approx(1.0)
+    assert regret_and_anchor(measured(helped, 0.0), PAPER) == pytest.approx(0.4)
+    assert regret_and_anchor(measured(None, 0.5), PAPER) == pytest.approx(0.6)
+
+
+def test_every_kind_that_can_be_set_pays_what_its_name_says():
+    window = measured(paired_regret([(0.0, 1.0), (1.0, 1.0)]), 0.725, mean=-0.25, slow=0.5)
+    paid = {kind: function(window, PAPER) for kind, function in KINDS.items()}
+    assert paid == pytest.approx({"regret": 0.7, "learning_potential": 0.75, "win_rate": 0.5})
+    assert KINDS.keys() == set(get_args(get_type_hints(Reward)["kind"]))
+
+
+def test_the_first_window_of_a_skill_has_no_learning_potential():
+    assert KINDS["learning_potential"](measured(None, 0.5), PAPER) is None
 
 
 @given(st.lists(st.tuples(RETURNS, RETURNS), max_size=20), st.floats(0, 1), st.booleans())
 def test_reward_stays_in_the_unit_interval(pairs, win_rate, shrink):
-    reward = designer_reward(paired_regret(pairs), win_rate, Reward(shrink=shrink))
+    reward = regret_and_anchor(measured(paired_regret(pairs), win_rate), Reward(shrink=shrink))
     assert 0 <= reward <= 1 + 1e-12
 
 

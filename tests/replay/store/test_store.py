@@ -236,6 +236,8 @@ def test_a_resume_tells_what_changed_and_refuses_another_meaning(tmp_path):
         assert open_run(store, config("learner.lr=0.5", "actors.agents=2")).changed == {}
         with pytest.raises(RunError, match=r"reward\.anchor_low \(0\.4 -> 0\.2\)"):
             open_run(store, config("reward.anchor_low=0.2"))
+        with pytest.raises(RunError, match=r"reward\.kind \(regret -> win_rate\)"):
+            open_run(store, config("reward.kind=win_rate"))
 
 
 def test_a_run_keeps_the_corpus_that_it_was_first_told(tmp_path):

@@ -69,7 +69,7 @@ def _design_lines(design: "DesignLine") -> Iterator[str]:
     came_to = "no environment" if design.environment is None else f"environment {design.environment} {design.name}"
     yield f"  design {design.job}: {design.skill}, round {design.round}, {came_to}"
     came_from = "document" if design.group else "program of the pool"
-    yield f"    {came_from} {design.document or 'none yet'}, memory parents {' '.join(design.parents) or 'none'}"
+    yield f"    {came_from} {design.document or 'none'}, memory parents {' '.join(design.parents) or 'none'}"
     if design.hint is not None:
         yield f"    hint: {' '.join(design.hint.split())}"
     if design.trajectory:
