@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from spade.app.commands import actors, config, corpus, doctor, env, keys, model, nano, status, stop, top, up, why
+from spade.app.commands import actors, config, corpus, doctor, env, keys, model, nano, pool, status, stop, top, up, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -49,6 +49,10 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     "env": (
         "List, show, check and play environments.",
         {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},
+    ),
+    "pool": (
+        "Make, list, check, import and export pools of environment programs.",
+        {"make": pool.make, "ls": pool.ls, "check": pool.check, "import": pool.import_folder, "export": pool.export},
     ),
     "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),
