@@ -44,6 +44,7 @@ class Job(Record):
     """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far.
 
     `seeds` are the environments of the memory its newest lease may show to vary, `earlier` those of the leases before.
+    `program` names the program of a pool to bring, "" where one is to be designed.
     `holder` and `request` are the process that leased it, and the number of its request.
     """
 
@@ -60,6 +61,7 @@ class Job(Record):
     attempts: tuple[tuple[int, int], ...] = ()
     request: int = 0
     earlier: tuple[tuple[str, ...], ...] = ()
+    program: str = ""
 
     def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
         """The environments of `shown` that lease number `lease` had to vary; empty if there was no such lease."""
@@ -152,8 +154,8 @@ class Audit(Record):
 class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
-    `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, and
-    `measures` its measures, as its designer told.
+    `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
+    designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program.
     """
 
     id: str
@@ -175,6 +177,7 @@ class Environment(Record):
     parents: tuple[str, ...] = ()
     audit: Audit | None = None
     repairs: Repairs = ()
+    program: str = ""
     measures: Measures = Measures()
 
 

@@ -256,7 +256,8 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     # Without a reward, or without a sampled token, there is nothing to learn from the design.
     trained = score.reward is not None and environment.designed_version > 0
     member = Member(environment.job, score.reward or 0.0, environment.designed_version) if trained else None
-    close_member(state, environment.round, environment.skill, member, now)
+    if not environment.program:
+        close_member(state, environment.round, environment.skill, member, now)
     state.forget_environment(environment)
 
 

@@ -16,6 +16,7 @@ from spade.app.commands import (
     keys,
     model,
     nano,
+    pool,
     status,
     stop,
     top,
@@ -64,6 +65,10 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     "env": (
         "List, show, measure, check and play environments.",
         {"ls": env.ls, "show": env.show, "stats": env_stats.stats, "check": env.check, "play": env.play},
+    ),
+    "pool": (
+        "Make, list, check, import and export pools of environment programs.",
+        {"make": pool.make, "ls": pool.ls, "check": pool.check, "import": pool.import_folder, "export": pool.export},
     ),
     "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),

@@ -24,10 +24,12 @@ from spade.config.sections import (
     Loss,
     Model,
     Play,
+    Pool,
     Replay,
     Reward,
     Run,
     Sandbox,
+    Skill,
     Supervise,
     Tier,
 )
@@ -35,6 +37,6 @@ from spade.config.sections import (
 __all__ = [
     "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Limits",
-    "Loss", "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
+    "Loss", "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Skill", "Supervise", "Tier",
     "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "recipes",
 ]  # fmt: skip

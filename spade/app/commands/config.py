@@ -121,7 +121,7 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     merged = read_merged(name)
     found = [f"meaning {digest(config)[:12]}"]
     refused: list[SpadeError] = []
-    for look in (_corpus, _programs, _keys, _endpoint, _model):
+    for look in (_environments, _programs, _keys, _endpoint, _model):
         try:
             found.append(look(config))
         except SpadeError as error:
@@ -133,7 +133,11 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     return f"{name}: fine, {'; '.join(filter(None, found))}"
 
 
-def _corpus(config: "Config") -> str:
+def _environments(config: "Config") -> str:
+    if config.design.source == "pool":
+        from spade.app.supervisor.pools import programs_of
+
+        return f"{sum(1 for _ in programs_of(config.pool.source))} programs in the pool"
     from actors import corpus
 
     documents = corpus.load(config.design.corpus)

@@ -137,6 +137,7 @@ def actors_up(
         typer.Option("--run", help="The folder of their logs [default: a new folder under runs/]."),
     ] = None,
     designers: Count = 0,
+    curators: Count = 0,
     agents: Agents = None,
     runners: Count = 0,
     engines: Count = 0,
@@ -151,18 +152,25 @@ def actors_up(
     from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts, command_tag
+    from spade.app.supervisor.pools import take_pool
     from spade.app.supervisor.up import keep_up
     from spade.config import load
 
-    counts = {"designers": designers, "agents": agents or 0, "runners": runners, "engines": engines}
+    counts = {
+        "designers": designers, "curators": curators, "agents": agents or 0, "runners": runners, "engines": engines,
+    }  # fmt: skip
     # The learner of the config runs elsewhere, so its GPUs are free here.
     overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]
     opened = RunDir(run or Path("runs") / f"actors-{os.uname().nodename}-{os.getpid()}")
     resolved = load(config or "nano", tuple(overrides))
+    if curators and resolved.design.source == "model":
+        raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
     if not any(actor_counts(resolved).values()):
-        raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
+        raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
     corpus = load_corpus(resolved.design.corpus).digest if designers else ""
     opened.create(resolved)
+    if curators:
+        take_pool(opened, resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
     launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
     finished = trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus))
@@ -173,8 +181,8 @@ def _begin(
     recipe: str | None, path: Path | None, overrides: Sequence[str], old: Path | None, step: str | None, memory: bool
 ) -> None:
     """Bring policy and memory of the run `old` into a new one, where it is given."""
-    from spade.app.commands.beginning import OldRun, begin, parse_step
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.beginning import OldRun, begin, parse_step
 
     if old is None:
         if step is not None or memory:
@@ -191,21 +199,26 @@ def _place(recipe: str | None, path: Path | None) -> Path:
 
 
 def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved, str]":
-    """A run to start or resume, and the digest of its corpus.
+    """A run to start or resume, and the digest of its corpus, "" where it plays a pool.
 
-    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus.
+    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus,
+    RunError where the pool cannot be read.
     """
     from actors.corpus import load as load_corpus
-    from spade.app.commands.beginning import model_override
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.beginning import model_override
+    from spade.app.supervisor.pools import take_pool
     from spade.config import load
 
     run = RunDir(_place(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
-    corpus = load_corpus(config.design.corpus).digest
+    pooled = config.design.source == "pool"
+    corpus = "" if pooled else load_corpus(config.design.corpus).digest
     with run.lock("replay"):
         run.create(config, corpus)
+        if pooled:
+            take_pool(run, config)
     return run, config, corpus
 
 

@@ -49,6 +49,8 @@ async def keep_up(
     Returns the limit that has ended the run, in words; "" where a signal came first. Of a run at its end
     nothing but the replay service is started.
 
+    The end of `body` ends it, too.
+
     parts    parts of the run that this command locks
     actor    function: orders of an actor by role and 0-based index; None if this command keeps no actors
     address  address of the replay service; None for the run's own
@@ -76,7 +78,7 @@ async def keep_up(
                 if lasting or not client.pulse.finished:
                     actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
                     nursery.start_soon(_report, name, supervisor, actors, client)
-                    nursery.start_soon(body, client)
+                    nursery.start_soon(_until_done, body, client, nursery.cancel_scope)
                     # All at once: an engine is ready only when the learner has published.
                     for launch in launches:
                         if launch.role != "replay":
@@ -95,6 +97,11 @@ async def _finished(client: Client, lasting: bool) -> str:
     while lasting or not client.pulse.finished:
         await client.wait_pulse()
     return client.pulse.finished
+
+
+async def _until_done(body: Body, client: Client, scope: trio.CancelScope) -> None:
+    await body(client)
+    scope.cancel()
 
 
 def _log(name: str, path: Path) -> None:

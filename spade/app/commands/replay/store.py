@@ -2,18 +2,13 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from spade.app.commands.options import Json, RunArgument, Set
 from spade.app.printing import print_json, say
 from spade.errors import RunError
-
-if TYPE_CHECKING:
-    from replay.inspect.import_memory import Imported
-    from spade.app.rundir import RunDir
-    from spade.config import Config
 
 MIB = 1 << 20
 
@@ -96,6 +91,7 @@ def import_run(
     """Seed a run's environment memory from an old run."""
     from replay.inspect.import_memory import check_fit
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.beginning import seed_memory
     from spade.config import load
 
     found, source = RunDir(run), RunDir(old).require()
@@ -108,19 +104,3 @@ def import_run(
         done = seed_memory(found, resolved, source)
     others = f", {done.known} were known, {done.foreign} are of other skills" if done.known or done.foreign else ""
     say(f"{found.path}: {done.taken} environments of the memory of {source.path}{others}")
-
-
-def seed_memory(run: "RunDir", settings: "Config", old: "RunDir") -> "Imported":
-    """Import the old run's memory into a run whose lock the caller holds. Raises RunError where it does not fit."""
-    from replay.inspect.import_memory import check_fit, import_memory, read_memory
-    from replay.service.journal import Journal
-    from replay.store import open_store
-    from replay.store.load import open_run
-
-    check_fit(settings, old.config())
-    memory = read_memory(old.store)
-    with open_store(run.store, settings.replay.durability) as store:
-        opened = open_run(store, settings)
-        done = import_memory(store, opened.state, memory)
-    Journal(run.path).event("import", opened.elapsed_s, opened.changed)
-    return done

@@ -10,8 +10,8 @@ from replay.inspect.environments import published, run_id
 from replay.ledger.records import Remembered
 from replay.store import open_reader
 from spade.app.cli import app
-from spade.app.commands.beginning import OldRun, begin, model_override, parse_step
 from spade.app.rundir import RunDir
+from spade.app.supervisor.beginning import OldRun, begin, model_override, parse_step
 from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.policy import manifest

@@ -6,13 +6,16 @@ Everything is made again until the new run has its config; from then on the same
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from spade.app.rundir import Origin, RunDir
 from spade.config import Config
 from spade.errors import ConfigError, RunError, WeightsError
+
+if TYPE_CHECKING:
+    from replay.inspect.import_memory import Imported
 
 _SHAPE = (
     "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
@@ -157,7 +160,21 @@ def _copy(policy: Path, start: Path) -> str:
 
 def _import(run: RunDir, settings: Config, old: RunDir) -> int:
     """Bring the memory; returns the number of environments that the new run has of it."""
-    from spade.app.commands.replay.store import seed_memory
-
     done = seed_memory(run, settings, old)
     return done.taken + done.known
+
+
+def seed_memory(run: RunDir, settings: Config, old: RunDir) -> "Imported":
+    """Import the old run's memory into a run whose lock the caller holds. Raises RunError where it does not fit."""
+    from replay.inspect.import_memory import check_fit, import_memory, read_memory
+    from replay.service.journal import Journal
+    from replay.store import open_store
+    from replay.store.load import open_run
+
+    check_fit(settings, old.config())
+    memory = read_memory(old.store)
+    with open_store(run.store, settings.replay.durability) as store:
+        opened = open_run(store, settings)
+        done = import_memory(store, opened.state, memory)
+    Journal(run.path).event("import", opened.elapsed_s, opened.changed)
+    return done
