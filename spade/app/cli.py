@@ -6,23 +6,8 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from spade.app.commands import (
-    actors,
-    config,
-    corpus,
-    doctor,
-    env,
-    env_stats,
-    keys,
-    model,
-    nano,
-    pool,
-    status,
-    stop,
-    top,
-    up,
-    why,
-)
+from spade.app.commands import actors, config, corpus, doctor, keys, model, nano, pool, status, stop, top, up, why
+from spade.app.commands.env import programs, stats
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -64,7 +49,13 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     "corpus": ("Build and show corpora of documents.", {"build": corpus.build, "show": corpus.show_corpus}),
     "env": (
         "List, show, measure, check and play environments.",
-        {"ls": env.ls, "show": env.show, "stats": env_stats.stats, "check": env.check, "play": env.play},
+        {
+            "ls": programs.ls,
+            "show": programs.show,
+            "stats": stats.stats,
+            "check": programs.check,
+            "play": programs.play,
+        },
     ),
     "pool": (
         "Make, list, check, import and export pools of environment programs.",

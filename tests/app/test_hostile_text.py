@@ -36,7 +36,7 @@ DOWN = [
     ["replay", "up", "--run", "BAD"], ["learner", "up", "BAD"],
     ["actors", "up", "DIR/evil.toml", "--connect", EVIL, "--agents", "1"], ["actors", "ls", "RUN"],
     ["actors", "scale", "RUN", EVIL], ["actors", "drain", "RUN", EVIL],
-    ["env", "ls", "RUN"], ["env", "ls", "RUN", "--rejected"], ["env", "show", "RUN", "e000000"],
+    ["env", "ls", "RUN"], ["env", "ls", "RUN", "--rejected"], ["env", "stats", "RUN"], ["env", "show", "RUN", "e000000"],
     ["env", "show", "RUN", EVIL], ["env", "show", "RUN", "\udcff"], ["env", "show", "RUN", "e" * 600],
     ["env", "check", f"DIR/{NAMED}.py", "DIR/raises.py", "DIR/\udcff.py", f"DIR/none{NAMED}"],
     ["env", "check", f"DIR/{NAMED}.py", "DIR/\udcff.py", "--json"],

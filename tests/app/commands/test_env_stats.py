@@ -9,8 +9,8 @@ from actors.text.measures.tfidf import tfidf
 from replay.ledger.records import Environment, PlayRecord, Score, Source
 from replay.store import open_store
 from replay.store.load import open_run
-from spade.app.commands import env
-from spade.app.commands.env_stats import stats
+from spade.app.commands.env import programs as env
+from spade.app.commands.env.stats import stats
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.protocol import Measures

@@ -1,4 +1,4 @@
-"""`spade env`: list, show, check and play environments."""
+"""List, show, check and play environments."""
 
 import os
 from pathlib import Path
