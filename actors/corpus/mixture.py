@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from actors.corpus.cutting import counter, whole_sentences
-from actors.corpus.documents import make, write_line
+from actors.corpus.documents import LONGEST, make, write_line
 from actors.corpus.sources import TextRow
 from actors.corpus.spec import CorpusSource, CorpusSpec, Exclusions
 from spade.errors import RunError, reason
@@ -56,27 +56,34 @@ def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
 
     Raises RunError where `out` exists, a source cannot be read or has too few documents, ConfigError, OSError.
     """
-    if os.path.lexists(out):
-        raise RunError(f"{out}: exists already; remove it, or give another name")
+    _refuse_existing(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = out.with_name(f"{out.name}.draft")
-    with _opened(draft, spec) as base:
+    fingerprint = spec.fingerprint()
+    with _opened(draft, fingerprint) as base:
+        _refuse_existing(out)  # again under the lock: another build may have finished it
         mixture = _Mixture(spec, base, tell)
         for number, count in enumerate(spec.counts()):
             mixture.take(number, count)
+        if spec.fingerprint() != fingerprint:
+            raise RunError(f"{out}: a file of its sources changed meanwhile; the same command begins the build anew")
         part = out.with_name(f"{out.name}.part")
         with part.open("wb") as file:
             file.writelines(each for (each,) in base.execute("SELECT line FROM documents ORDER BY key"))
             file.flush()
             os.fsync(file.fileno())
         part.replace(out)
-    draft.unlink()
+        draft.unlink()
+
+
+def _refuse_existing(out: Path) -> None:
+    if os.path.lexists(out):
+        raise RunError(f"{out}: exists already; remove it, or give another name")
 
 
 @contextmanager
-def _opened(draft: Path, spec: CorpusSpec) -> Iterator[sqlite3.Connection]:
+def _opened(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]:
     """The draft, emptied where it is of another spec or of other files."""
-    fingerprint = spec.fingerprint()
     if draft.exists() and not draft.is_file():
         raise RunError(f"{draft}: is not a regular file; remove it")
     try:
@@ -156,10 +163,10 @@ class _Mixture:
             return "excluded"
         if self._spec.tokens and not (text := whole_sentences(text, self._spec.tokens, self._count)):
             return "first sentence over the tokens"
-        document = make(text, f"{name}/{own}", name, row.word("title"))
-        added = self._base.execute(
-            "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", (key, number, write_line(document))
-        )
+        written = write_line(make(text, f"{name}/{own}", name, row.word("title")))
+        if len(written) > LONGEST:
+            return f"over {LONGEST} bytes"
+        added = self._base.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", (key, number, written))
         return "" if added.rowcount else "duplicate"
 
     def _prune(self, number: int, wanted: int, progress: SourceProgress) -> None:
