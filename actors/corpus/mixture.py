@@ -9,7 +9,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
@@ -67,18 +67,27 @@ def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
             mixture.take(number, count)
         if spec.fingerprint() != fingerprint:
             raise RunError(f"{out}: a file of its sources changed meanwhile; the same command begins the build anew")
-        part = out.with_name(f"{out.name}.part")
-        with part.open("wb") as file:
-            file.writelines(each for (each,) in base.execute("SELECT line FROM documents ORDER BY key"))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(out)
+        _write(base, out)
         draft.unlink()
 
 
 def _refuse_existing(out: Path) -> None:
     if os.path.lexists(out):
         raise RunError(f"{out}: exists already; remove it, or give another name")
+
+
+def _write(base: sqlite3.Connection, out: Path) -> None:
+    part = out.with_name(f"{out.name}.part")
+    try:
+        with part.open("wb") as file:
+            file.writelines(each for (each,) in base.execute("SELECT line FROM documents ORDER BY key"))
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(out)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise RunError(f"{out}: was not written ({reason(error)}); the same command goes on") from None
 
 
 @contextmanager

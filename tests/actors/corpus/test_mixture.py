@@ -139,6 +139,17 @@ def test_a_source_that_changed_while_it_was_read_ends_the_build(folder):
     mixture.build(spec, folder / "out.jsonl", print)
 
 
+def test_a_full_disk_names_the_corpus_and_the_next_build_goes_on(folder):
+    write("tides.jsonl", texts("Tide", 40))
+    write("moons.jsonl", texts("Moon", 50))
+    whole, said = made(TWO)
+    (folder / "out.jsonl.part").symlink_to("/dev/full")
+    with pytest.raises(RunError, match=r"out\.jsonl: was not written \(No space left on device\); .* goes on"):
+        made(TWO)
+    assert sorted(os.listdir()) == ["moons.jsonl", "out.jsonl.draft", "spec.toml", "tides.jsonl"]
+    assert made(TWO) == (whole, said)
+
+
 def test_a_corpus_that_another_build_finished_meanwhile_is_kept(folder, monkeypatch):
     write("tides.jsonl", texts("Tide", 40))
     write("moons.jsonl", texts("Moon", 50))
