@@ -19,6 +19,7 @@ from actors.corpus.cutting import counter, whole_sentences
 from actors.corpus.documents import LONGEST, make, write_line
 from actors.corpus.sources import TextRow
 from actors.corpus.spec import CorpusSource, CorpusSpec, Exclusions
+from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError, reason
 from spade.text import line
 
@@ -49,6 +50,9 @@ class SourceProgress(msgspec.Struct):
     def drop(self, why: str, count: int = 1) -> None:
         """Count rows that gave no document."""
         self.dropped[why] = self.dropped.get(why, 0) + count
+
+
+_progresses = msgspec.msgpack.Decoder(SourceProgress)
 
 
 def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
@@ -194,7 +198,10 @@ class _Mixture:
 
     def _progress(self, number: int) -> SourceProgress:
         found = self._base.execute("SELECT state FROM progress WHERE source = ?", (number,)).fetchone()
-        return SourceProgress() if found is None else msgspec.msgpack.decode(found[0], type=SourceProgress)
+        try:
+            return SourceProgress() if found is None else decoded(_progresses.decode, found[0])
+        except UnreadableError as error:
+            raise sqlite3.DatabaseError(str(error)) from None
 
     def _commit(self, number: int, progress: SourceProgress) -> None:
         self._base.execute("REPLACE INTO progress VALUES (?, ?)", (number, msgspec.msgpack.encode(progress)))

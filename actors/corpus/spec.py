@@ -82,6 +82,8 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         named = [Path(text) for text in (self.exclude_ids, self.exclude_texts) if text]
         named += [file for source in self.source if source.path for file in files(Path(source.path))]
+        sets = (Path(source.dataset) for source in self.source if source.dataset)
+        named += [file for folder in sets if folder.is_dir() for file in sorted(folder.rglob("*")) if file.is_file()]
         seen = [(str(file), found.st_size, found.st_mtime_ns) for file in named for found in [file.stat()]]
         return hashlib.blake2b(msgspec.msgpack.encode((self, seen)), digest_size=16).digest()
 

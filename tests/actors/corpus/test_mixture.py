@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from actors import corpus
 from actors.corpus import mixture
 from actors.corpus.cutting import counter, whole_sentences
 from actors.corpus.documents import LONGEST
-from actors.corpus.spec import CorpusSpec, read_spec, shares
+from actors.corpus.spec import CorpusSource, CorpusSpec, read_spec, shares
 from spade.errors import ConfigError, RunError, SpadeError
 
 
@@ -137,6 +138,31 @@ def test_a_source_that_changed_while_it_was_read_ends_the_build(folder):
         mixture.build(spec, folder / "out.jsonl", lambda _: os.utime("tides.jsonl", ns=(1, 1)))
     assert not (folder / "out.jsonl").exists()
     mixture.build(spec, folder / "out.jsonl", print)
+
+
+@pytest.mark.parametrize("state", [b"\xff", None, "text"])
+def test_a_draft_whose_progress_cannot_be_read_is_named(folder, state):
+    write("tides.jsonl", texts("Tide", 20))  # too few: the draft stays
+    write("moons.jsonl", texts("Moon", 50))
+    with pytest.raises(RunError):
+        made(TWO)
+    with closing(sqlite3.connect("out.jsonl.draft")) as draft:
+        draft.execute("UPDATE progress SET state = ?", (state,))
+        draft.commit()
+    with pytest.raises(RunError, match=r"out\.jsonl\.draft: is damaged .*; remove it"):
+        made(TWO)
+
+
+def test_a_local_data_set_that_changed_is_another_one(folder):
+    (folder / "set" / "data").mkdir(parents=True)
+    (folder / "set" / "round").symlink_to(folder)
+    file = folder / "set" / "data" / "a.arrow"
+    file.write_bytes(b"A tide.")
+    spec = CorpusSpec(source=(CorpusSource("tides", dataset="set"), CorpusSource("moons", dataset="some/where")))
+    before = spec.fingerprint()
+    assert spec.fingerprint() == before
+    file.write_bytes(b"A moon rises.")
+    assert spec.fingerprint() != before
 
 
 def test_a_full_disk_names_the_corpus_and_the_next_build_goes_on(folder):
