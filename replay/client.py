@@ -18,9 +18,9 @@ class ReplayClient:
         self._call_deadline_s = call_deadline_s
         self._unserved: dict[str, float] = {}  # the start of each wait, by name; later requests of the name continue it
 
-    async def lease_designs(self, count: int, wait_s: float) -> tuple[protocol.DesignJob, ...]:
-        """Up to `count` design jobs; empty if there is none within `wait_s`."""
-        return (await self._call(protocol.LeaseDesigns(count, wait_s), wait_s)).jobs
+    async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[protocol.DesignJob, ...]:
+        """Up to `count` design jobs; empty if there is none within `wait_s`. `pool`: digest of a curator's list."""
+        return (await self._call(protocol.LeaseDesigns(count, wait_s, pool), wait_s)).jobs
 
     async def reject_candidate(self, rejected: protocol.RejectCandidate) -> None:
         """Keep an attempt that failed admission."""

@@ -4,9 +4,11 @@ Programs, instance seeds and sampling seeds are the same each time, so that two 
 by the draw. Nothing of them is trained on, and nothing but their figures is kept.
 """
 
+import hashlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,9 +22,11 @@ from actors.roles.pool import MOST_ENDS
 from actors.roles.session import Session, attend
 from spade.codec import program_digest
 from spade.config import Config
-from spade.disk import read
+from spade.disk import hold, read
 from spade.errors import BusError, ConfigError, SuspectError, reason
 from spade.estimates import mean_and_error
+from spade.policy import best
+from spade.policy.manifest import PARAMETERS
 from spade.processes.entry import Launch, main
 from spade.protocol import EndedPlay, Evaluation, Form, PlayLease, Validate, Weights
 from spade.returns import won
@@ -70,6 +74,12 @@ def draw_plays(config: Config, sources: Sequence[str]) -> list[PlayLease]:
     ]
 
 
+def measure(config: Config, sources: Sequence[str]) -> str:
+    """Digest of all that the plays of an evaluation are made of: with another one its figure means something else."""
+    made_of = ([program_digest(each) for each in sources], config.evaluation.plays, config.run.seed, config.play)
+    return hashlib.blake2b(msgspec.json.encode(made_of), digest_size=16).hexdigest()
+
+
 def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: float) -> Evaluation | None:
     """The figures of an evaluation; None where no play counts."""
     counted = [(play, play.trajectory) for play in ended if play.trajectory is not None]
@@ -92,8 +102,9 @@ def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: f
 class Evaluator:
     """Gauges: `episodes` going on, `turns` played, `plays_again` that our own services failed, `evaluations` made."""
 
-    def __init__(self, session: Session, sources: Sequence[str]) -> None:
+    def __init__(self, session: Session, sources: Sequence[str], run: Path) -> None:
         self._session = session
+        self._run = run
         self._config = session.config
         self._replay = session.replay
         self._sources = sources
@@ -102,6 +113,7 @@ class Evaluator:
         self._forms: dict[int, Form] = dict.fromkeys(range(len(sources)), "inside") if builtin else {}
         self._finding = [trio.Lock() for _ in sources]
         self._plays = draw_plays(session.config, sources)
+        self._measure = measure(session.config, sources)
         self._episodes = 0
         self._gauges = session.gauges
         self._gauges.update(episodes=0, turns=0, plays_again=0, evaluations=0)
@@ -111,13 +123,23 @@ class Evaluator:
         due = 0
         while True:
             weights = await self._published(due)
-            evaluation = await self._evaluate(weights.step)
+            folder = self._run / "weights" / weights.digest
+            async with _held(folder / PARAMETERS) as here:
+                evaluation = await self._evaluate(weights.step)
+                if evaluation is not None and here:
+                    await self._keep_best(evaluation, weights.digest, folder)
             if evaluation is None:
                 log.warning("each of the %d plays was void; what evaluation.programs names faults", len(self._plays))
             else:
                 await self._session.hand_in(partial(self._replay.evaluated, evaluation))
                 self._gauges["evaluations"] += 1
             due = weights.step + self._config.evaluation.every_steps
+
+    async def _keep_best(self, made: Evaluation, digest: str, folder: Path) -> None:
+        """Keep the policy if its evaluation is the best so far: before it is handed in, so that no kill loses it."""
+        new = best.Best(made.step, digest, self._measure, made.win_rate, made.error, made.plays)
+        if await trio.to_thread.run_sync(best.keep, self._run / best.FOLDER, folder, new):
+            log.info("the best so far: %s", new)
 
     async def _form(self, number: int) -> Form:
         """The form of an action that a program reads: admission finds it once, before the program's first play.
@@ -187,11 +209,24 @@ class Evaluator:
             self._gauges["episodes"] -= 1
 
 
+@asynccontextmanager
+async def _held(file: Path) -> AsyncIterator[bool]:
+    """Keep published weights from being pruned during the block; yields False where they are not on this machine."""
+    try:
+        held = await trio.to_thread.run_sync(hold, file)
+    except FileNotFoundError:
+        log.warning("%s is not here, so the policy of this evaluation cannot be kept", file)
+        yield False
+        return
+    with held:
+        yield True
+
+
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """An evaluator process, until cancelled. Raises ConfigError where it has no programs."""
-    sources = read_programs(config)
+    sources, folder = read_programs(config), Path(launch.run)
 
-    await attend(launch, config, config.play.lease_s, ready, lambda session: Evaluator(session, sources).work())
+    await attend(launch, config, config.play.lease_s, ready, lambda session: Evaluator(session, sources, folder).work())
 
 
 if __name__ == "__main__":

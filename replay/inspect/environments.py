@@ -4,8 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from replay.ledger.records import Audit, Environment, Reject, RunCounters, Source
+from replay.ledger.records import Audit, Environment, Publication, Reject, RunCounters, Source
 from replay.store import open_reader
+from replay.store.load import Header
+from spade.errors import RunError
 from spade.protocol import Form, Repairs, Weights
 
 
@@ -77,6 +79,21 @@ def newest_weights(path: Path) -> Weights | None:
     with open_reader(path) as store:
         counters = store.get("meta", "counters", RunCounters)
     return None if counters is None or counters.newest is None else counters.newest.weights
+
+
+def published(path: Path) -> list[Weights]:
+    """All weights that were ever published, the oldest first. Raises RunError if there is no store."""
+    with open_reader(path) as store:
+        return [publication.weights for publication in store.scan("publications", Publication)]
+
+
+def run_id(path: Path) -> str:
+    """The run's id. Raises RunError if there is no store, or if it holds no run."""
+    with open_reader(path) as store:
+        header = store.get("meta", "run", Header)
+    if header is None:
+        raise RunError(f"{path}: no run was ever started in this store")
+    return header.id
 
 
 def _summary(environment: Environment) -> EnvironmentSummary:

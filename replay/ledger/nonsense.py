@@ -35,10 +35,14 @@ def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, atte
         return f"its lease {design.lease} was never given"
     if not 1 <= design.attempt <= attempts:
         return f"attempt {design.attempt} is not one of {attempts}"
-    if design.trajectory.rewinds:
-        return "a design is one sequence, without rewinds"
+    if job is not None and (design.trajectory is None) != bool(job.program):
+        return "a design comes with a trajectory, a program of a pool without one"
     if isinstance(design, SubmitEnvironment) and len(design.hint) > MOST_HINT:
         return f"a hint has at most {MOST_HINT} characters"
+    if design.trajectory is None:
+        return ""
+    if design.trajectory.rewinds:
+        return "a design is one sequence, without rewinds"
     return _in_trajectory(design.trajectory)
 
 

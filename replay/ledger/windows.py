@@ -139,6 +139,7 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
             audits.record(state, play, ended.recording)
         won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
+        state.counters.unhinted += not play.hinted
         state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
     state.flight.add(play)
     state.touch("plays", play.id, play)
@@ -245,7 +246,8 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     # Without a reward, or without a sampled token, there is nothing to learn from the design.
     trained = score.reward is not None and environment.designed_version > 0
     member = Member(environment.job, score.reward or 0.0, environment.designed_version) if trained else None
-    close_member(state, environment.round, environment.skill, member, now)
+    if not environment.program:
+        close_member(state, environment.round, environment.skill, member, now)
     state.forget_environment(environment)
 
 

@@ -26,9 +26,11 @@ class Journal:
         if _last_byte(self._metrics) not in (b"", b"\n"):
             self._append(b"")  # a killed service left half a row: end it
 
-    def event(self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None) -> None:
+    def event(
+        self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None, why: str = ""
+    ) -> None:
         """An event of the run; `changed`: settings unlike those before, as "section.field": [before, now]."""
-        self._row({"kind": "event", "event": event, "elapsed_s": elapsed_s, "changed": changed or {}})
+        self._row({"kind": "event", "event": event, "elapsed_s": elapsed_s, "changed": changed or {}, "why": why})
 
     def step(self, status: Status, processes: dict[str, dict[str, float]]) -> None:
         """One learner step; `processes` are the gauges each process sent with its last heartbeat, by its name."""

@@ -14,6 +14,7 @@ import trio
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import holder_id
 from replay.ledger.ledger import Ledger
+from replay.ledger.pacing import reached
 from replay.ledger.records import BatchRecord, Change, Clock
 from replay.service.journal import Journal
 from replay.service.peers import Peers
@@ -70,7 +71,9 @@ class Service:
         self._retention = Retention(opened.state, store)
         self._weights = self._newest()
         self._evaluated = opened.state.history.evaluations[-1:]
+        self._finished = ""
         self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
+        self._finish(self._base_s)
 
     def now(self) -> float:
         """The run clock: seconds this run's service has been up, over all its restarts."""
@@ -84,11 +87,11 @@ class Service:
                 "copy the run's corpus to where its design.corpus points"
             )
         pulse = self.pulse()
-        return Ready(pulse.peers, pulse.weights)
+        return Ready(pulse.peers, pulse.weights, finished=pulse.finished)
 
     def pulse(self) -> Pulse:
         """The services that may be called, and the newest weights."""
-        return Pulse(self._peers.services(), self._weights)
+        return Pulse(self._peers.services(), self._weights, self._finished)
 
     async def run(self, server: Server) -> None:
         """Serve until cancelled; all acknowledged requests are committed then."""
@@ -150,8 +153,16 @@ class Service:
         if (evaluated := state.history.evaluations[-1:]) != self._evaluated:
             self._evaluated = evaluated
             self._journal.evaluation(evaluated[0], now)
+        self._finish(now)
         for incoming, answer in replies:
             await self._reply(server, incoming, answer)
+
+    def _finish(self, now: float) -> None:
+        """Announce with each pulse from now on, and note once, the limit that has ended the run."""
+        if not self._finished and (why := reached(self.ledger.state, now)):
+            self._finished = why
+            log.info("finished: %s", why)
+            self._journal.event("finish", now, why=why)
 
     async def _commit(self, changes: list[Change]) -> None:
         """Write the changes and the clock; shielded from cancellation between taking effect and being durable."""

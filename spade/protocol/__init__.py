@@ -48,7 +48,7 @@ from spade.protocol.programs import (
     Verdict,
 )
 from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
-from spade.protocol.status import Counts, GetStatus, Histories, Recent, Status, Traffic
+from spade.protocol.status import Counts, Drawn, GetStatus, Histories, Recent, Status, Traffic
 from spade.protocol.supervision import Orders, Process, ReportProcesses
 from spade.protocol.training import (
     Batch,
@@ -90,8 +90,9 @@ Response = (
 __all__ = [
     "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION",
     "AnyRequest", "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob",
-    "Designs", "Done", "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated",
-    "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories", "KeepProgram",
+    "Designs", "Done", "Drawn", "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate",
+    "Generated", "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories",
+    "KeepProgram",
     "LeaseAudit", "LeaseDesigns", "LeasePlays", "MemorySeed", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome",
     "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published", "Pulse",
     "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",

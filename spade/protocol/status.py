@@ -82,6 +82,15 @@ class Histories(Wire, frozen=True):
     evaluations: tuple[Evaluation, ...] = ()
 
 
+class Drawn(Wire, frozen=True):
+    """A run's pool: its programs, the present pass from 1, programs this pass has still to draw, and those rejected."""
+
+    pool_programs: int = 0
+    pool_pass: int = 0
+    pool_left: int = 0
+    pool_rejected: int = 0
+
+
 class Status(Wire, frozen=True):
     """The run at a glance, for `spade status` and the live view; names and units as in `docs/metrics.md`."""
 
@@ -101,11 +110,14 @@ class Status(Wire, frozen=True):
     wanted: dict[str, dict[Role, int]] = field(default_factory=dict)
     waits: tuple[Wait, ...] = ()
     histories: Histories = Histories()
+    rollouts: float = 0.0
+    finished: str = ""
+    pool: Drawn = Drawn()
 
     def flat(self) -> dict[str, Any]:
         """All figures by name, as people and their tools read them."""
         figures = asdict(self)
-        for part in ("counts", "recent", "traffic", "histories"):
+        for part in ("counts", "recent", "traffic", "histories", "pool"):
             figures |= asdict(figures.pop(part))
         return figures
 

@@ -56,6 +56,9 @@ DOWN = [
     ["model", "export", "RUN", f"DIR/{NAMED}model"],
     ["nano", "report", f"DIR/{NAMED}"], ["nano", "report", "RUN"],
     ["corpus", "show", f"DIR/{NAMED}"],
+    ["pool", "ls", f"DIR/{NAMED}"], ["pool", "ls", "DIR"], ["pool", "check", "DIR"],
+    ["pool", "import", "DIR", "-o", f"DIR/{NAMED}pool"], ["pool", "export", "RUN", "-o", f"DIR/{NAMED}exported"],
+    ["pool", "make", f"none{EVIL}", "--count", "1", "-o", f"DIR/{NAMED}made"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
 ]  # fmt: skip
 # Of a run that is up, whose peers have hostile names and tell hostile things.

@@ -89,13 +89,20 @@ def check(
 
     Prints what is wrong with each. Exit code 1 if any is rejected.
     """
+    check_sources([(file, _source(file)) for file in files], recipe, set_, json)
+
+
+def check_sources(
+    files: "list[tuple[Path, str | Verdict]]", recipe: str | None, set_: list[str] | None, json: bool = False
+) -> None:
+    """Check programs, or tell the verdict on those that cannot be read. Exits with 1 if any is rejected."""
     import trio
 
     from spade.codec import named
     from spade.config import load
 
     config = load(recipe or "nano", tuple(set_ or ()))
-    verdicts = trio.run(_check, [(file, _source(file)) for file in files], config)
+    verdicts = trio.run(_check, files, config)
     if json:
         print_json([{"file": visible(str(file)), **named(verdict)} for file, verdict in verdicts])
     else:

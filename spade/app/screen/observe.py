@@ -152,6 +152,11 @@ def sentence(status: Status) -> str:
     )
 
 
+def ended(status: Status) -> str:
+    """The limit that has ended the run, in one line; "" while it goes on."""
+    return f"finished: {status.finished}" if status.finished else ""
+
+
 def evaluated(status: Status) -> str:
     """The first evaluation and the newest in one line; "" if there is none."""
     evaluations = status.histories.evaluations

@@ -28,6 +28,10 @@ class Design(Section, frozen=True):
     a skill and a document. docs/designing.md says what a prompt has.
     """
 
+    source: Literal["model", "pool"] = "model"
+    """Where environments come from: "model" has designers write them, "pool" plays those of `pool.source`, and of this
+    section only `active_environments`, `round_jobs`, `active_skills` and `lease_s` count (docs/pools.md)."""
+
     active_environments: Count = 24
     """Environments that are open at once, the designs under way included. The default is the paper's 24 a rollout."""
 
@@ -85,6 +89,14 @@ class Design(Section, frozen=True):
     holds from the next designer group."""
 
 
+class Pool(Section, frozen=True):
+    """The environments of a run without designers. docs/pools.md says how they are drawn."""
+
+    source: str = ""
+    """The pool that `design.source` "pool" plays: `folder:DIR`, programs with their hints, or `run:RUN`, the
+    environments of another run. It is copied into the run's directory when the run starts."""
+
+
 class Play(Section, frozen=True):
     """The agent's side. A window is the chunks of plays of one environment; its first chunk has a hinted twin."""
 
@@ -134,7 +146,8 @@ class Play(Section, frozen=True):
     template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
 
     hinted: Literal["auto"] | bool = "auto"
-    """True also plays the first chunk of a window with the hint; "auto" does where `reward.kind` pays for it: "regret".
+    """True also plays the first chunk of a window with the hint; "auto" does where designers are paid for it, by
+    `reward.kind` "regret"; not in a run of a pool.
     Where nothing is played with a hint, designers write none, and no regret is measured."""
 
 
@@ -142,7 +155,10 @@ class Actors(Section, frozen=True):
     """Processes of each role that `spade up` starts, and the work that each has in hand at once."""
 
     designers: Processes = 1
-    """Designer processes."""
+    """Designer processes, where `design.source` is "model"."""
+
+    curators: Processes = 1
+    """Curator processes, which bring the programs of a pool, where `design.source` is "pool"."""
 
     agents: Processes | Literal["auto"] = 2
     """Agent processes; "auto" starts and retires them by load, from `actors.agents_min` to `actors.agents_max`."""
@@ -154,7 +170,7 @@ class Actors(Section, frozen=True):
     """Engine processes, which sample tokens."""
 
     designs_in_flight: Count = 8
-    """Design jobs that one designer has in hand at once."""
+    """Design jobs that one designer or curator has in hand at once."""
 
     episodes_in_flight: Count = 64
     """Plays that one agent has in hand at once. They are asynchronous tasks of one process."""

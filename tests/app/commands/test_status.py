@@ -20,7 +20,7 @@ NAMES = [
     "processes", "regret_history", "win_rate_history", "released_leases", "late_plays", "backlog", "wanted", "waits",
     "stalled_s", "strangers", "quarantined", "newest_quarantined", "broadcast_s", "evaluations", "audits",
     "audit_findings", "audits_left_out", "audit_steps", "audit_s", "newest_finding", "examples_shown", "return_gap",
-    "wasted_share_agent", "wasted_share_designer",
+    "wasted_share_agent", "wasted_share_designer", "rollouts", "finished",
 ]  # fmt: skip
 STATUS = Status(
     run="a run",
@@ -44,7 +44,7 @@ def left(tmp_path):
 def test_the_json_of_a_status_has_every_figure_by_its_name(left, capsys):
     status(left, json=True)
     told = json.loads(capsys.readouterr().out)
-    assert set(told) == set(NAMES)
+    assert set(told) == {*NAMES, "origin"}
     assert (told["run"], told["plays"], told["newest_skill"], told["plays_per_s"]) == ("a run", 7, "counting", 1.5)
     assert (told["regret"], told["regret_history"], told["win_rate_history"]) == (0.25, [[0.25, 0.0]], [[0.5, 0.75]])
     assert (told["step_metrics"]["loss"], told["evaluations"][0]["win_rate"]) == (0.5, 0.5)
