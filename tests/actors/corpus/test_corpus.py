@@ -108,7 +108,11 @@ def test_what_is_no_file_of_documents_is_one_line(tmp_path):
     parquet.write_table(Table.from_pydict({"text": ["A tide.", None]}), tmp_path / "rows.d" / "a.parquet")
     (tmp_path / "cut.d" / "a.parquet").write_bytes((tmp_path / "rows.d" / "a.parquet").read_bytes()[:-9])
     parquet.write_table(Table.from_pydict({"body": ["A tide."]}), tmp_path / "other.parquet")
+    parquet.write_table(Table.from_pydict({"text": [["A", "tide."]]}), tmp_path / "list.parquet")
+    parquet.write_table(Table.from_pydict({"te\x1b[31mxt\n": ["A tide."]}), tmp_path / "controls.parquet")
     for name, says in {
+        "list.parquet": "list.parquet, row 1: column 'text' holds no text but list",
+        "controls.parquet": "its columns: te\\x1b[31mxt\\n",
         "fifo": "fifo: is not a regular file",
         "loop": "loop: Too many levels",
         "empty": "holds no file .txt",
