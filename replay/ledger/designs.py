@@ -92,9 +92,9 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
     if job.program:
         return _of_pool(state, job)
     draw = state.seed("memory", job.id, job.lease)
-    count = state.config.design.memory_seeds
-    seeds = state.memory.seeds(job.skill, count, draw, by="regret" if state.config.hinted else "reward")
-    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw) if count else None
+    count, hinted = state.config.design.memory_seeds, state.config.hinted
+    seeds = state.memory.seeds(job.skill, count, draw, hinted)
+    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw, hinted) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
     return DesignJob(
