@@ -36,7 +36,8 @@ DOWN = [
     ["replay", "up", "--run", "BAD"], ["learner", "up", "BAD"],
     ["actors", "up", "DIR/evil.toml", "--connect", EVIL, "--agents", "1"], ["actors", "ls", "RUN"],
     ["actors", "scale", "RUN", EVIL], ["actors", "drain", "RUN", EVIL],
-    ["env", "ls", "RUN"], ["env", "ls", "RUN", "--rejected"], ["env", "show", "RUN", "e000000"],
+    ["env", "ls", "RUN"], ["env", "ls", "RUN", "--rejected"], ["env", "stats", "RUN"],
+    ["env", "show", "RUN", "e000000"],
     ["env", "show", "RUN", EVIL], ["env", "show", "RUN", "\udcff"], ["env", "show", "RUN", "e" * 600],
     ["env", "check", f"DIR/{NAMED}.py", "DIR/raises.py", "DIR/\udcff.py", f"DIR/none{NAMED}"],
     ["env", "check", f"DIR/{NAMED}.py", "DIR/\udcff.py", "--json"],
@@ -56,6 +57,9 @@ DOWN = [
     ["model", "export", "RUN", f"DIR/{NAMED}model"],
     ["nano", "report", f"DIR/{NAMED}"], ["nano", "report", "RUN"],
     ["corpus", "show", f"DIR/{NAMED}"],
+    ["pool", "ls", f"DIR/{NAMED}"], ["pool", "ls", "DIR"], ["pool", "check", "DIR"],
+    ["pool", "import", "DIR", "-o", f"DIR/{NAMED}pool"], ["pool", "export", "RUN", "-o", f"DIR/{NAMED}exported"],
+    ["pool", "make", f"none{EVIL}", "--count", "1", "-o", f"DIR/{NAMED}made"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
 ]  # fmt: skip
 # Of a run that is up, whose peers have hostile names and tell hostile things.
