@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from spade.protocol.base import MOST_ARGUMENTS, MOST_CALLS, Form, Name, Repairs, Request, Wire
+from spade.protocol.measures import Measures
 from spade.protocol.session import Done
 
 
@@ -130,6 +131,7 @@ class Verdict(Wire, frozen=True):
     first_observation: str = ""
     reads: Form = "inside"
     repairs: Repairs = ()
+    measures: Measures = Measures()
 
 
 class Validate(Request[Verdict], frozen=True):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
-from spade.config.sections.bounds import Section
+from spade.config.sections.bounds import CountOrZero, SecondsOrZero, Section
 
 Skill = Literal[
     "mathematical reasoning",
@@ -29,6 +29,24 @@ class Run(Section, frozen=True):
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     """The number from which the run's secret is derived, so that two runs hand out the same work. Without it the
     secret is drawn at random, and no program can foresee its instances."""
+
+
+class Limits(Section, frozen=True):
+    """The length of a run: the limit that is reached first ends it. A resume may have others.
+
+    With none a run goes on until it is stopped (docs/durability.md, "The end of a run").
+    """
+
+    steps: CountOrZero = 0
+    """Learner steps, counted from the run's beginning: exactly so many are made, and the last one is published and in a
+    checkpoint. 0 sets no limit."""
+
+    rollouts: CountOrZero = 0
+    """Rollouts as the paper counts them (its main runs have 400), each a chunk of every active environment:
+    `design.active_environments` · `play.group_size` finished unhinted plays. 0 sets no limit."""
+
+    seconds: SecondsOrZero = 0.0
+    """Seconds for which the run was up, over all resumes. 0 sets no limit."""
 
 
 class Model(Section, frozen=True):
