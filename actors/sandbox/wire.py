@@ -11,7 +11,6 @@ import msgspec
 from actors.sandbox.inside.messages import LENGTH, MOST_INSTRUCTIONS, NAME_CHARACTERS
 from spade.decoding import decoded
 
-
 Instructions = Annotated[int, msgspec.Meta(ge=0, le=MOST_INSTRUCTIONS)]
 
 
@@ -78,7 +77,7 @@ class CallResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a tool is called, what it does, and the schema of its arguments."""
+    """A tool: its name, its description, and the schema of its arguments."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,63}\Z")]
     description: str

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from spade.protocol.base import MOST_ARGUMENTS, MOST_CALLS, Form, Name, Repairs, Request, Wire
+from spade.protocol.measures import Measures
 from spade.protocol.session import Done
 
 
@@ -19,7 +20,7 @@ Calls = Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)]
 
 
 class ToolResult(Wire, frozen=True):
-    """What a call returned, with the instructions that it led to. A refused call never reached the program."""
+    """The result of a call, with the instructions that it led to. A refused call never reached the program."""
 
     text: str
     refused: bool = False
@@ -133,6 +134,7 @@ class Verdict(Wire, frozen=True):
     first_observation: str = ""
     reads: Form = "inside"
     repairs: Repairs = ()
+    measures: Measures = Measures()
 
 
 class Validate(Request[Verdict], frozen=True):

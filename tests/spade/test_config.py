@@ -7,7 +7,7 @@ from spade.errors import ConfigError
 from tests.peers import changed
 
 
-@pytest.mark.parametrize("name", ["nano", "games-4b", "games-8b", "games-30b"])
+@pytest.mark.parametrize("name", config.recipes())
 def test_recipes_load_and_survive_a_round_trip(name, tmp_path):
     loaded = config.load(name)
     path = tmp_path / "resolved.toml"
@@ -31,7 +31,8 @@ def test_games_recipes_have_the_papers_numbers():
 
 def test_luck_wins_less_of_a_large_models_worlds_than_of_nanos():
     shares = {name: config.load(name).sandbox.random_win_share for name in config.recipes()}
-    assert shares == {"games-4b": 0.05, "games-8b": 0.05, "games-30b": 0.05, "nano": 0.5}
+    assert shares.pop("nano") == 0.5
+    assert set(shares.values()) == {0.05}
     assert config.Config().sandbox.random_win_share == 0.25
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from spade.config.domains import DOMAINS, DomainName, Skill
-from spade.config.sections.bounds import Section
+from spade.config.sections.bounds import CountOrZero, SecondsOrZero, Section
 
 
 class Run(Section, frozen=True):
@@ -27,6 +27,24 @@ class Run(Section, frozen=True):
     def __post_init__(self) -> None:
         if not self.skills:
             msgspec.structs.force_setattr(self, "skills", DOMAINS[self.domain].skills)
+
+
+class Limits(Section, frozen=True):
+    """The length of a run: the limit that is reached first ends it. A resume may have others.
+
+    With none a run goes on until it is stopped (docs/durability.md, "The end of a run").
+    """
+
+    steps: CountOrZero = 0
+    """Learner steps, counted from the run's beginning: exactly so many are made, and the last one is published and in a
+    checkpoint. 0 sets no limit."""
+
+    rollouts: CountOrZero = 0
+    """Rollouts as the paper counts them (its main runs have 400), each a chunk of every active environment:
+    `design.active_environments` · `play.group_size` finished unhinted plays. 0 sets no limit."""
+
+    seconds: SecondsOrZero = 0.0
+    """Seconds for which the run was up, over all resumes. 0 sets no limit."""
 
 
 class Model(Section, frozen=True):

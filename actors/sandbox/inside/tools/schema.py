@@ -21,16 +21,7 @@ SHOWN = 60
 LISTED = 400
 """Characters of the list of what is allowed."""
 
-_TYPES: Mapping[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
-    "number": lambda value: _is_number(value),
-    "boolean": lambda value: isinstance(value, bool),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-    "null": lambda value: value is None,
-}
-_OF_CLASS = {
+_OF_CLASS: Mapping[type, str] = {
     str: "string",
     int: "integer",
     float: "number",
@@ -39,6 +30,7 @@ _OF_CLASS = {
     dict: "object",
     type(None): "null",
 }
+_TYPES = tuple(_OF_CLASS.values())
 
 
 class SchemaError(ValueError):
@@ -176,7 +168,7 @@ def _fail(path: str, reason: str) -> NoReturn:
 def read_arguments(text: str) -> dict[str, Any]:
     """A call's arguments. A number without a fraction is an int, as `range` wants it. Raises ArgumentsError."""
     try:
-        value = json.loads(text, parse_float=_number, parse_constant=_no_number)
+        value = _decoder.decode(text)
     except RecursionError:
         raise ArgumentsError("the arguments are nested too deeply") from None
     except ValueError as error:
@@ -200,8 +192,13 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _deeper(value: object, most: int) -> bool:
+    if most < 0:
+        return True
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return most < 0 or any(_deeper(each, most - 1) for each in inner)
+    return any(_deeper(each, most - 1) for each in inner if isinstance(each, dict | list))
+
+
+_decoder = json.JSONDecoder(parse_float=_number, parse_constant=_no_number)
 
 
 def check_arguments(arguments: dict[str, Any], schema: Schema) -> None:
@@ -214,28 +211,35 @@ def check_arguments(arguments: dict[str, Any], schema: Schema) -> None:
 
 
 def _check(value: Any, schema: Schema, path: str) -> None:
-    if "type" in schema:
-        names = _listed(schema["type"])
-        if not any(_TYPES[name](value) for name in names):
-            raise ArgumentsError(f"{path}: must be of type {' or '.join(names)}, is {shown(value)}")
+    kind = _OF_CLASS[type(value)]
+    number = kind in ("integer", "number")
+    wanted = schema.get("type", kind)
+    if wanted != kind and not _of_type(value, kind, _listed(wanted)):
+        raise ArgumentsError(f"{path}: must be of type {' or '.join(_listed(wanted))}, is {shown(value)}")
     if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
         allowed = ", ".join(json.dumps(each, ensure_ascii=False) for each in schema["enum"])
         raise ArgumentsError(f"{path}: must be one of {cut(allowed, LISTED)}; is {shown(value)}")
-    if _is_number(value):
+    if number:
         if "minimum" in schema and value < schema["minimum"]:
             raise ArgumentsError(f"{path}: must be at least {schema['minimum']}, is {shown(value)}")
         if "maximum" in schema and value > schema["maximum"]:
             raise ArgumentsError(f"{path}: must be at most {schema['maximum']}, is {shown(value)}")
-    elif isinstance(value, dict):
+    elif kind == "object":
         for name in schema.get("required", ()):
             if name not in value:
                 raise ArgumentsError(f"{_below(path, name)}: is missing")
         for name, inner in schema.get("properties", {}).items():
             if name in value:
                 _check(value[name], inner, _below(path, name))
-    elif isinstance(value, list) and "items" in schema:
+    elif kind == "array" and "items" in schema:
         for index, each in enumerate(value):
             _check(each, schema["items"], f"{path}[{index}]")
+
+
+def _of_type(value: Any, kind: str, names: list[str]) -> bool:
+    """True where a value, as JSON has it of this kind, is of one of the types."""
+    whole = kind == "number" and value.is_integer()
+    return kind in names or (kind == "integer" and "number" in names) or (whole and "integer" in names)
 
 
 def _below(path: str, name: str) -> str:

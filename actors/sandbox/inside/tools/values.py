@@ -6,6 +6,7 @@ from typing import Any
 
 from ..program import ProgramError, clean, is_a, scalar, shape
 
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 STATE_BYTES = 262_144
 """The longest canonical form of a state."""
 
@@ -23,7 +24,7 @@ def result(tool: str, value: object) -> str:
 def as_json(what: str, value: object) -> str:
     """A value as JSON; ProgramError names `what` is none."""
     try:
-        return clean(json.dumps(scalar(value), ensure_ascii=False, allow_nan=False))
+        return clean(_encoder.encode(scalar(value)))
     except (TypeError, ValueError) as error:
         raise blamed(f"{what} must be a value of JSON, is {shape(value)}: {error}") from None
 
