@@ -9,7 +9,7 @@ import trio
 
 from actors.roles.pool import LostError, PooledService
 from actors.roles.session import Session
-from actors.text.conversation import Act, Conversation, converse
+from actors.text.conversation import Conversation, Move, converse
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import answer_digest, unpack_ids
 from spade.decoding import UnreadableError
@@ -70,7 +70,7 @@ class Episode:
         self._opening = trio.current_time()
         self._dialogue = session.dialogue()
         self._talk = session.talk(lease.reads)
-        self._acts: list[Act] = []
+        self._moves: list[Move] = []
         self._unfit = f"a first prompt of over {self._most} tokens does not fit play.context_tokens"
         self._answers = b""
         self._builder = TrajectoryBuilder(session.config.play.temperature)
@@ -98,8 +98,8 @@ class Episode:
             reply = await self._runner.call(opening, within_s)
         return self._answer(reply)
 
-    async def _act(self, seen: Observed) -> Act | None:
-        """The model's act; None where the context has no room for a turn."""
+    async def _act(self, seen: Observed) -> Move | None:
+        """The model's move; None where the context has no room for a turn."""
         try:
             reading = await self._read(seen)
         except UnreadableError as error:
@@ -111,14 +111,14 @@ class Episode:
         self._builder.read(reading.ids)
         said = unpack_ids((await self._sample()).ids).tolist()
         self._dialogue.said(said)
-        self._acts.append(self._talk.act(self._session.tokenizer.decode(said, self._talk.marks)))
-        return self._acts[-1]
+        self._moves.append(self._talk.act(self._session.tokenizer.decode(said, self._talk.marks)))
+        return self._moves[-1]
 
     async def _read(self, seen: Observed) -> Reading:
         """The next turn's prompt; long messages are encoded in a thread, so that the event loop goes on."""
         tools = NO_TOOLS
-        if self._acts:
-            messages = self._talk.turn(seen, self._acts[-1])
+        if self._moves:
+            messages = self._talk.turn(seen, self._moves[-1])
         else:
             messages, tools = self._talk.open(seen, self._lease.hint)
         read = partial(self._dialogue.read, messages, self._builder.ids, self._most, tools)
@@ -133,15 +133,15 @@ class Episode:
 
     async def _sample(self) -> Generated:
         play = self._session.config.play
-        seed = derive(b"", "turn", self._lease.sampler, len(self._acts) + 1)
+        seed = derive(b"", "turn", self._lease.sampler, len(self._moves) + 1)
         near = self._lease.environment
         most = min(play.max_turn_tokens, play.context_tokens - self._builder.tokens)
         generated = await self._session.generate(self._builder.ids, most, play.temperature, seed, near)
         self._builder.sampled(generated)
         return generated
 
-    async def _step(self, turn: int, act: Act) -> Observed | Faulted:
-        config, request = self._session.config, StepEpisode(self._name, turn, act.action, act.calls)
+    async def _step(self, turn: int, move: Move) -> Observed | Faulted:
+        config, request = self._session.config, StepEpisode(self._name, turn, move.action, move.calls)
         # The env-runner enforces the program's deadline, we wait for the env-runner.
         within_s = config.sandbox.step_s + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
@@ -164,7 +164,7 @@ class Episode:
             except BusError as error:
                 log.info("%s not closed: %s", self._name, error)
 
-    def _end(self, played: Conversation[Act]) -> EndedPlay:
+    def _end(self, played: Conversation[Move]) -> EndedPlay:
         last, fault = played.answers[-1], ""
         if isinstance(last, Faulted):
             fault = f"{last.kind}: {last.detail}"
@@ -182,13 +182,13 @@ class Episode:
             trajectory=None if fault else self._builder.trajectory(),
             fault=fault,
             recording=None if fault else self._recording(played.actions),
-            calls=sum(len(act.calls) for act in played.actions),
+            calls=sum(len(move.calls) for move in played.actions),
             refused=sum(result.refused for seen in played.observed for result in seen.results),
-            malformed=sum(block is not None for act in played.actions for block in act.blocks),
+            malformed=sum(block is not None for move in played.actions for block in move.blocks),
             done=max((seen.done for seen in played.observed), default=0),
             instructions=max((seen.instructions for seen in played.observed), default=0),
         )
 
-    def _recording(self, acts: Sequence[Act]) -> Recording:
-        actions, calls = tuple(act.action for act in acts), tuple(act.calls for act in acts)
+    def _recording(self, moves: Sequence[Move]) -> Recording:
+        actions, calls = tuple(move.action for move in moves), tuple(move.calls for move in moves)
         return Recording(actions, self._answers, self._max_turns, calls if any(calls) else ())

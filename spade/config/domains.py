@@ -28,19 +28,21 @@ SKILLS: tuple[Skill, ...] = get_args(GameSkill)
 """The skills of games."""
 
 
-class Domain(NamedTuple):
+class DomainTraits(NamedTuple):
     """One domain.
 
     skills    those that design jobs ask for, unless the run names some
     thoughts  the values of play.thoughts that its conversations allow
+    builtin   the package ships programs of it to evaluate on
     """
 
     skills: tuple[Skill, ...]
     thoughts: tuple[str, ...]
+    builtin: bool
 
 
-DOMAINS: Mapping[DomainName, Domain] = {
-    "games": Domain(SKILLS, ("keep", "strip")),
+DOMAINS: Mapping[DomainName, DomainTraits] = {
+    "games": DomainTraits(SKILLS, ("keep", "strip"), builtin=True),
     # Chat templates keep the thoughts between the calls of one request.
-    "tools": Domain(get_args(ToolSkill), ("keep",)),
+    "tools": DomainTraits(get_args(ToolSkill), ("keep",), builtin=False),
 }

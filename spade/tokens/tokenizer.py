@@ -60,6 +60,7 @@ Segments = tuple[int | Answer | tuple[str | Slot, ...], ...]
 """A layout as control tokens, places of answers, and the runs of text between them."""
 
 THINK, THOUGHT = "<think>", "</think>"
+_OPENINGS = 64  # most cached layouts of openings; one for each structure of tools
 _LAYOUTS = 256  # most cached layouts of histories; a play needs one for each turn
 
 
@@ -77,7 +78,7 @@ class Tokenizer:
         self._controls = control_ids(bpe)
         self._special = frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if token.special)
         self._plain = PlainText(bpe)
-        self._opening = lru_cache(_LAYOUTS)(self._read_opening)
+        self._opening = lru_cache(_OPENINGS)(self._read_opening)
         self._turn = lru_cache(_LAYOUTS)(self._read_turn)
         self._history = lru_cache(_LAYOUTS)(self._read_history)
         self.end_ids = end_ids

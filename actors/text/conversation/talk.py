@@ -10,7 +10,7 @@ from spade.tokens import NO_TOOLS, Tools
 
 
 @dataclass(frozen=True)
-class Act:
+class Move:
     """One message of the model, read. The program is sent `action` and `calls`, and hears of nothing else.
 
     action  in games the action; of a message that may call tools its answer; "" where the message has none
@@ -46,10 +46,10 @@ class Talk(Protocol):
         """
         ...
 
-    def act(self, text: str) -> Act:
-        """Read what the model says; any text is an act."""
+    def act(self, text: str) -> Move:
+        """Read what the model says; any text is a move."""
         ...
 
-    def turn(self, observed: Observed, act: Act) -> list[ChatMessage]:
-        """Go on with the program's answer to the model's last act."""
+    def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
+        """Go on with the program's answer to the model's last move."""
         ...

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.text.actions import answer
-from actors.text.conversation.talk import Act, Opening
+from actors.text.conversation.talk import Move, Opening
 from actors.text.profile import ChatMessage
 from actors.text.toolcalls import Dialect, Malformed, Schemas
 from spade.decoding import UnreadableError, decoded
@@ -65,7 +65,7 @@ class ToolTalk:
         self._schemas = {tool.function.name: _properties(tool.function.parameters) for tool in listed}
         return Opening(opening(observed.observation, hint), Tools.read(observed.tools))
 
-    def act(self, text: str) -> Act:
+    def act(self, text: str) -> Move:
         """See Talk."""
         said = answer(f"{THINK}{text}" if self._tongue.opened else text)
         read = self._tongue.dialect.read(said, self._schemas)
@@ -78,13 +78,13 @@ class ToolTalk:
             else:
                 blocks.append(None)
                 calls.append(ToolCall(block.name, block.arguments))
-        return Act((read.answer or "").strip(), tuple(calls), tuple(blocks))
+        return Move((read.answer or "").strip(), tuple(calls), tuple(blocks))
 
-    def turn(self, observed: Observed, act: Act) -> list[ChatMessage]:
+    def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
         """See Talk. Each block has its result in its place; then comes the reply to an answer, or to neither."""
         results = iter(observed.results)
-        shown = [next(results).text if block is None else block for block in act.blocks]
-        replied = observed.observation and (act.action or not act.blocks)
+        shown = [next(results).text if block is None else block for block in move.blocks]
+        replied = observed.observation and (move.action or not move.blocks)
         reply = [ChatMessage("user", observed.observation)] if replied else []
         return [*(ChatMessage("tool", text) for text in shown), *reply]
 
