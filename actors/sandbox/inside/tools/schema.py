@@ -177,7 +177,18 @@ def read_arguments(text: str) -> dict[str, Any]:
         raise ArgumentsError(f"the arguments must be an object, are {shown(value)}")
     if _deeper(value, DEPTH):
         raise ArgumentsError("the arguments are nested too deeply")
+    if "\\u" in text and not _encodable(value):
+        raise ArgumentsError("the arguments have half of a surrogate pair")
     return value
+
+
+def _encodable(value: dict[str, Any]) -> bool:
+    """True without lone surrogates, on which a tool that encodes its text would fail."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _number(text: str) -> float | int:
