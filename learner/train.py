@@ -23,6 +23,7 @@ from learner.broadcast import broadcast
 from learner.models import policy, reference
 from replay.client import ReplayClient
 from spade.config import Config, digest
+from spade.disk import link_folder
 from spade.errors import RefusedError, RunError
 from spade.policy.model import pick_device, require_gpus
 from spade.policy.model_folder import resolve
@@ -78,9 +79,10 @@ class Learner:
         ended = trio.current_time()
         self._metrics = msgspec.structs.replace(metrics, wait_s=started - before, step_s=ended - started)
         self._report()
-        if batch.step % learner.publish_every == 0:
+        last = batch.step == self._config.limits.steps
+        if last or batch.step % learner.publish_every == 0:
             await self._publish()
-        if batch.step % learner.checkpoint_every == 0:
+        if last or batch.step % learner.checkpoint_every == 0:
             await self._save()
             await self._replay.checkpointed(batch.step)
 
@@ -130,7 +132,7 @@ class Learner:
         if self._published is None or self._published[0] != self._backend.step:
             self._write_weights()
         assert self._published is not None
-        weights.link(self._published[1], draft / "model")
+        link_folder(self._published[1], draft / "model")
         if self._config.learner.lora_rank:
             lora.write_adapter(draft / state.FILE, self._config.learner, draft / "adapter")
 

@@ -1,7 +1,6 @@
 """Published weights: Hugging Face folders named by their digest, the newest few of them kept."""
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,6 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
     digest, folder = publish_folder(published, tokenizer, root, trained=model)
     os.utime(folder)
     return digest, folder
-
-
-def link(folder: Path, copy: Path) -> None:
-    """Copy a published folder to `copy`, if possible by hard links, which outlive it and take no space."""
-    shutil.copytree(folder, copy, copy_function=_link_or_copy)
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        shutil.copyfile(source, target)
 
 
 def prune(root: Path, needed: frozenset[str]) -> None:

@@ -18,9 +18,9 @@ class ReplayClient:
         self._call_deadline_s = call_deadline_s
         self._unserved: dict[str, float] = {}  # the start of each wait, by name; later requests of the name continue it
 
-    async def lease_designs(self, count: int, wait_s: float) -> tuple[protocol.DesignJob, ...]:
-        """Up to `count` design jobs; empty if there is none within `wait_s`."""
-        return (await self._call(protocol.LeaseDesigns(count, wait_s), wait_s)).jobs
+    async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[protocol.DesignJob, ...]:
+        """Up to `count` design jobs; empty if there is none within `wait_s`. `pool`: digest of a curator's list."""
+        return (await self._call(protocol.LeaseDesigns(count, wait_s, pool), wait_s)).jobs
 
     async def reject_candidate(self, rejected: protocol.RejectCandidate) -> None:
         """Keep an attempt that failed admission."""
@@ -73,6 +73,21 @@ class ReplayClient:
     async def evaluated(self, evaluation: protocol.Evaluation) -> None:
         """Hand in an evaluation."""
         await self._call(protocol.Evaluated(evaluation))
+
+    async def newest_programs(self, count: int) -> tuple[str, ...]:
+        """The sources of the newest admitted programs, the oldest first."""
+        return (await self._call(protocol.GetNewestPrograms(count))).sources
+
+    async def measured_diversity(self, diversity: protocol.Diversity) -> None:
+        """Hand in a diversity."""
+        await self._call(protocol.MeasuredDiversity(diversity))
+
+    async def weights_after(self, step: int) -> protocol.Weights:
+        """The newest weights, once they are of learner step `step` or later."""
+        pulse = self.client.pulse
+        while pulse.weights is None or pulse.weights.step < step:
+            pulse = await self.client.wait_pulse()
+        return pulse.weights
 
     async def report_processes(
         self, supervisor: str, processes: tuple[protocol.Process, ...], wanted: dict[protocol.Role, int] | None = None

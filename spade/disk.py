@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from shutil import rmtree
+from shutil import copyfile, copytree, rmtree
 from typing import BinaryIO
 
 from spade.errors import RunError, reason
@@ -71,6 +71,18 @@ def discard_unless_held(folder: Path, name: str) -> None:
         except BlockingIOError:
             return
         discard(folder)
+
+
+def link_folder(folder: Path, copy: Path) -> None:
+    """Make `copy` of a folder by hard links if possible, which outlive it and take no space. Raises OSError."""
+    copytree(folder, copy, copy_function=_link_or_copy)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        copyfile(source, target)
 
 
 @contextmanager

@@ -52,10 +52,10 @@ def go_on(environment: Any, conversation: Conversation[str], action: str) -> Non
 def play(environment: Any, player: Player, seed: int, hint: str | None, talk: Talk) -> Playthrough:
     """One episode from reset to its end."""
     conversation = begin(environment, seed)
-    messages, act = list[ChatMessage](), None
+    messages, move = list[ChatMessage](), None
     while (seen := conversation.pending) is not None:
-        messages += talk.open(seen, hint).messages if act is None else talk.turn(seen, act)
+        messages += talk.open(seen, hint).messages if move is None else talk.turn(seen, move)
         messages.append(ChatMessage("assistant", player.act(seen.observation)))
-        act = talk.act(messages[-1].content)
-        go_on(environment, conversation, act.action)
+        move = talk.act(messages[-1].content)
+        go_on(environment, conversation, move.action)
     return Playthrough(messages, conversation.episode_return)

@@ -4,22 +4,24 @@ An attempt that fails is rejected with its stage and reason, and kept; the last 
 own services do wrong is not an attempt: it gives the job back.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import trio
 
 from actors import corpus
+from actors.roles.domains import load_profile
+from actors.roles.jobs import JobWork
+from actors.roles.judge import Judge
 from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
 from actors.text.profile import Document
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
-from spade.errors import BusError, SuspectError
-from spade.leasing import keep_busy
+from spade.errors import SuspectError
 from spade.processes.entry import Launch, main
 from spade.protocol import (
     MOST_HINT,
@@ -31,11 +33,6 @@ from spade.protocol import (
     Validate,
 )
 from spade.seeds import derive
-
-LEASE_BATCH = 4
-LEASE_WAIT_S = 5.0
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,58 +58,17 @@ class FailedStage:
     reason: str
 
 
-class Designer:
-    """Gauges: `designs` going on, `attempts` written, `rejects` and `admitted` handed in, `designs_released`.
-
-    `repaired` are those of the admitted that needed a repair.
-    """
+class Designer(JobWork):
+    """Gauges: those of JobWork, and `attempts` written."""
 
     def __init__(self, session: Session, documents: Sequence[Document]) -> None:
+        super().__init__(session)
         self._session = session
-        self._config = session.config
-        self._replay = session.replay
         self._documents = documents
-        self._gauges = session.gauges
-        self._gauges.update(designs=0, attempts=0, rejects=0, admitted=0, repaired=0, designs_released=0)
+        self._judge = Judge(session)
+        self._gauges.update(attempts=0)
 
-    async def work(self) -> None:
-        """Design until cancelled, when jobs in hand are given back, or retired, when they are finished."""
-        slots = self._config.actors.designs_in_flight
-        await keep_busy(slots, LEASE_BATCH, self._lease, self._design, self._session.retiring)
-
-    async def _lease(self, count: int) -> tuple[DesignJob, ...]:
-        await self._session.services()
-        return await self._replay.lease_designs(count, LEASE_WAIT_S)
-
-    async def _design(self, job: DesignJob) -> None:
-        self._gauges["designs"] += 1
-        try:
-            ended = await self._try(job)
-        except trio.Cancelled:
-            self._session.send(partial(self._replay.release_design, job))
-            raise
-        finally:
-            self._gauges["designs"] -= 1
-        if isinstance(ended, str):
-            log.info("job %s given back: %s", job.id, ended)
-            await self._session.hand_in(partial(self._replay.release_design, job))
-            self._gauges["designs_released"] += 1
-            # The slot rests a beat, so that services in trouble are not hammered with the same job.
-            await trio.sleep(self._config.bus.heartbeat_s)
-        else:
-            await self._hand_in(ended)
-
-    async def _try(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate | str:
-        """The request that closes the job, or the reason why it must be done again."""
-        within_s = self._config.design.lease_s
-        with trio.move_on_after(within_s):
-            try:
-                return await self._attempts(job)
-            except BusError as error:
-                return str(error)
-        return f"not done within design.lease_s = {within_s:g} s"
-
-    async def _attempts(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
+    async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
         """One after the other, each from a document of its own, until one is admitted or the last has failed."""
         number = 0
         while True:
@@ -125,15 +81,6 @@ class Designer:
             if rejected.last:
                 return rejected
             await self._hand_in(rejected)
-
-    async def _hand_in(self, result: SubmitEnvironment | RejectCandidate) -> None:
-        if isinstance(result, SubmitEnvironment):
-            await self._session.hand_in(partial(self._replay.submit_environment, result))
-            self._gauges["admitted"] += 1
-            self._gauges["repaired"] += bool(result.repairs)
-        else:
-            await self._session.hand_in(partial(self._replay.reject_candidate, result))
-            self._gauges["rejects"] += 1
 
     def _document(self, job: DesignJob, number: int) -> Document | None:
         """The document of an attempt; None where designs have none."""
@@ -172,6 +119,7 @@ class Designer:
         hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number)) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
+        reveals = await self._judge.reveals(source, verdict, derive(b"", "judge", job.sampler, attempt.number))
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,
@@ -186,6 +134,7 @@ class Designer:
             shown=attempt.shown,
             reads=verdict.reads,
             repairs=written.repairs + verdict.repairs,
+            measures=msgspec.structs.replace(verdict.measures, reveals=reveals),
         )
 
     async def _hint(self, source: str, seed: int) -> str | FailedStage:
@@ -223,7 +172,8 @@ def _reject(job: DesignJob, attempt: Attempt, failure: FailedStage, *, last: boo
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """A designer process, until cancelled."""
+    """A designer process, until cancelled. Raises ConfigError where the domain has no prompts for the model."""
+    load_profile(config)
     documents = corpus.load(config.design.corpus)
 
     async def work(session: Session) -> None:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from actors.nano.prompts import NanoProfile
-from actors.text.conversation import GameTalk, Talk
+from actors.text.conversation import GameTalk, Talk, Tongue, ToolTalk
 from actors.text.profile import Profile
 from actors.text.prompts import FullProfile
-from spade.config import Config
+from actors.text.toolcalls import DIALECTS, find_dialect
+from spade.config import Config, DomainName
+from spade.errors import ConfigError
 from spade.protocol import Form
 from spade.tokens import Tokenizer
 
@@ -28,8 +30,14 @@ class Domain:
 
 
 def load_profile(config: Config) -> Profile:
-    """The prompts of the run's domain and model."""
-    return DOMAINS[config.run.domain].profiles[config.model.profile](config)
+    """The prompts of the run's domain and model. Raises ConfigError where the domain has none for the model."""
+    profiles = DOMAINS[config.run.domain].profiles
+    if config.model.profile not in profiles:
+        raise ConfigError(
+            f"model.profile: {config.model.profile!r} has no prompts for designers of run.domain = "
+            f"{config.run.domain!r}; it has {', '.join(profiles) or 'none yet'}"
+        )
+    return profiles[config.model.profile](config)
 
 
 def load_talks(config: Config, tokenizer: Tokenizer) -> Talks:
@@ -42,8 +50,14 @@ def _game_talks(config: Config, _: Tokenizer) -> Talks:
     return lambda reads: GameTalk(opening, reads)
 
 
-DOMAINS: Mapping[str, Domain] = {
+def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
+    tongue = Tongue(find_dialect(tokenizer, DIALECTS, config.model.path), tokenizer.opens_thought())
+    return lambda _: ToolTalk(tongue, config.tools.calls_per_turn)
+
+
+DOMAINS: Mapping[DomainName, Domain] = {
     "games": Domain(
         {"nano": lambda _: NanoProfile(), "full": lambda config: FullProfile(config.design, config.play)}, _game_talks
-    )
+    ),
+    "tools": Domain({}, _tool_talks),
 }

@@ -2,11 +2,15 @@
 
 Programs, instance seeds and sampling seeds are the same each time, so that two evaluations differ by the policy and not
 by the draw. Nothing of them is trained on, and nothing but their figures is kept.
+
+The process also measures the diversity of the newest programs (`actors/roles/diversity.py`).
 """
 
+import hashlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -15,16 +19,20 @@ import trio
 
 from actors.corpus import load
 from actors.nano.world import unseen
+from actors.roles.diversity import DiversityMeter
 from actors.roles.episode import Undone, play
 from actors.roles.pool import MOST_ENDS
 from actors.roles.session import Session, attend
+from actors.text.measures.diversity import load_embedding
 from spade.codec import program_digest
 from spade.config import Config
-from spade.disk import read
+from spade.disk import hold, read
 from spade.errors import BusError, ConfigError, SuspectError, reason
 from spade.estimates import mean_and_error
+from spade.policy import best
+from spade.policy.manifest import PARAMETERS
 from spade.processes.entry import Launch, main
-from spade.protocol import EndedPlay, Evaluation, Form, PlayLease, Validate, Weights
+from spade.protocol import EndedPlay, Evaluation, Form, PlayLease, Validate
 from spade.returns import won
 from spade.seeds import INSTANCE_MASK, derive
 
@@ -70,6 +78,12 @@ def draw_plays(config: Config, sources: Sequence[str]) -> list[PlayLease]:
     ]
 
 
+def measure(config: Config, sources: Sequence[str]) -> str:
+    """Digest of all that the plays of an evaluation are made of: with another one its figure means something else."""
+    made_of = ([program_digest(each) for each in sources], config.evaluation.plays, config.run.seed, config.play)
+    return hashlib.blake2b(msgspec.json.encode(made_of), digest_size=16).hexdigest()
+
+
 def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: float) -> Evaluation | None:
     """The figures of an evaluation; None where no play counts."""
     counted = [(play, play.trajectory) for play in ended if play.trajectory is not None]
@@ -92,8 +106,9 @@ def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: f
 class Evaluator:
     """Gauges: `episodes` going on, `turns` played, `plays_again` that our own services failed, `evaluations` made."""
 
-    def __init__(self, session: Session, sources: Sequence[str]) -> None:
+    def __init__(self, session: Session, sources: Sequence[str], run: Path) -> None:
         self._session = session
+        self._run = run
         self._config = session.config
         self._replay = session.replay
         self._sources = sources
@@ -102,6 +117,7 @@ class Evaluator:
         self._forms: dict[int, Form] = dict.fromkeys(range(len(sources)), "inside") if builtin else {}
         self._finding = [trio.Lock() for _ in sources]
         self._plays = draw_plays(session.config, sources)
+        self._measure = measure(session.config, sources)
         self._episodes = 0
         self._gauges = session.gauges
         self._gauges.update(episodes=0, turns=0, plays_again=0, evaluations=0)
@@ -110,14 +126,24 @@ class Evaluator:
         """One evaluation after the other until cancelled; weights published meanwhile are skipped."""
         due = 0
         while True:
-            weights = await self._published(due)
-            evaluation = await self._evaluate(weights.step)
+            weights = await self._replay.weights_after(due)
+            folder = self._run / "weights" / weights.digest
+            async with _held(folder / PARAMETERS) as here:
+                evaluation = await self._evaluate(weights.step)
+                if evaluation is not None and here:
+                    await self._keep_best(evaluation, weights.digest, folder)
             if evaluation is None:
                 log.warning("each of the %d plays was void; what evaluation.programs names faults", len(self._plays))
             else:
                 await self._session.hand_in(partial(self._replay.evaluated, evaluation))
                 self._gauges["evaluations"] += 1
             due = weights.step + self._config.evaluation.every_steps
+
+    async def _keep_best(self, made: Evaluation, digest: str, folder: Path) -> None:
+        """Keep the policy if its evaluation is the best so far: before it is handed in, so that no kill loses it."""
+        new = best.Best(made.step, digest, self._measure, made.win_rate, made.error, made.plays)
+        if await trio.to_thread.run_sync(best.keep, self._run / best.FOLDER, folder, new):
+            log.info("the best so far: %s", new)
 
     async def _form(self, number: int) -> Form:
         """The form of an action that a program reads: admission finds it once, before the program's first play.
@@ -139,13 +165,6 @@ class Evaluator:
         except BusError as error:
             return Undone(str(error), suspect=isinstance(error, SuspectError))
         return await play(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
-
-    async def _published(self, due: int) -> Weights:
-        """The newest policy, once it is of learner step `due`."""
-        pulse = self._replay.client.pulse
-        while pulse.weights is None or pulse.weights.step < due:
-            pulse = await self._replay.client.wait_pulse()
-        return pulse.weights
 
     async def _evaluate(self, step: int) -> Evaluation | None:
         limiter, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
@@ -187,11 +206,36 @@ class Evaluator:
             self._gauges["episodes"] -= 1
 
 
-async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """An evaluator process, until cancelled. Raises ConfigError where it has no programs."""
-    sources = read_programs(config)
+@asynccontextmanager
+async def _held(file: Path) -> AsyncIterator[bool]:
+    """Keep published weights from being pruned during the block; yields False where they are not on this machine."""
+    try:
+        held = await trio.to_thread.run_sync(hold, file)
+    except FileNotFoundError:
+        log.warning("%s is not here, so the policy of this evaluation cannot be kept", file)
+        yield False
+        return
+    with held:
+        yield True
 
-    await attend(launch, config, config.play.lease_s, ready, lambda session: Evaluator(session, sources).work())
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """An evaluator process, until cancelled.
+
+    Raises ConfigError where the programs it is to play, or the embedding it is to use, cannot be had.
+    """
+    settings = config.evaluation
+    sources = read_programs(config) if settings.programs else []
+    embedding = load_embedding(settings.embedding) if settings.diversity_programs else None
+
+    async def work(session: Session) -> None:
+        async with trio.open_nursery() as nursery:
+            if sources:
+                nursery.start_soon(Evaluator(session, sources, Path(launch.run)).work)
+            if embedding is not None:
+                nursery.start_soon(DiversityMeter(session, embedding).work)
+
+    await attend(launch, config, config.play.lease_s, ready, work)
 
 
 if __name__ == "__main__":

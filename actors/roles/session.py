@@ -1,29 +1,19 @@
-"""The common session of a designer and an agent: domain, tokenizer, and connections that outlive their work.
+"""The session of an actor that samples: its connections, and the profile, tokenizer and engines that it speaks by."""
 
-An order to leave cancels the work alone, an order to retire lets it run out. What it has to say to the replay service
-goes through an outbox, which is emptied over connections that close last.
-"""
-
-import logging
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import trio
-
+from actors.roles import connected
+from actors.roles.connected import Connected
 from actors.roles.domains import Talks, load_profile, load_talks
-from actors.roles.pool import Pool, open_pool
+from actors.roles.pool import Pool
 from actors.text.profile import Profile
-from replay.client import ReplayClient
-from spade.config import Config, digest
-from spade.errors import BusError, RefusedError
+from spade.config import Config
+from spade.errors import BusError
 from spade.policy import model_folder
-from spade.processes.entry import RETIRE, Launch
-from spade.protocol import PROTOCOL_VERSION, Generate, Generated, Hello, Overdue, Role
+from spade.processes.entry import Launch
+from spade.protocol import Generate, Generated, Overdue, Role
 from spade.tokens import Dialogue, Tokenizer, dialogues
-from spade.transport import connect
-
-log = logging.getLogger(__name__)
 
 
 class OverdueError(BusError):
@@ -31,32 +21,26 @@ class OverdueError(BusError):
 
 
 @dataclass(frozen=True)
-class Session:
-    """The connections of one actor, and the outbox of its results; `gauges` travel with its heartbeats.
+class Session(Connected):
+    """The connections of an actor, and how it speaks. `sampler`: the role of its engines.
 
     `dialogue` and `talk` begin a play.
     """
 
-    config: Config
+    sampler: Role
     tokenizer: Tokenizer
     dialogue: Callable[[], Dialogue]
-    profile: Profile
     talk: Talks
-    replay: ReplayClient
-    engines: Pool
-    runners: Pool
-    outbox: trio.Nursery
-    retiring: trio.Event
 
     @property
-    def gauges(self) -> dict[str, float]:
-        """This process's figures; names in `docs/metrics.md`."""
-        return self.replay.client.gauges
+    def profile(self) -> Profile:
+        """The designer's prompts. Raises ConfigError where the domain has none for the model."""
+        return load_profile(self.config)
 
     @property
-    def parting_s(self) -> float:
-        """Time for one farewell, s, so that all of them fit into supervise.drain_s."""
-        return self.config.supervise.drain_s / 4
+    def engines(self) -> Pool:
+        """The services that sample for it."""
+        return self.pools[self.sampler]
 
     async def generate(
         self, prompt: bytes, max_tokens: int, temperature: float, seed: int, near: str = ""
@@ -77,23 +61,6 @@ class Session:
             )
         return reply
 
-    async def hand_in(self, deliver: Callable[[], Awaitable[None]]) -> None:
-        """Wait for `deliver`, a call of the replay service; cancelling the wait does not stop the delivery."""
-        arrived = self.send(deliver)
-        await arrived.wait()
-
-    def send(self, deliver: Callable[[], Awaitable[None]]) -> trio.Event:
-        """Run `deliver` in the outbox, which outlives the work; the event is set when it is done."""
-        arrived = trio.Event()
-        self.outbox.start_soon(_post, deliver, arrived)
-        return arrived
-
-    async def services(self) -> None:
-        """Wait for an engine and an env-runner; the log names the missing one."""
-        for pool, name in ((self.engines, self.engines.role), (self.runners, "env-runner")):
-            while not await pool.available(self.config.bus.call_deadline_s):
-                log.warning("no live %s within %g s; waiting on", name, self.config.bus.call_deadline_s)
-
 
 async def attend(
     launch: Launch,
@@ -109,53 +76,15 @@ async def attend(
     """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
-    profile, talk = load_profile(config), load_talks(config, tokenizer)
-    hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid(), corpus=corpus)
+    talk = load_talks(config, tokenizer)
     elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
     sampler: Role = "endpoint" if elsewhere else "engine"
-    working, retiring = trio.CancelScope(), trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_pass_on, working)
-        await nursery.start(_retire_on_signal, retiring)
-        with trio.CancelScope() as connections:
-            async with (
-                connect(launch.replay, hello, bus=config.bus) as client,
-                open_pool(sampler, client, hello, bus=config.bus) as engines,
-                open_pool("env-runner", client, hello, bus=config.bus) as runners,
-            ):
-                connections.shield = True
-                replay = ReplayClient(client, lease_s)
-                async with trio.open_nursery() as outbox:
-                    session = Session(
-                        config, tokenizer, dialogue, profile, talk, replay, engines, runners, outbox, retiring
-                    )
-                    ready()
-                    with working:
-                        await work(session)
-                    outbox.cancel_scope.deadline = trio.current_time() + session.parting_s
-        nursery.cancel_scope.cancel()
 
+    async def speak(link: Connected) -> None:
+        await work(
+            Session(
+                link.config, link.replay, link.pools, link.outbox, link.retiring, sampler, tokenizer, dialogue, talk
+            )
+        )
 
-async def _post(deliver: Callable[[], Awaitable[None]], arrived: trio.Event) -> None:
-    try:
-        await deliver()
-    except RefusedError as error:
-        # The replay service has it otherwise by now; nothing that we could do again would change that.
-        log.warning("%s", error)
-    arrived.set()
-
-
-async def _retire_on_signal(retiring: trio.Event, task_status: trio.TaskStatus[None]) -> None:
-    with trio.open_signal_receiver(RETIRE) as signals:
-        task_status.started()
-        async for _ in signals:
-            log.info("retiring: nothing more is leased")
-            retiring.set()
-
-
-async def _pass_on(working: trio.CancelScope) -> None:
-    """Cancel the work when the process is cancelled."""
-    try:
-        await trio.sleep_forever()
-    finally:
-        working.cancel()
+    await connected.attend(launch, config, (sampler, "env-runner"), lease_s, ready, speak, corpus)

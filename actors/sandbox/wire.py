@@ -77,7 +77,7 @@ class CallResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a tool is called, what it does, and the schema of its arguments."""
+    """A tool: its name, its description, and the schema of its arguments."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,63}\Z")]
     description: str

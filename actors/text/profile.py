@@ -10,7 +10,7 @@ from spade.protocol import MemorySeed
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One message of a conversation; `role` is system, user or assistant."""
+    """One message of a conversation; `role` is system, user, assistant or tool."""
 
     role: str
     content: str
@@ -56,4 +56,11 @@ class Profile(Protocol):
 
     def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         """Open an episode. The hint is the only difference between the arms."""
+        ...
+
+    def reveals(self, name: str, observation: str) -> bool | None:
+        """True if the first observation of the program of this class reveals the method; None if only a judge can tell.
+
+        An observation reveals it if it states the rule or the strategy that wins.
+        """
         ...

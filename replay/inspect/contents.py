@@ -11,6 +11,7 @@ from replay.ledger import provenance, records
 from replay.ledger.statistics import History, Statistics
 from replay.store import Commit, Format, Store
 from replay.store.load import Header
+from spade.pools import Draws, PoolList
 from spade.protocol import Recording, Trajectory
 
 META: dict[str, type[msgspec.Struct]] = {
@@ -21,6 +22,8 @@ META: dict[str, type[msgspec.Struct]] = {
     "statistics": Statistics,
     "history": History,
     "clock": records.Clock,
+    "pool": PoolList,
+    "draws": Draws,
 }
 
 
@@ -58,6 +61,8 @@ class StoreContents:
     publications: dict[str, records.Publication] = field(default_factory=dict)
     quarantine: dict[str, str] = field(default_factory=dict)
     recordings: dict[str, Recording] = field(default_factory=dict)
+    pool: PoolList | None = None
+    draws: Draws = field(default_factory=Draws)
     damaged: list[str] = field(default_factory=list)
 
     @cached_property
@@ -123,3 +128,7 @@ def _read_meta(found: StoreContents, key: str, data: bytes) -> None:
             found.header = record
         case records.RunCounters():
             found.counters = record
+        case PoolList():
+            found.pool = record
+        case Draws():
+            found.draws = record

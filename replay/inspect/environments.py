@@ -4,9 +4,11 @@ from pathlib import Path
 
 import msgspec
 
-from replay.ledger.records import Audit, Environment, Reject, RunCounters, Source
+from replay.ledger.records import Audit, Environment, Publication, Reject, RunCounters, Source
 from replay.store import open_reader
-from spade.protocol import Form, Repairs, Weights
+from replay.store.load import Header
+from spade.errors import RunError
+from spade.protocol import Form, Measures, Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
@@ -27,6 +29,8 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
     regret_error: float | None
     reward: float | None
     audit: str
+    reward_levels: int
+    measures: Measures
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
@@ -79,6 +83,21 @@ def newest_weights(path: Path) -> Weights | None:
     return None if counters is None or counters.newest is None else counters.newest.weights
 
 
+def published(path: Path) -> list[Weights]:
+    """All weights that were ever published, the oldest first. Raises RunError if there is no store."""
+    with open_reader(path) as store:
+        return [publication.weights for publication in store.scan("publications", Publication)]
+
+
+def run_id(path: Path) -> str:
+    """The run's id. Raises RunError if there is no store, or if it holds no run."""
+    with open_reader(path) as store:
+        header = store.get("meta", "run", Header)
+    if header is None:
+        raise RunError(f"{path}: no run was ever started in this store")
+    return header.id
+
+
 def _summary(environment: Environment) -> EnvironmentSummary:
     score = environment.score
     return EnvironmentSummary(
@@ -94,6 +113,8 @@ def _summary(environment: Environment) -> EnvironmentSummary:
         regret_error=None if score is None else score.regret_error,
         reward=None if score is None else score.reward,
         audit="" if environment.audit is None else _audit(environment.audit),
+        reward_levels=len(environment.levels),
+        measures=environment.measures,
     )
 
 

@@ -12,7 +12,6 @@ from replay.store import Store, open_reader
 from replay.store.load import Header
 from spade.config import Config
 from spade.errors import RunError
-from spade.seeds import derive
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -34,7 +33,7 @@ def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
             raise RunError(f"{path}: no run was ever started in this store")
         records = store.scan("memory", Remembered)
         sources = store.get_many("sources", [record.environment for record in records], Source)
-    origin = f"{derive(header.secret, 'origin'):016x}"
+    origin = header.id
     return [(_renamed(record, origin), source) for record, source in zip(records, sources, strict=True)]
 
 

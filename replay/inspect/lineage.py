@@ -50,7 +50,7 @@ class DesignLine(msgspec.Struct, frozen=True):
     """A design job and its result; `environment` is None if all its attempts failed, `hint` also if it has none.
 
     `parents` are the environments of the memory that its designer was shown to vary, `trajectory` the key of the
-    designer's trajectory; "" if there is none.
+    designer's trajectory; "" if there is none. A program of a pool has no group, and its name is its document.
     """
 
     job: Job
@@ -106,7 +106,7 @@ class Tracer:
         job = self._store.get("jobs", id if environment is None else environment.job, Job)
         if job is None:
             return None
-        groups = self._some(group_id(job.round, job.skill))
+        groups = self._some(_group_of(job))
         if environment is None:
             return self._lineage("design", id, groups, [], [job])
         chunks = [self._groups[key] for c in environment.chunks if (key := chunk_id(id, c.index)) in self._groups]
@@ -163,17 +163,24 @@ class Tracer:
         environment = self._store.get("environments", environment_id(job), Environment)
         if environment is not None:
             hint = self._store.get_many("sources", [environment.id], Source)[0].hint or None
-            return DesignLine(job, environment, environment.document, hint, environment.parents, job.id)
+            return DesignLine(
+                job, environment, environment.document, hint, environment.parents, "" if job.program else job.id
+            )
         lease, attempt = job.attempts[-1] if job.attempts else (job.lease, 0)
         key = reject_key(job.id, lease, attempt)
         reject = self._store.get("rejects", key, Reject)
         if reject is None:
             return DesignLine(job, None, "", None, (), "")
-        return DesignLine(job, None, reject.document, None, job.varied(lease, reject.shown), key)
+        return DesignLine(job, None, reject.document, None, job.varied(lease, reject.shown), "" if job.program else key)
 
     def _runs(self, keys: Iterable[str]) -> dict[str, Runs]:
         kept = ((key, self._store.get("trajectories", key, Trajectory)) for key in keys)
         return {key: trajectory.versions for key, trajectory in kept if trajectory is not None}
+
+
+def _group_of(job: Job) -> str:
+    """The designer group of a job; "" for one of a pool, which has none."""
+    return "" if job.program else group_id(job.round, job.skill)
 
 
 def _line(group: GroupRecord, step: int | None) -> GroupLine:

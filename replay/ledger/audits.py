@@ -136,9 +136,8 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     given_up = []
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
-        group = state.design_groups[group_id(environment.round, environment.skill)]
         lost = audit.state == "leased" and (now >= audit.deadline or (live is not None and audit.holder not in live))
-        if now >= group.deadline:
+        if now >= _deadline(state, environment):
             given_up.append(_end(state, audit, "late", "it was not over at the deadline of its round"))
         elif lost and audit.lease >= LEASES:
             given_up.append(_end(state, audit, "left out", f"it came to nothing under {LEASES} leases"))
@@ -146,6 +145,13 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
             state.counters.expired_leases += 1
             _release(state, audit)
     return given_up
+
+
+def _deadline(state: RunState, environment: Environment) -> float:
+    """The end of patience with an audit: its designer group's; a program of a pool, which has none, as long alone."""
+    if environment.program:
+        return environment.opened_at + state.config.design.round_deadline_s
+    return state.design_groups[group_id(environment.round, environment.skill)].deadline
 
 
 def _end(

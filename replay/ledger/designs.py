@@ -1,4 +1,7 @@
-"""Design jobs and designer groups: opening, leasing, closing."""
+"""Design jobs and designer groups: opening, leasing, closing.
+
+A job of a pool asks for a program of it and has no designer group: nobody is paid for it.
+"""
 
 from replay.ledger import provenance
 from replay.ledger.batches import enqueue, waiting
@@ -7,29 +10,41 @@ from replay.ledger.pacing import lag_bound
 from replay.ledger.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
 from replay.ledger.state import RunState
 from replay.ledger.statistics import SlotFigures
+from spade.pools import Entry
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
 
 def open_jobs(state: RunState, count: int, now: float) -> None:
-    """Open `count` new design jobs, in the order of their rounds."""
+    """Open `count` new design jobs, in the order of their rounds; fewer where the pool has no more to draw."""
     for _ in range(count):
-        _open_job(state, now)
+        if state.pool is None:
+            _open_job(state, now)
+        elif (entry := state.pool.next(state.programs_in_use())) is not None:
+            state.touch("meta", "draws", state.pool.draws)
+            _open_job(state, now, entry)
+        else:
+            break
 
 
-def _open_job(state: RunState, now: float) -> None:
-    """The next job: a round's jobs go skill by skill, so that a designer group's members are of nearly one age."""
+def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
+    """The next job: a round's jobs go skill by skill, so that a designer group's members are of nearly one age.
+
+    `entry`: the program of the pool that it asks for, whose own skill it takes.
+    """
     skills, counters = state.config.run.skills, state.counters
     size, active = _current_round(state)
     each = size // active
     place = counters.round * active + counters.round_jobs // each
     skill = skills[place % len(skills)]
     job = Job(job_id(counters.jobs), counters.jobs, counters.round, skill, now)
+    if entry is not None:
+        job.program, job.skill = entry.name, entry.skill or skill
     counters.jobs += 1
     counters.round_jobs += 1
     state.add_job(job)
     state.touch("jobs", job.id, job)
     key = group_id(job.round, skill)
-    if key not in state.design_groups:
+    if not job.program and key not in state.design_groups:
         design = state.config.design
         group = DesignGroup(key, job.round, skill, each, now + design.round_deadline_s, train=design.train)
         state.design_groups[key] = group
@@ -73,11 +88,13 @@ def _lease(state: RunState, job: Job, holder: str, request: int, now: float) -> 
 
 
 def _as_leased(state: RunState, job: Job) -> DesignJob:
-    """The job as sent to its holder, with examples drawn from the present memory."""
+    """The job as sent to its holder, with examples drawn from the present memory, or the program to bring."""
+    if job.program:
+        return _of_pool(state, job)
     draw = state.seed("memory", job.id, job.lease)
-    count = state.config.design.memory_seeds
-    seeds = state.memory.seeds(job.skill, count, draw, by="regret" if state.config.hinted else "reward")
-    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw) if count else None
+    count, hinted = state.config.design.memory_seeds, state.config.hinted
+    seeds = state.memory.seeds(job.skill, count, draw, hinted)
+    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw, hinted) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
     return DesignJob(
@@ -90,6 +107,15 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
         seeds=seeds,
         avoid=avoid,
     )
+
+
+def _of_pool(state: RunState, job: Job) -> DesignJob:
+    """The job of a program, whose admission has the same seed each time."""
+    assert state.pool is not None
+    digest = state.pool[job.program].program
+    state.touch("jobs", job.id, job)
+    sampler = state.seed("pool admission", digest)
+    return DesignJob(job.id, job.lease, job.round, job.skill, 0, sampler, program=job.program, digest=digest)
 
 
 def release(state: RunState, job: Job) -> None:
@@ -120,7 +146,8 @@ def reject(state: RunState, request: RejectCandidate, now: float) -> None:
         shown=request.shown,
     )
     state.touch("rejects", key, kept)
-    state.touch("trajectories", key, request.trajectory)
+    if request.trajectory is not None:
+        state.touch("trajectories", key, request.trajectory)
     state.counters.rejected_candidates += 1
     state.statistics.add_candidate(valid=False, shown=len(request.shown))
     job.attempts = (*job.attempts, attempt)
@@ -132,7 +159,12 @@ def reject(state: RunState, request: RejectCandidate, now: float) -> None:
 def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
     state.close_job(job, "failed")
     state.counters.failed_jobs += 1
-    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
+    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False, skill=job.skill))
+    if state.pool is not None and job.program:
+        state.pool.reject(job.program)
+        state.touch("meta", "draws", state.pool.draws)
+    if request.trajectory is None:
+        return
     sampled = provenance.oldest(state.steps, request.trajectory)
     member = Member(trajectory, 0.0, sampled) if sampled else None
     close_member(state, job.round, job.skill, member, now)
@@ -154,17 +186,20 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
         document=request.document,
         attempt=request.attempt,
         seed_sensitive=request.seed_sensitive,
-        designed_version=provenance.oldest(state.steps, request.trajectory),
+        designed_version=0 if request.trajectory is None else provenance.oldest(state.steps, request.trajectory),
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
         parents=job.varied(request.lease, request.shown),
         repairs=request.repairs,
+        program=job.program,
+        measures=request.measures,
     )
     source = Source(request.source, request.hint, request.first_observation, request.reads)
     state.add_environment(environment, source)
     state.touch("environments", environment.id, environment)
     state.touch("sources", environment.id, source)
-    state.touch("trajectories", job.id, request.trajectory)
+    if request.trajectory is not None:
+        state.touch("trajectories", job.id, request.trajectory)
     counters = state.counters
     counters.environments += 1
     counters.newest_environment, counters.newest_skill = request.name, job.skill

@@ -9,9 +9,10 @@ import math
 from replay.ledger import audits, batches, designs, nonsense, provenance, windows
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import attempt_id, quarantine_key
-from replay.ledger.pacing import Allowance, PacingFigures, allowance
+from replay.ledger.pacing import Allowance, PacingFigures, allowance, spent
 from replay.ledger.records import Audit, BatchRecord, Job, PlayRecord
 from replay.ledger.state import RunState
+from spade.codec import program_digest
 from spade.config import LONGEST_WAIT_S
 from spade.protocol import (
     AnyRequest,
@@ -26,6 +27,7 @@ from spade.protocol import (
     LeaseAudit,
     LeaseDesigns,
     LeasePlays,
+    MeasuredDiversity,
     Plays,
     Publish,
     Published,
@@ -58,9 +60,15 @@ class Ledger:
         if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
             _check_wait(request)
         match request:
+            case LeasePlays() | LeaseDesigns() | LeaseAudit() if spent(state, now):
+                return None
+            case TakeBatch(step=step) if step > state.counters.taken_step and spent(state, now):
+                return None
             case LeasePlays(count=count):
                 plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)
                 return Plays(plays) if plays else None
+            case LeaseDesigns(pool=digest) if why := self._of_another_pool(digest):
+                raise RefusalError(why)
             case LeaseDesigns(count=count):
                 jobs = designs.lease(state, count, holder, number, now)
                 return Designs(jobs) if jobs else None
@@ -78,6 +86,8 @@ class Ledger:
             case SubmitEnvironment(job=id) | RejectCandidate(job=id) if why := nonsense.in_design(
                 request, state.jobs.get(id), state.config.design.attempts
             ):
+                raise RefusalError(f"job {id}: {why}")
+            case SubmitEnvironment(job=id) if why := self._not_of_the_pool(request):
                 raise RefusalError(f"job {id}: {why}")
             case SubmitEnvironment():
                 if self._quarantined(request, holder, now):
@@ -108,6 +118,12 @@ class Ledger:
                     raise RefusalError(f"the evaluation of step {evaluation.step}: {why}")
                 if state.history.add_evaluation(evaluation):
                     state.touch("meta", "history", state.history)
+            case MeasuredDiversity(diversity=diversity):
+                if why := nonsense.in_diversity(diversity, state.published_step):
+                    raise RefusalError(f"the diversity of step {diversity.step}: {why}")
+                if state.history.diversity != diversity:
+                    state.history.diversity = diversity
+                    state.touch("meta", "history", state.history)
             case Checkpointed(step=step):
                 batches.checkpointed(state, step)
             case _:
@@ -115,7 +131,9 @@ class Ledger:
         return Done()
 
     def advance(self, now: float) -> None:
-        """Open what is due: chunks of active windows, and design jobs for free slots."""
+        """Open what is due: chunks of active windows, and design jobs for free slots; none at the run's end."""
+        if spent(self.state, now):
+            return
         windows.open_chunks(self.state, now, self._starving())
         designs.open_jobs(self.state, self.allowance().designs, now)
 
@@ -192,6 +210,24 @@ class Ledger:
         known = work is not None and 1 <= request.lease <= work.lease  # else not this run's: not kept
         key = quarantine_key(name, request.lease) if known else None
         return provenance.quarantine(self.state, key, request.trajectory, holder, now)
+
+    def _of_another_pool(self, digest: str) -> str:
+        """The refusal of a designer or curator whose list is not the run's; "" where it may lease."""
+        own = "" if self.state.pool is None else self.state.pool.digest
+        if digest == own:
+            return ""
+        if not digest:
+            return "this run plays a pool: start curators, with the design.source and the pool.source of the run"
+        if not own:
+            return "this run has designers, and no pool: start designers, with design.source = 'model'"
+        return f"the pool here is {digest[:12]}, the run's is {own[:12]}; take the folder `pool` of the run's directory"
+
+    def _not_of_the_pool(self, request: SubmitEnvironment) -> str:
+        """The error of a program that is not the one its open job asks for; "" where it is."""
+        job, pool = self.state.jobs.get(request.job), self.state.pool
+        if job is None or pool is None or program_digest(request.source) == pool[job.program].program:
+            return ""
+        return f"this is not the program {job.program} of the pool"
 
     def _impossible(self, evaluation: Evaluation) -> str:
         """The error of a broken or hostile sender; "" if the play makes sense."""

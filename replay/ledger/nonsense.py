@@ -11,7 +11,7 @@ import numpy as np
 from replay.ledger.records import Job
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.config import Play
-from spade.protocol import MOST_HINT, Audited, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
+from spade.protocol import MOST_HINT, Audited, Diversity, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
 
 MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; sums stay far below what a record holds
 
@@ -35,10 +35,14 @@ def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, atte
         return f"its lease {design.lease} was never given"
     if not 1 <= design.attempt <= attempts:
         return f"attempt {design.attempt} is not one of {attempts}"
-    if design.trajectory.rewinds:
-        return "a design is one sequence, without rewinds"
+    if job is not None and (design.trajectory is None) != bool(job.program):
+        return "a design comes with a trajectory, a program of a pool without one"
     if isinstance(design, SubmitEnvironment) and len(design.hint) > MOST_HINT:
         return f"a hint has at most {MOST_HINT} characters"
+    if design.trajectory is None:
+        return ""
+    if design.trajectory.rewinds:
+        return "a design is one sequence, without rewinds"
     return _in_trajectory(design.trajectory)
 
 
@@ -47,6 +51,13 @@ def in_audit(audited: Audited) -> str:
     if not 0 <= audited.seconds <= LONGEST_S:
         return f"its seconds must be finite, 0 to {LONGEST_S:g}"
     return "" if audited.steps <= MOST_STEPS else f"its steps must be at most {MOST_STEPS}"
+
+
+def in_diversity(diversity: Diversity, published_step: int) -> str:
+    """Check a diversity."""
+    if diversity.step > published_step:
+        return "nothing was published after that step"
+    return "" if 0 <= diversity.seconds <= LONGEST_S else f"its seconds must be finite, 0 to {LONGEST_S:g}"
 
 
 def _in_trajectory(trajectory: Trajectory) -> str:

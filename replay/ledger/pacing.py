@@ -1,4 +1,4 @@
-"""Pacing: how much work may start now. One pure function; there is no other throttle.
+"""Pacing: how much work may start now, and the end of a run, at which none may. Pure; there is no other throttle.
 
 Why the lag bound holds. Let B be the size of a batch, and v the lag in the next batch of the oldest weights that
 sampled a token of some chunk in flight. The chunk is within the bound L if one of the next n = L - v + 1 batches takes
@@ -12,6 +12,9 @@ Under that bound, no more is started than fills all slots once while one batch w
 
 It cannot deadlock: a chunk once begun counts whole and its plays may always be leased. With nothing in flight and the
 learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
+
+The end of a run. A limit of learner steps ends it in two parts: with the last batch taken no more work is given out;
+when that step is published and in a checkpoint, the run is over. The other limits end both at once.
 """
 
 import math
@@ -19,6 +22,7 @@ from typing import Literal
 
 import msgspec
 
+from replay.ledger.state import RunState
 from spade.config import Config
 
 MARGIN = 8  # versions
@@ -74,3 +78,28 @@ def allowance(load: PacingFigures, config: Config) -> Allowance:
     batches = max(config.learner.agent_lag - max(load.newest, load.oldest) + 1, 0)
     room = min(batches * batch, batch + slots * group) - load.outstanding
     return Allowance(chunks=max(-(-room // group), 0), designs=max(slots - load.active - load.designing, 0))
+
+
+def rollouts(state: RunState) -> float:
+    """Finished unhinted plays in units of a rollout: a chunk of each of `design.active_environments`."""
+    config = state.config
+    return state.counters.unhinted / (config.design.active_environments * config.play.group_size)
+
+
+def spent(state: RunState, now: float) -> bool:
+    """True if no more work may be given out. `now` is the run clock."""
+    steps = state.config.limits.steps
+    return bool(steps and state.counters.taken_step >= steps) or bool(reached(state, now))
+
+
+def reached(state: RunState, now: float) -> str:
+    """The limit that has ended the run, in words; "" while it goes on. `now` is the run clock."""
+    limits = state.config.limits
+    done = min(state.published_step, state.counters.retired_step)
+    if limits.steps and done >= limits.steps:
+        return f"{done} learner steps were made (limits.steps = {limits.steps})"
+    if limits.rollouts and rollouts(state) >= limits.rollouts:
+        return f"{int(rollouts(state))} rollouts were played (limits.rollouts = {limits.rollouts})"
+    if limits.seconds and now >= limits.seconds:
+        return f"it was up for {now:.0f} s (limits.seconds = {limits.seconds:g})"
+    return ""

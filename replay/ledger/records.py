@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import Form, Repairs, StepMetrics, Trajectory, Weights
+from spade.protocol import Form, Measures, Repairs, StepMetrics, Trajectory, Weights
 
 Table = Literal[
     "meta",
@@ -44,6 +44,7 @@ class Job(Record):
     """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far.
 
     `seeds` are the environments of the memory its newest lease may show to vary, `earlier` those of the leases before.
+    `program` names the program of a pool to bring, "" where one is to be designed.
     `holder` and `request` are the process that leased it, and the number of its request.
     """
 
@@ -60,6 +61,7 @@ class Job(Record):
     attempts: tuple[tuple[int, int], ...] = ()
     request: int = 0
     earlier: tuple[tuple[str, ...], ...] = ()
+    program: str = ""
 
     def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
         """The environments of `shown` that lease number `lease` had to vary; empty if there was no such lease."""
@@ -153,7 +155,7 @@ class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
     `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
-    designer told.
+    designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program.
     """
 
     id: str
@@ -175,6 +177,8 @@ class Environment(Record):
     parents: tuple[str, ...] = ()
     audit: Audit | None = None
     repairs: Repairs = ()
+    program: str = ""
+    measures: Measures = Measures()
 
 
 class PlayRecord(Record):
@@ -316,7 +320,8 @@ class RunCounters(Record):
     `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` the numbers of its jobs and
     skills (None: it began before this was kept); `recent` are the publications since the last checkpoint; trajectories
     of the steps up to `dropped_step` have been deleted by retention. `trainable`, `trained` and `wasted` count both
-    roles' trajectories, `designer_trainable` and so on the designer's alone; `averages` are by skill.
+    roles' trajectories, `designer_trainable` and so on the designer's alone; `unhinted` those of `plays` without the
+    hint; `averages` are by skill.
     """
 
     jobs: int = 0
@@ -358,6 +363,7 @@ class RunCounters(Record):
     designer_trained: int = 0
     designer_wasted: int = 0
     averages: dict[str, MovingAverages] = {}
+    unhinted: int = 0
 
     def waste(self, role: Literal["agent", "designer"], count: int) -> None:
         """Count trainable trajectories of a role that are never trained."""

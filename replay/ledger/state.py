@@ -28,6 +28,7 @@ from replay.ledger.records import (
 from replay.ledger.statistics import History, Statistics
 from spade.codec import program_digest
 from spade.config import Config
+from spade.pools import Drawing, Draws, PoolList
 from spade.protocol import Recording
 from spade.seeds import INSTANCE_MASK, derive
 
@@ -58,6 +59,7 @@ class RunState:
         self.audits: dict[str, Audit] = {}  # that are not over, by environment
         self.audit_leases: Leases[Audit] = Leases()
         self.quarantine: set[str] = set()
+        self.pool: Drawing | None = None  # of design.source "pool"
         self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
 
     # ------------------------------------------------------------ writing
@@ -81,6 +83,15 @@ class RunState:
         return taken
 
     # ------------------------------------------------------------ jobs and plays
+
+    def take_pool(self, pool: PoolList, draws: Draws | None) -> None:
+        """Play the programs of a pool, on from these draws."""
+        self.pool = Drawing(pool, lambda number, index: self.seed("pool", number, index), draws)
+
+    def programs_in_use(self) -> set[str]:
+        """The programs of the pool that an open job or an active environment has."""
+        jobs, environments = self.jobs.values(), self.environments.values()
+        return {job.program for job in jobs} | {environment.program for environment in environments}
 
     def add_job(self, job: Job) -> None:
         """Add an open job."""

@@ -139,7 +139,9 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
             audits.record(state, play, ended.recording)
         won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
-        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
+        state.counters.unhinted += not play.hinted
+        skill = environment.skill
+        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled, skill))
     state.flight.add(play)
     state.touch("plays", play.id, play)
     _note_levels(state, environment, ended.rewards)
@@ -239,13 +241,23 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     environment.score, environment.closed_at = score, now
     environment.state = "quarantined" if quarantined else "closed"
     state.touch("environments", environment.id, environment)
-    state.statistics.add_slot(SlotFigures(score.reward, score.learnable, score.regret, len(environment.levels)))
+    state.statistics.add_slot(
+        SlotFigures(
+            reward=score.reward,
+            learnable=score.learnable,
+            regret=score.regret,
+            levels=len(environment.levels),
+            skill=environment.skill,
+            measures=environment.measures,
+        )
+    )
     if not (quarantined or unaudited):
         _remember(state, environment, score)
     # Without a reward, or without a sampled token, there is nothing to learn from the design.
     trained = score.reward is not None and environment.designed_version > 0
     member = Member(environment.job, score.reward or 0.0, environment.designed_version) if trained else None
-    close_member(state, environment.round, environment.skill, member, now)
+    if not environment.program:
+        close_member(state, environment.round, environment.skill, member, now)
     state.forget_environment(environment)
 
 

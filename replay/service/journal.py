@@ -12,7 +12,7 @@ import msgspec
 from replay.service.status import metrics_row
 from spade.disk import out_of_descriptors, replace
 from spade.errors import reason
-from spade.protocol import Evaluation, Status
+from spade.protocol import Diversity, Evaluation, Status
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +26,11 @@ class Journal:
         if _last_byte(self._metrics) not in (b"", b"\n"):
             self._append(b"")  # a killed service left half a row: end it
 
-    def event(self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None) -> None:
+    def event(
+        self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None, why: str = ""
+    ) -> None:
         """An event of the run; `changed`: settings unlike those before, as "section.field": [before, now]."""
-        self._row({"kind": "event", "event": event, "elapsed_s": elapsed_s, "changed": changed or {}})
+        self._row({"kind": "event", "event": event, "elapsed_s": elapsed_s, "changed": changed or {}, "why": why})
 
     def step(self, status: Status, processes: dict[str, dict[str, float]]) -> None:
         """One learner step; `processes` are the gauges each process sent with its last heartbeat, by its name."""
@@ -38,6 +40,10 @@ class Journal:
     def evaluation(self, evaluation: Evaluation, elapsed_s: float) -> None:
         """One evaluation."""
         self._row({"kind": "evaluation", "elapsed_s": elapsed_s, **msgspec.structs.asdict(evaluation)})
+
+    def diversity(self, diversity: Diversity, elapsed_s: float) -> None:
+        """One measurement of the diversity."""
+        self._row({"kind": "diversity", "elapsed_s": elapsed_s, **msgspec.structs.asdict(diversity)})
 
     def status(self, status: Status) -> None:
         """The status that `spade status` shows while the run is down; replaced whole or not at all."""

@@ -96,7 +96,7 @@ class Peers:
                 trajectories = [play.trajectory for play in plays if play.trajectory is not None]
                 self._tokens.add(now, sum(trajectory.sampled for trajectory in trajectories))
             case SubmitEnvironment(trajectory=trajectory) | RejectCandidate(trajectory=trajectory):
-                self._tokens.add(now, trajectory.sampled)
+                self._tokens.add(now, 0 if trajectory is None else trajectory.sampled)
 
     def stalls(self, step: int, plays: int, now: float) -> bool:
         """True once when the run stalls."""

@@ -6,7 +6,9 @@ from pathlib import Path
 from replay.service.service import Service
 from replay.store import open_store
 from replay.store.load import open_run
+from replay.store.pool import settle_pool
 from spade.config import Config, digest
+from spade.pools import POOL
 from spade.processes.entry import Launch, main
 from spade.transport import serve
 
@@ -14,12 +16,14 @@ from spade.transport import serve
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve the run in `launch.run` until cancelled.
 
-    Raises RunError if the store is another run's, of another corpus, in use or of another format, BusError if the
-    address cannot be served.
+    Raises RunError if the store is another run's, of another corpus or pool, in use or of another format, BusError if
+    the address cannot be served.
     """
     folder = Path(launch.run)
     with open_store(folder / "store", config.replay.durability) as store:
-        service = Service(config, folder, store, open_run(store, config, launch.corpus))
+        opened = open_run(store, config, launch.corpus)
+        settle_pool(store, opened.state, folder / POOL)
+        service = Service(config, folder, store, opened)
         address = launch.bind or launch.replay
         async with serve(
             address, digest=digest(config), bus=config.bus, ready=service.greet, pulse=service.pulse

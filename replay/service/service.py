@@ -14,6 +14,7 @@ import trio
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import holder_id
 from replay.ledger.ledger import Ledger
+from replay.ledger.pacing import reached
 from replay.ledger.records import BatchRecord, Change, Clock
 from replay.service.journal import Journal
 from replay.service.peers import Peers
@@ -22,11 +23,13 @@ from replay.service.waiting import Answer, Replies, Waiting
 from replay.service.why import explained, own
 from replay.store import Store
 from replay.store.load import Opened
+from replay.store.newest_programs import newest_programs
 from replay.store.past_batches import dropped, packed_batch, recorded
 from replay.store.retention import Retention
 from spade.config import Config
 from spade.protocol import (
     Done,
+    GetNewestPrograms,
     GetProgram,
     GetStatus,
     Hello,
@@ -70,7 +73,10 @@ class Service:
         self._retention = Retention(opened.state, store)
         self._weights = self._newest()
         self._evaluated = opened.state.history.evaluations[-1:]
+        self._diversity = opened.state.history.diversity
+        self._finished = ""
         self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
+        self._finish(self._base_s)
 
     def now(self) -> float:
         """The run clock: seconds this run's service has been up, over all its restarts."""
@@ -84,11 +90,11 @@ class Service:
                 "copy the run's corpus to where its design.corpus points"
             )
         pulse = self.pulse()
-        return Ready(pulse.peers, pulse.weights)
+        return Ready(pulse.peers, pulse.weights, finished=pulse.finished)
 
     def pulse(self) -> Pulse:
         """The services that may be called, and the newest weights."""
-        return Pulse(self._peers.services(), self._weights)
+        return Pulse(self._peers.services(), self._weights, self._finished)
 
     async def run(self, server: Server) -> None:
         """Serve until cancelled; all acknowledged requests are committed then."""
@@ -150,8 +156,19 @@ class Service:
         if (evaluated := state.history.evaluations[-1:]) != self._evaluated:
             self._evaluated = evaluated
             self._journal.evaluation(evaluated[0], now)
+        if (diversity := state.history.diversity) is not None and diversity != self._diversity:
+            self._diversity = diversity
+            self._journal.diversity(diversity, now)
+        self._finish(now)
         for incoming, answer in replies:
             await self._reply(server, incoming, answer)
+
+    def _finish(self, now: float) -> None:
+        """Announce with each pulse from now on, and note once, the limit that has ended the run."""
+        if not self._finished and (why := reached(self.ledger.state, now)):
+            self._finished = why
+            log.info("finished: %s", why)
+            self._journal.event("finish", now, why=why)
 
     async def _commit(self, changes: list[Change]) -> None:
         """Write the changes and the clock; shielded from cancellation between taking effect and being durable."""
@@ -179,6 +196,8 @@ class Service:
         match request:
             case GetStatus():
                 return self.status()
+            case GetNewestPrograms():
+                return request
             case GetProgram(program=digest):
                 return self._program(digest)
             case Serving():
@@ -205,6 +224,9 @@ class Service:
     async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
         if isinstance(answer, BatchRecord):
             answer = await trio.to_thread.run_sync(packed_batch, self._store, answer)
+        elif isinstance(answer, GetNewestPrograms):
+            room = self._config.bus.max_message_bytes // 2
+            answer = await trio.to_thread.run_sync(newest_programs, self._store, answer.count, room)
         # A lost answer loses no lease: the request is sent again, or the lease expires with its holder.
         await server.reply(incoming, answer)
 

@@ -4,8 +4,11 @@ import msgspec
 
 from replay.ledger import batches
 from replay.ledger.ledger import Ledger
+from replay.ledger.pacing import reached, rollouts
 from replay.ledger.state import RunState
-from spade.protocol import Counts, Histories, Process, Recent, Role, Status, Traffic, Wait
+from replay.service.why import pool_limit
+from spade.pools import Drawing
+from spade.protocol import Counts, Drawn, Histories, Process, Recent, Role, Status, Traffic, Wait
 
 NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__struct_fields__)
 
@@ -25,7 +28,7 @@ class Seen(msgspec.Struct, frozen=True):
 def build_status(ledger: Ledger, seen: Seen) -> Status:
     """The Status of a run; names, units and windows as in `docs/metrics.md`."""
     state = ledger.state
-    history = state.history
+    history, finished = state.history, reached(state, seen.now)
     return Status(
         run=seen.run,
         elapsed_s=seen.now,
@@ -34,7 +37,9 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         active_environments=len(state.environments),
         memory=len(state.memory),
         backlog=batches.waiting(state),
-        waiting_for=waiting_for(state, seen.roles),
+        waiting_for=f"nothing: the run is finished, {finished}" if finished else waiting_for(state, seen.roles),
+        rollouts=rollouts(state),
+        finished=finished,
         counts=msgspec.convert(state.counters, Counts, from_attributes=True),
         recent=_recent(state),
         traffic=seen.traffic,
@@ -42,8 +47,15 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         processes=seen.processes,
         wanted=seen.wanted,
         waits=seen.waits,
+        pool=_drawn(state.pool),
         histories=Histories(tuple(history.regret), tuple(history.win_rates), tuple(history.evaluations)),
     )
+
+
+def _drawn(pool: Drawing | None) -> Drawn:
+    if pool is None:
+        return Drawn()
+    return Drawn(len(pool.pool.entries), pool.draws.number + 1, pool.left, len(pool.draws.rejected))
 
 
 def _recent(state: RunState) -> Recent:
@@ -60,10 +72,18 @@ def _recent(state: RunState) -> Recent:
         learnable_share=statistics.learnable_share(),
         zero_variance_share=statistics.zero_variance_share(),
         reward_levels=statistics.reward_levels(),
-        response_tokens=statistics.response_tokens(),
+        response_tokens=statistics.response_tokens(hinted=False),
         designer_reward=statistics.designer_reward(),
         examples_shown=statistics.examples_shown(),
         return_gap={skill: abs(each.fast - each.slow) for skill, each in state.counters.averages.items()},
+        response_tokens_hinted=statistics.response_tokens(hinted=True),
+        turns=statistics.turns(hinted=False),
+        turns_hinted=statistics.turns(hinted=True),
+        program_lines=statistics.program_lines(),
+        hidden_variables=statistics.hidden_variables(),
+        revealing_share=statistics.revealing_share(),
+        diversity=None if state.history.diversity is None else state.history.diversity.share,
+        skills=statistics.skills(),
     )
 
 
@@ -72,7 +92,7 @@ def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
     needed: tuple[tuple[Role, str], ...] = (
         ("learner", "a learner"),
         ("engine", "an engine"),
-        ("designer", "a designer"),
+        ("designer", "a designer") if state.pool is None else ("curator", "a curator"),
         ("env-runner", "an env-runner"),
         ("agent", "an agent"),
     )
@@ -85,7 +105,9 @@ def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
     if state.version_at(state.counters.taken_step + 1) > state.version:
         return f"learner step {state.counters.taken_step} is running, {queued} of {batch} sequences wait for the next"
     playing = sum(1 for _ in state.flight.leases)
-    return f"{queued} of {batch} sequences for step {state.counters.taken_step + 1}, {playing} plays in flight"
+    empty = state.config.design.active_environments - len(state.environments) - len(state.jobs)
+    pool = f"; {empty} slots are empty: {pool_limit(state.pool)}" if state.pool is not None and empty > 0 else ""
+    return f"{queued} of {batch} sequences for step {state.counters.taken_step + 1}, {playing} plays in flight{pool}"
 
 
 def metrics_row(status: Status) -> dict[str, object]:

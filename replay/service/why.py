@@ -8,6 +8,7 @@ from replay.ledger import batches
 from replay.ledger.keys import name_of
 from replay.ledger.ledger import Ledger
 from replay.ledger.state import RunState
+from spade.pools import Drawing
 from spade.protocol import Wait
 
 NAME = "replay"  # the name of the service in the waits that processes report
@@ -53,9 +54,20 @@ def why_no_job(ledger: Ledger) -> str:
     if missing := _unpublished(state):
         return missing
     slots = state.config.design.active_environments
+    if state.pool is not None and len(state.environments) + len(state.jobs) < slots:
+        return f"{len(state.environments)} of {slots} slots have an environment; {pool_limit(state.pool)}"
     audited = f" ({len(state.audits)} of them is audited)" if state.audits else ""
     have = f"{len(state.environments)} of {slots} slots have an environment{audited}"
     return f"{have}, {len(state.jobs)} a job that is leased"
+
+
+def pool_limit(pool: Drawing) -> str:
+    """The reason why no program of a pool can be drawn."""
+    if not pool.playable:
+        return f"all {len(pool.pool.entries)} programs of the pool were rejected (`spade env ls RUN --rejected`)"
+    rejected = len(pool.draws.rejected)
+    without = f", {rejected} more were rejected" if rejected else ""
+    return f"each of the {pool.playable} programs of the pool is played once at a time{without}"
 
 
 def own(state: RunState, now: float) -> tuple[Wait, ...]:

@@ -14,6 +14,7 @@ from replay.ledger.statistics import History, Statistics
 from replay.store.store import Store
 from spade.config import MEANING, Config, digest, dump
 from spade.errors import RunError
+from spade.pools import Draws, PoolList
 from spade.protocol import Recording
 from spade.seeds import derive, new_secret
 
@@ -29,6 +30,11 @@ class Header(msgspec.Struct):
     settings: str
     created: float
     corpus: str = ""
+
+    @property
+    def id(self) -> str:
+        """A name of the run that no other has and that does not tell its secret."""
+        return f"{derive(self.secret, 'origin'):016x}"
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -90,6 +96,8 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
             statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
         )
     state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", records.Remembered))
+    if (pool := store.get("meta", "pool", PoolList)) is not None:
+        state.take_pool(pool, store.get("meta", "draws", Draws))
     for publication in store.scan("publications", records.Publication):
         provenance.note(state, publication.weights)
     for job in sorted(store.scan("jobs", records.Job), key=lambda job: job.number):

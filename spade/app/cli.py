@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from spade.app.commands import actors, config, corpus, doctor, env, keys, model, nano, status, stop, top, up, why
+from spade.app.commands import actors, config, corpus, doctor, keys, model, nano, pool, status, stop, top, up, why
+from spade.app.commands.env import programs, stats
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -41,13 +42,26 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "import": store.import_run,
         },
     ),
-    "config": ("List, show and check configs.", {"ls": config.ls, "show": config.show_config, "check": config.check}),
+    "config": (
+        "List, show, compare and check configs.",
+        {"ls": config.ls, "show": config.show_config, "diff": config.diff, "check": config.check},
+    ),
     "corpus": ("Build and show corpora of documents.", {"build": corpus.build, "show": corpus.show_corpus}),
     "env": (
-        "List, show, check and play environments.",
-        {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},
+        "List, show, measure, check and play environments.",
+        {
+            "ls": programs.ls,
+            "show": programs.show,
+            "stats": stats.stats,
+            "check": programs.check,
+            "play": programs.play,
+        },
     ),
-    "model": ("Export the model of a run.", {"export": model.export}),
+    "pool": (
+        "Make, list, check, import and export pools of environment programs.",
+        {"make": pool.make, "ls": pool.ls, "check": pool.check, "import": pool.import_folder, "export": pool.export},
+    ),
+    "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),
     "keys": ("Make and list keys of hosts that join over a network.", {"new": keys.new, "ls": keys.ls}),
 }

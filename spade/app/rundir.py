@@ -45,7 +45,29 @@ class RunRecord(msgspec.Struct, frozen=True):
     corpus: str = ""
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """The beginning of a run in another one, saved as `origin.json`.
+
+    path    of the other run, and `run` its id
+    step    learner step of the policy it began with, and `digest` that of its weights
+    model   the checkpoint that the first run of all began with
+    memory  environments that came with it; None: the memory was not asked for
+    """
+
+    path: str
+    run: str
+    step: int
+    digest: str
+    model: str
+    memory: int | None = None
+
+    def __str__(self) -> str:
+        memory = "" if self.memory is None else f", and {self.memory} environments of its memory"
+        return f"began with the policy of {self.path} (run {self.run}) after step {self.step}, {self.digest}{memory}"
+
+
 _records: msgspec.json.Decoder[RunRecord] = msgspec.json.Decoder(RunRecord)
+_origins: msgspec.json.Decoder[Origin] = msgspec.json.Decoder(Origin)
 
 
 class RunDir:
@@ -60,11 +82,27 @@ class RunDir:
         self.weights = self.path / "weights"
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"
+        self.start = self.path / "start"  # the policy of a run that began with another's
+        self.origin_path = self.path / "origin.json"
 
     @property
     def exists(self) -> bool:
         """True if a run was started here before."""
         return self.config_path.is_file()
+
+    @property
+    def origin(self) -> Origin | None:
+        """The other run that this one began from; None where it began anew. Raises RunError where it is damaged."""
+        try:
+            return decoded(_origins.decode, read(self.origin_path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except UnreadableError as error:
+            raise RunError(f"{self.origin_path}: is damaged ({error}); bring it back") from None
+
+    def set_origin(self, origin: Origin) -> None:
+        """Note the run that this one begins from."""
+        replace(self.origin_path, msgspec.json.format(msgspec.json.encode(origin)))
 
     def require(self) -> "RunDir":
         """Raises RunError if no run was ever started."""
@@ -89,6 +127,11 @@ class RunDir:
                 raise RunError(
                     f"{self.path}: this run was started with another [run], [model] or [reward]; "
                     "resume it as it was (`spade config show` compares), or choose another --run"
+                )
+            if (before.design.source, before.pool) != (config.design.source, config.pool):
+                raise RunError(
+                    f"{self.path}: this run was started with design.source = {before.design.source!r} and "
+                    f"pool.source = {before.pool.source!r}; resume it as it was, or choose another --run"
                 )
         if not str(self.path).isprintable():
             raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")

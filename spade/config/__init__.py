@@ -1,15 +1,16 @@
 """The one typed configuration of a run: frozen structs, TOML, unknown keys refused with their path.
 
-A recipe in `configs/` states only what differs from the defaults. `load` is the one way in: file, then overrides, then
-the bounds of each setting, then the rules across settings.
+A recipe in `configs/` states only what differs from the defaults, or from the config that it `extends`. `load` is the
+one way in: the base, the file, then overrides, then the bounds of each setting, then the rules across settings.
 """
 
 from spade.config.checks import is_local
+from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
-from spade.config.loading import MEANING, digest, dump, load, mixtures, recipes
+from spade.config.inheritance import mixtures, read_merged, recipes
+from spade.config.loading import MEANING, differences, digest, dump, load
 from spade.config.sections import (
     LONGEST_WAIT_S,
-    SKILLS,
     Actors,
     Audit,
     Bus,
@@ -19,20 +20,24 @@ from spade.config.sections import (
     Engine,
     Evaluation,
     Learner,
+    Limits,
     Loss,
     Model,
     Play,
+    Pool,
     Replay,
     Reward,
     Run,
     Sandbox,
     Supervise,
     Tier,
+    ToolUse,
 )
 
 __all__ = [
-    "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
-    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Loss",
-    "Model", "Play", "Replay", "Reward", "Run", "Sandbox", "Supervise", "Tier",
-    "digest", "dump", "is_local", "load", "mixtures", "recipes",
+    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
+    "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
+    "Learner", "Limits", "Loss", "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Skill", "Supervise",
+    "Tier", "ToolUse",
+    "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "recipes",
 ]  # fmt: skip

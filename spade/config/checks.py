@@ -10,17 +10,21 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Bus, Config, Endpoint, Learner
 from spade.errors import ConfigError
 
+POOL_SOURCES = ("folder", "run")
 BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of version runs
 
 
 def check(config: Config) -> None:
     """Refuse a config that cannot work. Raises ConfigError that names the fields."""
     _check_texts(config)
+    _check_domain(config)
     _check_rounds(config)
+    _check_pool(config)
     _check_challenges(config)
     _check_pairs(config)
     _check_backend(config.learner)
@@ -41,6 +45,24 @@ def _check_texts(config: Config) -> None:
                     raise ConfigError(f"{section}.{field}: holds characters that cannot be printed: {text!r}")
 
 
+def _check_domain(config: Config) -> None:
+    """Refuse what the run's domain does not have."""
+    name, domain = config.run.domain, DOMAINS[config.run.domain]
+    if others := [skill for skill in config.run.skills if skill not in domain.skills]:
+        raise ConfigError(
+            f"run.skills: {others[0]!r} is none of run.domain = {name!r}; it has {', '.join(domain.skills)}"
+        )
+    if config.play.thoughts not in domain.thoughts:
+        raise ConfigError(
+            f"play.thoughts: {config.play.thoughts!r} does not go with run.domain = {name!r}, whose conversations "
+            f"need {domain.thoughts[0]!r}"
+        )
+    if config.evaluation.programs == "builtin" and not domain.builtin:
+        raise ConfigError(
+            f"evaluation.programs: 'builtin' has no programs of run.domain = {name!r}; give a folder, or \"\" for none"
+        )
+
+
 def _check_rounds(config: Config) -> None:
     """Refuse skills that cannot share a round evenly."""
     run, design = config.run, config.design
@@ -57,9 +79,26 @@ def _check_rounds(config: Config) -> None:
         )
 
 
+def _check_pool(config: Config) -> None:
+    """A pool without a source, and a source that nothing would play."""
+    kind, colon, name = config.pool.source.partition(":")
+    if config.pool.source and not (kind in POOL_SOURCES and colon and name):
+        raise ConfigError(f"pool.source: write folder:DIR or run:RUN, is {config.pool.source!r}")
+    if config.design.source == "pool" and not config.pool.source:
+        raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
+    if config.design.source == "pool" and config.endpoint.url and "agent" in config.endpoint.roles:
+        raise ConfigError("endpoint.roles: agents sample elsewhere, and in a run of a pool nothing else is trained")
+    if config.design.source == "model" and config.pool.source:
+        raise ConfigError("pool.source: is played with design.source = 'pool' alone; set that too, or leave it out")
+
+
 def _check_challenges(config: Config) -> None:
-    """Refuse difficulties that need more turns than a play has."""
+    """Refuse difficulties that need more turns than a play has, and a judge that has no words for it."""
     if config.model.profile == "nano":  # its prompts state no difficulty
+        if config.design.judge:
+            raise ConfigError(
+                "design.judge: model.profile 'nano' has no such prompt, and is told without; leave it out"
+            )
         return
     turns = config.play.max_turns
     for name, steps in config.design.difficulties:
@@ -185,7 +224,7 @@ def _check_training(config: Config) -> None:
 
 def _check_arms(config: Config) -> None:
     """Refuse a reward whose measure would never be taken."""
-    if config.reward.kind == "regret" and not config.hinted:
+    if config.reward.kind == "regret" and config.design.source == "model" and not config.hinted:
         raise ConfigError(
             "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
             "reward.kind"

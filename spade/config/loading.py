@@ -11,10 +11,9 @@ import tomli_w
 
 from spade.config.allowed import allowed, fields
 from spade.config.checks import check
+from spade.config.inheritance import Merged, read_merged
 from spade.config.sections import Config
-from spade.decoding import UnreadableError, decoded
-from spade.disk import read
-from spade.errors import ConfigError, RunError, reason
+from spade.errors import ConfigError
 from spade.text import line
 
 # These define the meaning of a run: a resume or a peer with other values is refused.
@@ -23,67 +22,58 @@ LONGEST_SHOWN = 200  # characters of a value that is refused
 _NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits or brackets raise others
 
 
-def recipes() -> dict[str, Path]:
-    """The shipped recipes by name."""
-    return _shipped(".")
-
-
-def mixtures() -> dict[str, Path]:
-    """The shipped mixtures of documents by name (`spade corpus build`)."""
-    return _shipped("corpora")
-
-
-def _shipped(folder: str) -> dict[str, Path]:
-    package = Path(__file__).parents[1]
-    configs = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
-    return {path.stem: path for path in sorted((configs / folder).glob("*.toml"))}
-
-
 def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
-    """The recipe or TOML file `name` with `overrides` ("learner.lr=1e-5") applied and checked.
+    """The recipe, TOML file or run directory `name` with `overrides` ("learner.lr=1e-5") applied and checked.
 
     Raises ConfigError with one line that says what, where and what to do.
     """
-    path = recipes().get(name, Path(name))
-    try:
-        tree = decoded(_toml, read(path))
-    except FileNotFoundError:
-        raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
-    except UnreadableError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from None
-    except RunError as error:
-        raise ConfigError(str(error)) from None
-    except OSError as error:
-        raise ConfigError(f"{path}: {reason(error)}") from None
+    merged = read_merged(name)
     for override in overrides:
-        _override(tree, override)
+        _override(merged, override)
     try:
-        config = msgspec.convert(tree, Config)
+        config = msgspec.convert(merged.tree, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{name}: {_refused(str(error), tree)}") from None
+        raise ConfigError(_refused(str(error), merged)) from None
     if config.bus.keys:  # a run's processes and its observers have different working directories
         keys = str(Path(config.bus.keys).expanduser().absolute())
         config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
-    check(config)
+    try:
+        check(config)
+    except ConfigError as error:
+        raise ConfigError(merged.told(str(error))) from None
     return config
 
 
-def _toml(data: bytes) -> dict[str, Any]:
-    return tomllib.loads(data.decode())
+def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
+    """The settings that differ, by path in their order: the value of each, None where it is left out."""
+    ours, theirs = msgspec.to_builtins(one), msgspec.to_builtins(other)
+    return {
+        f"{section}.{field}": (value, theirs[section][field])
+        for section, table in ours.items()
+        for field, value in table.items()
+        if value != theirs[section][field]
+    }
 
 
-def _refused(error: str, tree: dict[str, Any]) -> str:
-    """A line on msgspec's `error` about `tree`: the setting's path, the values that it may have, and the one it has."""
+def _refused(error: str, merged: Merged) -> str:
+    """A line on msgspec's `error`: the file, the setting's path, the values that it may have, and the one it has."""
     text, _, path = error.partition(" - at `$.")
     path = path.removesuffix("`")
     if unknown := re.fullmatch("Object contains unknown field `(.+)`", text):
-        name = f"{path}{path and '.'}{unknown[1]}"
-        return f"unknown setting {name}; correct or remove it (`spade config show` lists all)"
+        wrong = f"{path}{path and '.'}{unknown[1]}"
+        return (
+            f"{_origin(merged, wrong)}: unknown setting {wrong}; correct or remove it (`spade config show` lists all)"
+        )
     if setting := re.match(r"(\w+)\.(\w+)", path):
         section, field = setting.groups()
         values = allowed(fields(type(getattr(Config(), section)))[field].type)
-        return f"{section}.{field}: must be {values}, is {_shown(tree[section][field])}"
-    return f"{path}: {text}" if path else text
+        wrong = f"{section}.{field}"
+        return f"{_origin(merged, wrong)}: {wrong}: must be {values}, is {_shown(merged.tree[section][field])}"
+    return f"{_origin(merged, path)}: {path}: {text}" if path else f"{merged.files[0]}: {text}"
+
+
+def _origin(merged: Merged, setting: str) -> str:
+    return merged.origins.get(setting, merged.files[0])
 
 
 def _shown(value: object) -> str:
@@ -93,7 +83,7 @@ def _shown(value: object) -> str:
         return "a number of too many digits"
 
 
-def _override(tree: dict[str, Any], override: str) -> None:
+def _override(merged: Merged, override: str) -> None:
     """Set one `section.key=value`; the value is TOML, or a bare word taken as a string."""
     key, equals, text = override.partition("=")
     section, dot, field = key.strip().partition(".")
@@ -103,10 +93,11 @@ def _override(tree: dict[str, Any], override: str) -> None:
         override.encode()
     except UnicodeEncodeError:
         raise ConfigError(f"--set {override!r}: is not UTF-8 text") from None
-    table = tree.setdefault(section, {})
+    table = merged.tree.setdefault(section, {})
     if not isinstance(table, dict):
         raise ConfigError(f"--set {override!r}: {section} is not a section")
     table[field] = _value(text)
+    merged.origins.pop(f"{section}.{field}", None)
 
 
 def _value(text: str) -> object:

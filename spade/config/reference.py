@@ -18,7 +18,9 @@ _HEAD = """\
 """
 _INTRODUCTION = (
     "Every setting of a run. A recipe (`spade config ls`) or a TOML file states only what differs from the defaults, "
-    "in a table for each section; `--set section.key=value` overrides it. `spade config show RECIPE --help-fields` "
+    'in a table for each section. With `extends = "NAME"` as its first key it differs from that recipe, or from the '
+    "file of that path, seen from its own folder: tables are merged key by key, other values and lists replaced. "
+    "`--set section.key=value` overrides a setting. `spade config show RECIPE --help-fields` "
     "prints a recipe's values with this text.\n\n"
     "Where no upper bound is given, a number is at most 2_147_483_647, a time 1e9, a size 2^50 bytes. Rules across "
     "settings are in `spade/config/checks.py`; `spade config check` applies them, too.\n"

@@ -27,7 +27,9 @@ from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, Server, connect, serve
 
 READY = b"ready\n"
-RETIRE = signal.SIGUSR1  # to a designer or agent that is ready: take no more work, finish what is in hand, leave
+RETIRE = (
+    signal.SIGUSR1
+)  # to an actor of `supervise.RETIRING` that is ready: take no more, finish what is in hand, leave
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FINAL = 78  # exit code of failures that no restart mends (EX_CONFIG of sysexits.h)
 

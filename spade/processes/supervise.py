@@ -20,7 +20,7 @@ from spade.processes.child import End, Life
 from spade.processes.entry import FINAL, RETIRE, Launch
 from spade.protocol import Process, ProcessState, Role
 
-RETIRING: frozenset[Role] = frozenset({"designer", "agent"})  # these finish what they have in hand
+RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish what they have in hand
 _FIRST_TRIES = 3  # of a process that was never ready, in place of the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
@@ -102,7 +102,7 @@ class Supervisor:
         await child.done.wait()
 
     async def retire(self, name: str, within_s: float) -> None:
-        """Let a designer or agent finish its work in hand for at most `within_s`; then stop it. Stop others at once."""
+        """Let one of RETIRING finish its work in hand for at most `within_s`; then stop it. Stop others at once."""
         child = self._children.get(name)
         if child is not None and child.state == "ready" and child.launch.role in RETIRING:
             child.state = "draining"

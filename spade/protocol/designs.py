@@ -1,6 +1,7 @@
-"""Designers and the replay service."""
+"""Designers, curators and the replay service."""
 
-from spade.protocol.base import Form, Repairs, Request, Wire
+from spade.protocol.base import Form, Name, Repairs, Request, Wire
+from spade.protocol.measures import Measures
 from spade.protocol.session import Done
 from spade.protocol.trajectories import Trajectory
 
@@ -22,7 +23,8 @@ class DesignJob(Wire, frozen=True):
     """One slot to fill.
 
     Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus, if there is one. `draw` also
-    determines the other demands on all attempts; `sampler` seeds the sampling.
+    determines the other demands on all attempts; `sampler` seeds the sampling. `program` and `digest` name
+    the program of a pool to bring in one attempt; then `sampler` seeds its admission.
     """
 
     id: str
@@ -33,6 +35,8 @@ class DesignJob(Wire, frozen=True):
     sampler: int
     seeds: tuple[MemorySeed, ...] = ()
     avoid: MemorySeed | None = None
+    program: Name = ""
+    digest: Name = ""
 
 
 class Designs(Wire, frozen=True):
@@ -42,16 +46,18 @@ class Designs(Wire, frozen=True):
 
 
 class LeaseDesigns(Request[Designs], frozen=True):
-    """Ask for up to `count` design jobs, waiting up to `wait_s` for one."""
+    """Ask for up to `count` design jobs, waiting up to `wait_s` for one. `pool`: digest of a curator's list."""
 
     count: int
     wait_s: float
+    pool: Name = ""
 
 
 class RejectCandidate(Request[Done], frozen=True):
     """An attempt that failed admission; `last` closes the job as failed. Kept with its reason.
 
-    `shown`: the environments of the memory that its prompt had, to vary and to avoid.
+    `shown`: the environments of the memory that its prompt had, to vary and to avoid. Without a trajectory: a program
+    of a pool, which is the completion.
     """
 
     job: str
@@ -61,7 +67,7 @@ class RejectCandidate(Request[Done], frozen=True):
     completion: str
     stage: str
     reason: str
-    trajectory: Trajectory
+    trajectory: Trajectory | None
     last: bool
     shown: tuple[str, ...] = ()
 
@@ -70,7 +76,8 @@ class SubmitEnvironment(Request[Done], frozen=True):
     """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
 
     `document` and `hint` are "" if it was designed without. `repairs`: those that were needed to find the program in
-    the completion, or to admit it. Idempotent by job.
+    the completion, or to admit it. Idempotent by job. Without a trajectory: a program of a pool, whose name is the
+    document.
     """
 
     job: str
@@ -82,10 +89,11 @@ class SubmitEnvironment(Request[Done], frozen=True):
     hint: str
     seed_sensitive: bool
     first_observation: str
-    trajectory: Trajectory
+    trajectory: Trajectory | None
     shown: tuple[str, ...] = ()
     reads: Form = "inside"
     repairs: Repairs = ()
+    measures: Measures = Measures()
 
 
 class ReleaseDesign(Request[Done], frozen=True):

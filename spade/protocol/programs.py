@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from spade.protocol.base import MOST_ARGUMENTS, MOST_CALLS, Form, Name, Repairs, Request, Wire
+from spade.protocol.measures import Measures
 from spade.protocol.session import Done
 
 
@@ -15,8 +16,11 @@ class ToolCall(Wire, frozen=True):
     arguments: Annotated[str, Meta(max_length=MOST_ARGUMENTS)] = "{}"
 
 
+Calls = Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)]
+
+
 class ToolResult(Wire, frozen=True):
-    """What a call returned, with the instructions that it led to. A refused call never reached the program."""
+    """The result of a call, with the instructions that it led to. A refused call never reached the program."""
 
     text: str
     refused: bool = False
@@ -77,7 +81,7 @@ class StepEpisode(Request[Observed | Faulted], frozen=True):
     episode: str
     turn: int
     action: str
-    calls: Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)] = ()
+    calls: Calls = ()
 
 
 class CloseEpisode(Request[Done], frozen=True):
@@ -130,6 +134,7 @@ class Verdict(Wire, frozen=True):
     first_observation: str = ""
     reads: Form = "inside"
     repairs: Repairs = ()
+    measures: Measures = Measures()
 
 
 class Validate(Request[Verdict], frozen=True):

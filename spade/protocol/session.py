@@ -56,6 +56,7 @@ class Ready(Wire, frozen=True):
     peers: tuple[Peer, ...] = ()
     weights: Weights | None = None
     life: Name = ""
+    finished: str = ""
 
 
 class Hello(Request[Ready], frozen=True):
@@ -74,10 +75,14 @@ class Hello(Request[Ready], frozen=True):
 
 
 class Pulse(Wire, frozen=True):
-    """The service is alive. Names the services that may be called, and the newest weights."""
+    """The service is alive. Names the services that may be called, and the newest weights.
+
+    `finished`: the limit that has ended the run, in words; "" while it goes on.
+    """
 
     peers: tuple[Peer, ...] = ()
     weights: Weights | None = None
+    finished: str = ""
 
 
 class Heartbeat(Request[Pulse], frozen=True):

@@ -39,6 +39,15 @@ class Counts(Wire, frozen=True):
     newest_finding: str = ""
 
 
+class SkillFigures(Wire, frozen=True):
+    """Figures of one skill over the same last plays and slots as those of the run."""
+
+    win_rate_unhinted: float | None = None
+    win_rate_hinted: float | None = None
+    regret: float | None = None
+    learnable_share: float | None = None
+
+
 class Recent(Wire, frozen=True):
     """Figures of the last plays, slots, chunks and candidates; None: not measured, or not yet.
 
@@ -58,6 +67,14 @@ class Recent(Wire, frozen=True):
     designer_reward: float | None = None
     examples_shown: float | None = None
     return_gap: dict[str, float] = field(default_factory=dict)
+    response_tokens_hinted: float | None = None
+    turns: float | None = None
+    turns_hinted: float | None = None
+    program_lines: float | None = None
+    hidden_variables: float | None = None
+    revealing_share: float | None = None
+    diversity: float | None = None
+    skills: dict[str, SkillFigures] = field(default_factory=dict)
 
 
 class Traffic(Wire, frozen=True):
@@ -82,6 +99,15 @@ class Histories(Wire, frozen=True):
     evaluations: tuple[Evaluation, ...] = ()
 
 
+class Drawn(Wire, frozen=True):
+    """A run's pool: its programs, the present pass from 1, programs this pass has still to draw, and those rejected."""
+
+    pool_programs: int = 0
+    pool_pass: int = 0
+    pool_left: int = 0
+    pool_rejected: int = 0
+
+
 class Status(Wire, frozen=True):
     """The run at a glance, for `spade status` and the live view; names and units as in `docs/metrics.md`."""
 
@@ -101,11 +127,14 @@ class Status(Wire, frozen=True):
     wanted: dict[str, dict[Role, int]] = field(default_factory=dict)
     waits: tuple[Wait, ...] = ()
     histories: Histories = Histories()
+    rollouts: float = 0.0
+    finished: str = ""
+    pool: Drawn = Drawn()
 
     def flat(self) -> dict[str, Any]:
         """All figures by name, as people and their tools read them."""
         figures = asdict(self)
-        for part in ("counts", "recent", "traffic", "histories"):
+        for part in ("counts", "recent", "traffic", "histories", "pool"):
             figures |= asdict(figures.pop(part))
         return figures
 

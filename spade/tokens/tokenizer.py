@@ -13,7 +13,7 @@ import tokenizers
 from spade.decoding import UnreadableError
 from spade.errors import RunError
 from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
-from spade.tokens.plain import PlainText, control_ids
+from spade.tokens.plain import PlainText, control_ids, within
 from spade.tokens.stand_ins import Slot
 from spade.tokens.template import Template
 from spade.tokens.tools import FIRST, NO_TOOLS, Tools
@@ -60,6 +60,7 @@ Segments = tuple[int | Answer | tuple[str | Slot, ...], ...]
 """A layout as control tokens, places of answers, and the runs of text between them."""
 
 THINK, THOUGHT = "<think>", "</think>"
+_OPENINGS = 64  # most cached layouts of openings; one for each structure of tools
 _LAYOUTS = 256  # most cached layouts of histories; a play needs one for each turn
 
 
@@ -77,7 +78,7 @@ class Tokenizer:
         self._controls = control_ids(bpe)
         self._special = frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if token.special)
         self._plain = PlainText(bpe)
-        self._opening = lru_cache(_LAYOUTS)(self._read_opening)
+        self._opening = lru_cache(_OPENINGS)(self._read_opening)
         self._turn = lru_cache(_LAYOUTS)(self._read_turn)
         self._history = lru_cache(_LAYOUTS)(self._read_history)
         self.end_ids = end_ids
@@ -94,10 +95,12 @@ class Tokenizer:
         template = Template(template_text(folder, settings), variables)
         return cls(read_tokenizer(folder / "tokenizer.json"), template, end_ids(folder))
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a model's text; control tokens written in it are encoded as such, none is added."""
-        ids: list[int] = self._bpe.encode(text, add_special_tokens=False).ids
-        return ids
+    def encode(self, text: str, room: int = sys.maxsize) -> list[int]:
+        """Ids of a model's text; control tokens written in it are encoded as such, none is added.
+
+        If its beginning alone exceeds `room`, perhaps those of the beginning alone.
+        """
+        return within(lambda part: self._bpe.encode(part, add_special_tokens=False).ids, text, room)
 
     def decode(self, ids: Sequence[int], keep: Collection[str] = ()) -> str:
         """Text of `ids` without special tokens, except those of `keep`."""

@@ -226,7 +226,7 @@ class Client:
 
     def _on_ready(self, ready: Ready) -> None:
         self._settled.set()
-        self._on_pulse(Pulse(ready.peers, ready.weights))
+        self._on_pulse(Pulse(ready.peers, ready.weights, ready.finished))
         if self._live:
             return  # the reply to an earlier hello of the same handshake
         if self.life not in ("", ready.life):

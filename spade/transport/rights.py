@@ -13,6 +13,7 @@ from spade.protocol import (
     CloseEpisode,
     Evaluated,
     Generate,
+    GetNewestPrograms,
     GetProgram,
     GetStatus,
     GetWeights,
@@ -23,6 +24,7 @@ from spade.protocol import (
     LeaseAudit,
     LeaseDesigns,
     LeasePlays,
+    MeasuredDiversity,
     OpenEpisode,
     Orders,
     Publish,
@@ -40,7 +42,8 @@ from spade.protocol import (
 )
 
 ROLES: tuple[Role, ...] = get_args(Role)
-ACTORS: tuple[Role, ...] = ("designer", "agent", "env-runner", "engine", "endpoint")  # that `spade actors up` starts
+# That `spade actors up` starts.
+ACTORS: tuple[Role, ...] = ("designer", "curator", "agent", "env-runner", "engine", "endpoint")
 HOST: tuple[Role, ...] = (*ACTORS, "supervisor")
 LOCAL = "local"  # the key of the run's own host
 
@@ -52,8 +55,19 @@ _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
     "endpoint": (),
     "env-runner": (GetProgram, LeaseAudit, Audited),
     "designer": (Generate, Validate, LeaseDesigns, RejectCandidate, SubmitEnvironment, ReleaseDesign),
+    "curator": (Validate, LeaseDesigns, RejectCandidate, SubmitEnvironment, ReleaseDesign),
     "agent": (Generate, OpenEpisode, StepEpisode, CloseEpisode, LeasePlays, SubmitPlays, ReleasePlay),
-    "evaluator": (Generate, Validate, KeepProgram, OpenEpisode, StepEpisode, CloseEpisode, Evaluated),
+    "evaluator": (
+        Generate,
+        Validate,
+        KeepProgram,
+        OpenEpisode,
+        StepEpisode,
+        CloseEpisode,
+        Evaluated,
+        GetNewestPrograms,
+        MeasuredDiversity,
+    ),
     "observer": (GetStatus, Orders),
     "supervisor": (GetStatus, ReportProcesses),
 }

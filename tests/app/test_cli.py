@@ -131,7 +131,7 @@ def test_keys_are_made_once_and_listed(spade, tmp_path):
     listed = [line.split() for line in spade("keys", "ls", "keys", cwd=tmp_path).stdout.splitlines()]
     assert [words[1] for words in listed] == ["far", "local", "narrow"]
     assert [listed[0][2], listed[2][2]] == [
-        "agent,designer,endpoint,engine,env-runner,supervisor", "agent,engine,supervisor"
+        "agent,curator,designer,endpoint,engine,env-runner,supervisor", "agent,engine,supervisor"
     ]  # fmt: skip
 
 

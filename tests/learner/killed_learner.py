@@ -22,6 +22,7 @@ from learner import checkpoint, weights
 from learner.backends import state
 from learner.train import open_backend
 from spade import config
+from spade.disk import link_folder
 from spade.protocol import Batch
 from tests.learner.conftest import Policy
 
@@ -42,7 +43,7 @@ def keep(backend, metrics, settings, run):
 
     def fill(draft):
         backend.save(draft)
-        weights.link(folder, draft / "model")
+        link_folder(folder, draft / "model")
 
     checkpoint.write(run / "checkpoints", backend.step, metrics, fill)
     checkpoint.prune(run / "checkpoints", backend.step, 2)

@@ -41,12 +41,13 @@ EXPECTED = {
     "Serving": {"engine"}, "GetWeights": {"engine"},
     "OpenEpisode": {"agent", "evaluator"}, "StepEpisode": {"agent", "evaluator"},
     "CloseEpisode": {"agent", "evaluator"}, "KeepProgram": {"evaluator"}, "GetProgram": {"env-runner"},
-    "Validate": {"designer", "evaluator"}, "LeaseDesigns": {"designer"}, "RejectCandidate": {"designer"},
-    "SubmitEnvironment": {"designer"}, "ReleaseDesign": {"designer"},
+    "Validate": {"designer", "curator", "evaluator"}, "LeaseDesigns": {"designer", "curator"},
+    "RejectCandidate": {"designer", "curator"}, "SubmitEnvironment": {"designer", "curator"},
+    "ReleaseDesign": {"designer", "curator"},
     "LeasePlays": {"agent"}, "SubmitPlays": {"agent"}, "ReleasePlay": {"agent"},
     "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},
     "TakeBatch": {"learner"}, "Publish": {"learner"}, "Checkpointed": {"learner"},
-    "Evaluated": {"evaluator"},
+    "Evaluated": {"evaluator"}, "GetNewestPrograms": {"evaluator"}, "MeasuredDiversity": {"evaluator"},
     "ReportProcesses": {"supervisor"}, "Orders": {"observer"}, "GetStatus": {"observer", "supervisor"},
 }  # fmt: skip
 WORK = [request for request in REQUESTS if not isinstance(request, Hello | Heartbeat | Goodbye)]
@@ -108,7 +109,7 @@ async def test_each_role_sends_the_requests_it_may_and_no_others(tmp_path: Path)
 
 
 def article(role: Role) -> str:
-    return {"learner": "a", "replay": "a", "designer": "a", "supervisor": "a"}.get(role, "an")
+    return {"learner": "a", "replay": "a", "designer": "a", "curator": "a", "supervisor": "a"}.get(role, "an")
 
 
 async def get_in(address: str, greeting: Hello, bus: Bus) -> str:
@@ -189,7 +190,7 @@ def test_a_role_that_is_none_is_named(folder: Path) -> None:
 def test_a_host_may_start_all_actors_and_nothing_that_leads_a_run(tmp_path: Path) -> None:
     keys.create(tmp_path / "keys", ["far"])
     granted = {grant.name: grant for grant in keys.allowed(tmp_path / "keys").values()}
-    assert granted["far"].roles == {"designer", "agent", "env-runner", "engine", "endpoint", "supervisor"}
+    assert granted["far"].roles == {"designer", "curator", "agent", "env-runner", "engine", "endpoint", "supervisor"}
     assert keys.client_name(tmp_path / "keys/hosts/far") == "far"
     assert keys.client_name(tmp_path / "keys") == rights.LOCAL
 

@@ -5,7 +5,20 @@ it is, how the play ended, and what it returned.
 """
 
 from actors.text.conversation.games import GameTalk
-from actors.text.conversation.talk import Act, Opening, Talk
+from actors.text.conversation.talk import Move, Opening, Talk
+from actors.text.conversation.tools import Tongue, ToolTalk
 from actors.text.conversation.turns import Conversation, Player, Seen, Step, converse
 
-__all__ = ["Act", "Conversation", "GameTalk", "Opening", "Player", "Seen", "Step", "Talk", "converse"]
+__all__ = [
+    "Conversation",
+    "GameTalk",
+    "Move",
+    "Opening",
+    "Player",
+    "Seen",
+    "Step",
+    "Talk",
+    "Tongue",
+    "ToolTalk",
+    "converse",
+]  # fmt: skip

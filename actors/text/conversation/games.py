@@ -3,13 +3,15 @@
 from collections.abc import Callable
 
 from actors.text.actions import action_said, sent
-from actors.text.conversation.talk import Act, Opening
+from actors.text.conversation.talk import Move, Opening
 from actors.text.profile import ChatMessage
 from spade.protocol import Form, Observed
 
 
 class GameTalk:
     """A play of a game. `opening`: a profile's `play`; `reads`: the form of an action that the program reads."""
+
+    marks = ()
 
     def __init__(self, opening: Callable[[str, str | None], list[ChatMessage]], reads: Form = "inside") -> None:
         self._opening = opening
@@ -19,10 +21,10 @@ class GameTalk:
         """See Talk."""
         return Opening(self._opening(observed.observation, hint))
 
-    def act(self, text: str) -> Act:
+    def act(self, text: str) -> Move:
         """See Talk."""
-        return Act(sent(action_said(text), self._reads))
+        return Move(sent(action_said(text), self._reads))
 
-    def turn(self, observed: Observed, act: Act) -> list[ChatMessage]:
-        """See Talk; a game's turn is the same whatever the act."""
+    def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
+        """See Talk; a game's turn is the same whatever the move."""
         return [ChatMessage("user", observed.observation)]

@@ -1,7 +1,7 @@
 """One play as a conversation of a player with a program: whose turn it is, how it ended, and what it returned.
 
 `Conversation` is pure; `converse` carries each action to the program and each answer to the player. An action is
-whatever the two agree on: the text that a program is sent, or an `Act`.
+whatever the two agree on: the text that a program is sent, or a `Move`.
 """
 
 from collections.abc import Awaitable, Callable

@@ -7,10 +7,8 @@ from json import JSONDecodeError
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn
 
-from spade.protocol import MOST_NAME
+from spade.protocol import MOST_ARGUMENTS, MOST_NAME
 
-MOST_ARGUMENTS = 65_536
-"""Bytes of a call's arguments."""
 DEEPEST = 32
 """Levels of objects and lists inside of arguments."""
 

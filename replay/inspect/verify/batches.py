@@ -19,6 +19,8 @@ def _design_groups(found: StoreContents) -> Iterator[str]:
     closed: dict[str, int] = {}
     for job in found.jobs.values():
         environment = found.environments.get(environment_id(job))
+        if job.program:
+            continue
         if job.state == "failed" or (environment is not None and environment.state != "active"):
             name = group_id(job.round, job.skill)
             closed[name] = closed.get(name, 0) + 1

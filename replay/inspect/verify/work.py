@@ -13,7 +13,7 @@ OPEN = ("open", "leased")
 
 def work_problems(found: StoreContents) -> Iterator[str]:
     """One line for each violation."""
-    for check in (_jobs, _rejects, _environments, _audits, _plays, _trajectories):
+    for check in (_jobs, _pool, _rejects, _environments, _audits, _plays, _trajectories):
         yield from check(found)
 
 
@@ -29,11 +29,30 @@ def _jobs(found: StoreContents) -> Iterator[str]:
             yield f"jobs {key}: is {job.state}, its environment {environment_id(job)} says otherwise"
         if (job.state == "leased") != bool(job.holder) and job.state in OPEN:
             yield f"jobs {key}: is {job.state} and held by {job.holder or 'nobody'}"
-        if group_id(job.round, job.skill) not in found.design_groups:
+        if not job.program and group_id(job.round, job.skill) not in found.design_groups:
             yield f"jobs {key}: its designer group {group_id(job.round, job.skill)} is missing"
         for lease, attempt in job.attempts:
             if reject_key(key, lease, attempt) not in found.rejects:
                 yield f"jobs {key}: its rejected attempt {lease}/{attempt} is missing"
+
+
+def _pool(found: StoreContents) -> Iterator[str]:
+    """Check that jobs draw from the pool without replacement, pass after pass, and have no program twice at once."""
+    entries = () if found.pool is None else found.pool.entries
+    rejected = {entries[index].name for index in found.draws.rejected}
+    playable = {entry.name for entry in entries} - rejected
+    drawn: set[str] = set()
+    for job in sorted(found.jobs.values(), key=lambda job: job.number):
+        if bool(job.program) != bool(entries):
+            yield f"jobs {job.id}: asks for the program {job.program!r}, the pool has {len(entries)}"
+        elif job.program in drawn:
+            if missing := playable - drawn:
+                yield f"jobs {job.id}: draws {job.program} again, this pass has not drawn {min(missing)} yet"
+            drawn = set()
+        drawn.add(job.program)
+    active = [job.program for job in found.jobs.values() if job.program and job.state in OPEN]
+    active += [each.program for each in found.environments.values() if each.program and each.state == "active"]
+    yield from (f"jobs: the program {name} is active {n} times" for name, n in Counter(active).items() if n > 1)
 
 
 def _rejects(found: StoreContents) -> Iterator[str]:
@@ -43,7 +62,7 @@ def _rejects(found: StoreContents) -> Iterator[str]:
         job = found.jobs.get(reject.job)
         if job is None or (reject.lease, reject.attempt) not in job.attempts:
             yield f"rejects {key}: its job {reject.job} does not know it"
-        if key not in found.trajectories and key not in found.dropped:
+        if key not in found.trajectories and key not in found.dropped and not (job and job.program):
             yield f"rejects {key}: its trajectory is missing"
 
 
@@ -61,7 +80,9 @@ def _environments(found: StoreContents) -> Iterator[str]:
         if key not in found.sources:
             yield f"environments {key}: its program is missing"
         design = found.trajectories.get(environment.job)
-        if design is None and environment.job not in found.dropped:
+        if job is not None and job.program != environment.program:
+            yield f"environments {key}: is of the program {environment.program!r}, its job asks for {job.program!r}"
+        if design is None and environment.job not in found.dropped and not environment.program:
             yield f"environments {key}: its designer's trajectory {environment.job} is missing"
         if design is not None and design.oldest != environment.designed_version:
             yield f"environments {key}: designed at version {environment.designed_version}, sampled at {design.oldest}"
@@ -142,7 +163,8 @@ def _play(key: str, play: PlayRecord, found: StoreContents) -> Iterator[str]:
 def _trajectories(found: StoreContents) -> Iterator[str]:
     for key, tokens in found.trajectories.items():
         job = found.jobs.get(key)
-        if key not in found.plays and key not in found.rejects and (job is None or job.state != "admitted"):
+        designed = job is not None and job.state == "admitted" and not job.program
+        if key not in found.plays and key not in found.rejects and not designed:
             yield f"trajectories {key}: belongs to nothing"
         if tokens.flaw:
             yield f"trajectories {key}: {tokens.flaw}, and it is not in quarantine"

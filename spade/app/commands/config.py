@@ -1,4 +1,4 @@
-"""`spade config`: list recipes, show a config, check it as the processes of a run would."""
+"""`spade config`: list recipes, show and compare configs, check one as the processes of a run would."""
 
 import re
 import textwrap
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.app.commands.options import Set
-from spade.app.printing import say, show
+from spade.app.commands.options import Json, Set
+from spade.app.printing import print_json, say, show
 from spade.errors import SpadeError
+from spade.text import line
 
 if TYPE_CHECKING:
     from spade.app.screen.console import Screen
@@ -24,20 +25,25 @@ def ls() -> None:
     """List the shipped recipes."""
     from spade.config import recipes
 
-    for name, path in recipes().items():
+    found = recipes()
+    width = max(map(len, found))
+    for name, path in found.items():
         first = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
-        say(f"{name:<12} {first}")
+        say(f"{name:<{width}} {first}")
 
 
 def show_config(
-    config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run's config.toml.")] = "nano",
+    config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run directory.")] = "nano",
     set_: Set = None,
     help_fields: Annotated[bool, typer.Option("--help-fields", help="Print what each setting means, too.")] = False,
 ) -> None:
     """Print a config with all settings, defaults included."""
+    from spade.app.rundir import RunDir
     from spade.config import dump, load
 
     resolved = load(config, tuple(set_ or ()))
+    if Path(config).is_dir() and (origin := RunDir(Path(config)).origin):
+        show(f"# {line(str(origin))}")
     if help_fields:
         _show_documented(resolved)
     else:
@@ -69,6 +75,34 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
     screen.tell()
 
 
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="A recipe, a TOML file or a run directory.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    json: Json = False,
+) -> None:
+    """Print the settings that differ, each with A's value and B's."""
+    from spade.config import differences, load
+
+    found = differences(load(a), load(b))
+    if json:
+        print_json({setting: {"a": one, "b": other} for setting, (one, other) in found.items()})
+        return
+    if not found:
+        say(f"{a} and {b} have the same settings")
+    width = max(map(len, found), default=0)
+    shown = [(setting, _written(one), _written(other)) for setting, (one, other) in found.items()]
+    wide = max((len(one) for _, one, _ in shown), default=0)
+    for setting, one, other in shown:
+        say(f"{setting:<{width}}  {one:<{wide}}  {other}")
+
+
+def _written(value: object) -> str:
+    """A value as TOML has it, in one line."""
+    import msgspec
+
+    return "left out" if value is None else msgspec.json.encode(value).decode()
+
+
 def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
     """Check a config and the files it names.
 
@@ -80,17 +114,18 @@ def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")
 
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
     """Check a config; returns a line about a valid one. Raises a group of SpadeErrors, one for each fault."""
-    from spade.config import digest, load
+    from spade.config import digest, load, read_merged
     from spade.processes.gpus import placement
 
     config = load(name, overrides)
+    merged = read_merged(name)
     found = [f"meaning {digest(config)[:12]}"]
     refused: list[SpadeError] = []
-    for look in (_corpus, _programs, _keys, _endpoint, _model):
+    for look in (_environments, _programs, _embedding, _keys, _endpoint, _model):
         try:
             found.append(look(config))
         except SpadeError as error:
-            refused.append(error)
+            refused.append(type(error)(merged.told(str(error))))
     if refused:
         raise ExceptionGroup(f"{name} is refused", refused)
     if gpus := placement(config):
@@ -98,11 +133,26 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     return f"{name}: fine, {'; '.join(filter(None, found))}"
 
 
-def _corpus(config: "Config") -> str:
+def _environments(config: "Config") -> str:
+    if config.design.source == "pool":
+        from spade.app.supervisor.pools import programs_of
+
+        return f"{sum(1 for _ in programs_of(config.pool.source))} programs in the pool"
     from actors import corpus
 
     documents = corpus.load(config.design.corpus)
     return f"{len(documents)} documents (digest {documents.digest[:12]})"
+
+
+def _embedding(config: "Config") -> str:
+    """Check that what loads an embedding model is installed; the model itself may have to be downloaded."""
+    from spade.extras import require
+
+    evaluation = config.evaluation
+    if not evaluation.diversity_programs or evaluation.embedding == "tfidf":
+        return ""
+    require("measures")
+    return f"diversity by {evaluation.embedding}"
 
 
 def _programs(config: "Config") -> str:
@@ -140,7 +190,7 @@ def _endpoint(config: "Config") -> str:
 def _model(config: "Config") -> str:
     """Check a checkpoint folder: thought tokens, and the room for a design's prompt. Hub names are not looked up."""
     from actors import corpus
-    from actors.roles.domains import load_profile
+    from actors.roles.domains import load_profile, load_talks
     from actors.text.design_prompt import fit_prompt
     from spade.policy import model_folder
     from spade.protocol import DesignJob
@@ -151,6 +201,7 @@ def _model(config: "Config") -> str:
         return f"model {path} of the hub"
     tokenizer = Tokenizer.load(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)
+    load_talks(config, tokenizer)
     profile, document = load_profile(config), corpus.load("builtin")[0]
     room = config.engine.context_tokens - config.design.max_tokens
     for skill in config.run.skills:

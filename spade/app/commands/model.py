@@ -12,6 +12,7 @@ from spade.errors import RunError
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
+    from spade.policy.best import Best
 
 
 def export(
@@ -28,6 +29,40 @@ def export(
     with whole(out) as part:
         shutil.copytree(newest_weights(found), part)
     say(f"{out}: the newest policy of {found.path}")
+
+
+def export_best(
+    run: RunArgument,
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder to write.")] = None,
+) -> None:
+    """Write the policy with the best evaluation as a Hugging Face folder.
+
+    The best is that of the highest held-out win rate, of equal ones the latest. Without -o: print which one it is.
+    """
+    from spade.app.rundir import RunDir
+    from spade.disk import hold, whole
+    from spade.policy.manifest import PARAMETERS
+
+    found = RunDir(run).require()
+    folder, best = best_policy(found)
+    if out is None:
+        say(f"{folder}: {best}")
+        return
+    with hold(folder / PARAMETERS), whole(out) as part:
+        shutil.copytree(folder, part)
+    say(f"{out}: the best policy of {found.path}, {best}")
+
+
+def best_policy(run: "RunDir") -> "tuple[Path, Best]":
+    """The folder of the policy with the best evaluation. Raises RunError where no evaluation is over."""
+    from spade.policy.best import FOLDER, find
+
+    kept = find(run.path / FOLDER)
+    if kept is None:
+        raise RunError(
+            f"{run.path}: no evaluation is over yet, so no policy is the best; evaluation.programs sets what is played"
+        )
+    return kept
 
 
 def newest_weights(run: "RunDir") -> Path:

@@ -22,7 +22,22 @@ Set = Annotated[
 Recipe = Annotated[
     str | None, typer.Option("--config", help="The rules: a recipe or a TOML file [default: the run's, else nano].")
 ]
-For = Annotated[str | None, typer.Option("--for", metavar="TIME", help="Stop after this long: 90s, 10m, 2h.")]
+From = Annotated[
+    Path | None, typer.Option("--from", metavar="RUN", help="Begin a new run with the newest policy of this one.")
+]
+Step = Annotated[
+    str | None, typer.Option(metavar="N|best", help="With --from: its policy of this step, or of its best evaluation.")
+]
+Memory = Annotated[bool, typer.Option("--memory", help="With --from: bring its environment memory, too.")]
+For = Annotated[
+    str | None,
+    typer.Option("--for", metavar="TIME", help="Stop when the run was up so long, over all resumes: 90s, 10m, 2h."),
+]
+Steps = Annotated[int | None, typer.Option(min=1, help="Stop after exactly so many learner steps of the run.")]
+Rollouts = Annotated[
+    int | None,
+    typer.Option(min=1, help="Stop after so many rollouts, each a chunk of plays of every active environment."),
+]
 Headless = Annotated[
     bool, typer.Option("--headless", help="Print a line for each learner step instead of the live view.")
 ]

@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.app.commands.options import Agents, Config, Count, For, Headless, Run, RunArgument, Set, seconds
+from spade.app.commands.options import (
+    Agents,
+    Config,
+    Count,
+    For,
+    From,
+    Headless,
+    Memory,
+    Rollouts,
+    Run,
+    RunArgument,
+    Set,
+    Step,
+    Steps,
+    seconds,
+)
 from spade.app.printing import say
 from spade.errors import ConfigError
 
@@ -20,12 +35,20 @@ if TYPE_CHECKING:
 def up(
     config: Config = None,
     run: Run = None,
+    from_: From = None,
+    step: Step = None,
+    memory: Memory = False,
+    steps: Steps = None,
+    rollouts: Rollouts = None,
     duration: For = None,
     headless: Headless = False,
     agents: Agents = None,
     set_: Set = None,
 ) -> None:
     """Start or resume a run: all roles, supervised, in a live view.
+
+    It goes on until Ctrl-C, or until the first of its limits (--steps, --rollouts, --for, or [limits] in the config) is
+    reached. Then the same command says so, and one with a larger limit goes on.
 
     The numbers of actors are those of [actors] in the config. `spade actors scale` changes them until this command
     ends.
@@ -36,11 +59,13 @@ def up(
     from spade.app.supervisor import launches
     from spade.app.supervisor.up import Body, keep_up
 
-    duration_s = seconds(duration)
-    overrides = [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])]
+    limits = {"limits.steps": steps, "limits.rollouts": rollouts, "limits.seconds": seconds(duration)}
+    given = {**limits, "actors.agents": agents}
+    overrides = [*(set_ or ()), *(f"{setting}={value}" for setting, value in given.items() if value is not None)]
+    _begin(config, run, overrides, from_, step, memory)
     opened, resolved, corpus = _open(config, run, overrides)
     services = [launches.replay(opened, resolved, corpus), launches.learner(opened, resolved)]
-    if resolved.evaluation.programs:
+    if resolved.evaluation.programs or resolved.evaluation.diversity_programs:
         services.append(launches.evaluator(opened, resolved))
     actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
     narrated = headless or not interactive()
@@ -48,10 +73,11 @@ def up(
     if narrated:
         say(f"self-play in {opened.path}")
     parts = ("replay", "learner")
-    trio.run(
-        partial(keep_up, opened, resolved, parts, launches=services, actor=actor, duration_s=duration_s, body=body)
-    )
-    say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
+    finished = trio.run(partial(keep_up, opened, resolved, parts, launches=services, actor=actor, body=body))
+    if finished:
+        say(f"finished: {finished}; `spade up --run {_short(opened.path)}` with a larger limit goes on from here")
+    else:
+        say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
     # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, opened))):
         say(measured)
@@ -69,7 +95,7 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     opened, resolved, corpus = _open(config, run, set_ or ())
     say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
     say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
-    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved, corpus)]))
+    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved, corpus)], lasting=True))
     say("replay service: stopped")
 
 
@@ -99,8 +125,8 @@ def learner_up(
     with opened.lock("learner"):
         opened.create(resolved)
     say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
-    trio.run(partial(keep_up, opened, resolved, ("learner",), launches=[learner(opened, resolved)]))
-    say("learner: stopped")
+    finished = trio.run(partial(keep_up, opened, resolved, ("learner",), launches=[learner(opened, resolved)]))
+    say(f"learner: stopped{finished and f'; the run is finished: {finished}'}")
 
 
 def actors_up(
@@ -111,6 +137,7 @@ def actors_up(
         typer.Option("--run", help="The folder of their logs [default: a new folder under runs/]."),
     ] = None,
     designers: Count = 0,
+    curators: Count = 0,
     agents: Agents = None,
     runners: Count = 0,
     engines: Count = 0,
@@ -125,38 +152,73 @@ def actors_up(
     from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts, command_tag
+    from spade.app.supervisor.pools import take_pool
     from spade.app.supervisor.up import keep_up
     from spade.config import load
 
-    counts = {"designers": designers, "agents": agents or 0, "runners": runners, "engines": engines}
+    counts = {
+        "designers": designers, "curators": curators, "agents": agents or 0, "runners": runners, "engines": engines,
+    }  # fmt: skip
     # The learner of the config runs elsewhere, so its GPUs are free here.
     overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]
     opened = RunDir(run or Path("runs") / f"actors-{os.uname().nodename}-{os.getpid()}")
     resolved = load(config or "nano", tuple(overrides))
+    if curators and resolved.design.source == "model":
+        raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
     if not any(actor_counts(resolved).values()):
-        raise ConfigError("nothing to start: give at least one of --designers, --agents, --runners, --engines")
+        raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
     corpus = load_corpus(resolved.design.corpus).digest if designers else ""
     opened.create(resolved)
+    if curators:
+        take_pool(opened, resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
     launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
-    trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus))
-    say("actors: stopped")
+    finished = trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus))
+    say(f"actors: stopped{finished and f'; the run is finished: {finished}'}")
+
+
+def _begin(
+    recipe: str | None, path: Path | None, overrides: Sequence[str], old: Path | None, step: str | None, memory: bool
+) -> None:
+    """Bring policy and memory of the run `old` into a new one, where it is given."""
+    from spade.app.rundir import RunDir
+    from spade.app.supervisor.beginning import OldRun, begin, parse_step
+
+    if old is None:
+        if step is not None or memory:
+            raise ConfigError("--step and --memory go with --from RUN")
+        return
+    if recipe is None:
+        raise ConfigError("--from: name the new run's CONFIG, for example `spade up games-4b-stage2 --from RUN`")
+    begin(RunDir(_place(recipe, path)), recipe, overrides, OldRun(RunDir(old), parse_step(step), memory))
+
+
+def _place(recipe: str | None, path: Path | None) -> Path:
+    """The directory of a run."""
+    return path or Path("runs") / Path(recipe or "nano").stem
 
 
 def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved, str]":
-    """A run to start or resume, and the digest of its corpus.
+    """A run to start or resume, and the digest of its corpus, "" where it plays a pool.
 
-    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus.
+    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus,
+    RunError where the pool cannot be read.
     """
     from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.beginning import model_override
+    from spade.app.supervisor.pools import take_pool
     from spade.config import load
 
-    run = RunDir(path or Path("runs") / Path(recipe or "nano").stem)
-    config = load(str(run.config_path) if run.exists and recipe is None else recipe or "nano", tuple(overrides))
-    corpus = load_corpus(config.design.corpus).digest
+    run = RunDir(_place(recipe, path))
+    name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
+    config = load(name, (*overrides, *model_override(run)))
+    pooled = config.design.source == "pool"
+    corpus = "" if pooled else load_corpus(config.design.corpus).digest
     with run.lock("replay"):
         run.create(config, corpus)
+        if pooled:
+            take_pool(run, config)
     return run, config, corpus
 
 

@@ -65,13 +65,13 @@ class Checkpoint:
         while contexts:
             answers = self._sample(list(contexts.values()), TURN_TOKENS)
             for number, answer in zip(list(contexts), answers, strict=True):
-                act = self.talk.act(self.tokenizer.decode(answer))
-                go_on(environments[number], played[number], act.action)
+                move = self.talk.act(self.tokenizer.decode(answer))
+                go_on(environments[number], played[number], move.action)
                 seen = played[number].pending
                 if seen is None:
                     del contexts[number]
                 else:
-                    contexts[number] += answer + self.tokenizer.turn_ids(answer, self.talk.turn(seen, act))
+                    contexts[number] += answer + self.tokenizer.turn_ids(answer, self.talk.turn(seen, move))
         return [conversation.episode_return for conversation in played]
 
     def _answers(self, requests: Sequence[Sequence[ChatMessage]], max_tokens: int) -> list[str]:

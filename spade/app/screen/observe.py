@@ -152,6 +152,11 @@ def sentence(status: Status) -> str:
     )
 
 
+def ended(status: Status) -> str:
+    """The limit that has ended the run, in one line; "" while it goes on."""
+    return f"finished: {status.finished}" if status.finished else ""
+
+
 def evaluated(status: Status) -> str:
     """The first evaluation and the newest in one line; "" if there is none."""
     evaluations = status.histories.evaluations
@@ -160,6 +165,20 @@ def evaluated(status: Status) -> str:
         for one in dict.fromkeys((*evaluations[:1], *evaluations[-1:]))
     ]
     return f"held-out win rate {' -> '.join(told)}" if told else ""
+
+
+def by_skill(status: Status) -> list[str]:
+    """A table of the figures of each skill, one line each; empty before there are any."""
+    skills = status.recent.skills
+    if not skills:
+        return []
+    width = max(map(len, skills))
+    rows = [f"  {'skill':<{width}}  unhinted  hinted  regret  learnable"]
+    for name, figures in skills.items():
+        shown = (figures.win_rate_unhinted, figures.win_rate_hinted, figures.regret, figures.learnable_share)
+        cells = ["–" if value is None else f"{value:.2f}" for value in shown]
+        rows.append(f"  {name:<{width}}  {cells[0]:>8}  {cells[1]:>6}  {cells[2]:>6}  {cells[3]:>9}")
+    return rows
 
 
 def interactive() -> bool:

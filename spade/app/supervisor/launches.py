@@ -21,6 +21,7 @@ MODULES: Mapping[Role, str] = {  # services before their clients; drained in the
     "env-runner": "actors.environments.runner",
     "learner": "learner.train",
     "designer": "actors.roles.designer",
+    "curator": "actors.roles.curator",
     "agent": "actors.roles.agent",
     "evaluator": "actors.roles.evaluator",
 }
@@ -35,7 +36,8 @@ def actor_counts(config: Config) -> dict[Role, int]:
         "endpoint": 1 if config.endpoint.url else 0,
         "env-runner": actors.runners,
         "agent": actors.agents_min if actors.agents == "auto" else actors.agents,
-        "designer": actors.designers,
+        "designer": actors.designers if config.design.source == "model" else 0,
+        "curator": actors.curators if config.design.source == "pool" else 0,
     }
 
 

@@ -12,7 +12,9 @@ from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
 from spade.transport import Client
 
-ROLES: dict[str, Role] = {"agents": "agent", "designers": "designer", "runners": "env-runner", "engines": "engine"}
+ROLES: dict[str, Role] = {
+    "agents": "agent", "designers": "designer", "curators": "curator", "runners": "env-runner", "engines": "engine",
+}  # fmt: skip
 _UP = ("starting", "ready", "restarting")
 LOOK_S = 0.2
 AGAIN_S = 2.0  # then the order is repeated: a restarting service may have lost it
@@ -46,6 +48,9 @@ async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
 
     Raises RunError if no supervisor or several fit, or if the actors are not ready in time.
     """
+    needless: Role = "designer" if run.config().design.source == "pool" else "curator"
+    if counts.get(needless):
+        raise RunError(f"{run.path}: has no work for a {needless} (design.source)")
     async with observer(run) as client:
         name = choose(await ask_status(client), on)
 

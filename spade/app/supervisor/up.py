@@ -41,17 +41,24 @@ async def keep_up(
     actor: Callable[[Role, int], Launch] | None = None,
     address: str | None = None,
     corpus: str = "",
-    duration_s: float | None = None,
     body: Body = _wait,
-) -> None:
-    """Keep `launches` and as many actors as wanted up until a signal, the end of `duration_s` or a failure; then drain.
+    lasting: bool = False,
+) -> str:
+    """Keep `launches` and as many actors as wanted up until a signal, the end of the run or a failure; then drain.
+
+    Returns the limit that has ended the run, in words; "" where a signal came first. Of a run at its end
+    nothing but the replay service is started.
+
+    The end of `body` ends it, too.
 
     parts    parts of the run that this command locks
     actor    function: orders of an actor by role and 0-based index; None if this command keeps no actors
     address  address of the replay service; None for the run's own
     corpus   digest of the documents of its designers; a run of other documents refuses this command
     body     runs meanwhile, with the connection to the replay service
+    lasting  True stays up when the run is at its end
     """
+    finished = ""
     with ExitStack() as locks:
         for part in parts:
             locks.enter_context(run.lock(part))
@@ -63,24 +70,38 @@ async def keep_up(
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(_leave, told, nursery.cancel_scope)
-            nursery.cancel_scope.deadline = trio.current_time() + (duration_s or float("inf"))
             for launch in launches:
                 if launch.role == "replay":  # first, since all others call it
                     await supervisor.add(launch)
             hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid(), corpus=corpus)
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
-                actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
-                nursery.start_soon(_report, name, supervisor, actors, client)
-                nursery.start_soon(body, client)
-                # All at once: an engine is ready only when the learner has published.
-                for launch in launches:
-                    if launch.role != "replay":
-                        nursery.start_soon(supervisor.add, launch)
-                if actors is not None:
-                    actors.begin(actor_counts(config))
-                    if config.actors.agents == "auto":
-                        nursery.start_soon(autoscale, client, actors, config)
-                await trio.sleep_forever()
+                if lasting or not client.pulse.finished:
+                    actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
+                    nursery.start_soon(_report, name, supervisor, actors, client)
+                    nursery.start_soon(_until_done, body, client, nursery.cancel_scope)
+                    # All at once: an engine is ready only when the learner has published.
+                    for launch in launches:
+                        if launch.role != "replay":
+                            nursery.start_soon(supervisor.add, launch)
+                    if actors is not None:
+                        actors.begin(actor_counts(config))
+                        if config.actors.agents == "auto":
+                            nursery.start_soon(autoscale, client, actors, config)
+                finished = await _finished(client, lasting)
+                nursery.cancel_scope.cancel()
+    return finished
+
+
+async def _finished(client: Client, lasting: bool) -> str:
+    """Wait for the end of the run, for ever where the command is `lasting`; returns the limit that has ended it."""
+    while lasting or not client.pulse.finished:
+        await client.wait_pulse()
+    return client.pulse.finished
+
+
+async def _until_done(body: Body, client: Client, scope: trio.CancelScope) -> None:
+    await body(client)
+    scope.cancel()
 
 
 def _log(name: str, path: Path) -> None:

@@ -3,18 +3,19 @@
 Defaults are the paper's numbers for games (Qwen3-4B and Qwen3-30B-A3B) where the paper gives one.
 """
 
-from spade.config.sections.actors import Actors, Design, Evaluation, Play, Sandbox, Tier
+from spade.config.sections.actors import Actors, Design, Evaluation, Play, Pool, Sandbox, Tier
 from spade.config.sections.bounds import Section
 from spade.config.sections.engines import Endpoint, Engine
 from spade.config.sections.learner import Learner, Loss
 from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
 from spade.config.sections.replay import Audit, Replay, Reward
-from spade.config.sections.run import SKILLS, Model, Run
+from spade.config.sections.run import Limits, Model, Run
+from spade.config.sections.tools import ToolUse
 
 __all__ = [
-    "LONGEST_WAIT_S", "SKILLS",
-    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Loss", "Model",
-    "Play", "Replay", "Reward", "Run", "Sandbox", "Section", "Supervise", "Tier",
+    "LONGEST_WAIT_S",
+    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Limits", "Loss",
+    "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Section", "Supervise", "Tier", "ToolUse",
 ]  # fmt: skip
 
 
@@ -22,9 +23,12 @@ class Config(Section, frozen=True):
     """A whole run."""
 
     run: Run = Run()
+    limits: Limits = Limits()
     model: Model = Model()
     design: Design = Design()
+    pool: Pool = Pool()
     play: Play = Play()
+    tools: ToolUse = ToolUse()
     reward: Reward = Reward()
     loss: Loss = Loss()
     learner: Learner = Learner()
@@ -40,5 +44,7 @@ class Config(Section, frozen=True):
 
     @property
     def hinted(self) -> bool:
-        """True if environments have a hint and are played with it, too: the reward needs it, or it is asked for."""
-        return self.reward.kind == "regret" if self.play.hinted == "auto" else self.play.hinted
+        """True if environments that have a hint are played with it, too: the reward needs it, or it is asked for."""
+        if self.play.hinted != "auto":
+            return self.play.hinted
+        return self.reward.kind == "regret" and self.design.source == "model"

@@ -16,7 +16,7 @@ from spade.config.sections.bounds import (
     Share,
     ShareAboveZero,
 )
-from spade.protocol import MOST_ACTORS
+from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 
 Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
 
@@ -27,6 +27,10 @@ class Design(Section, frozen=True):
     `single_turn_share`, `difficulties` and `example_worlds` are for `model.profile` "full"; "nano" asks for nothing but
     a skill and a document. docs/designing.md says what a prompt has.
     """
+
+    source: Literal["model", "pool"] = "model"
+    """Where environments come from: "model" has designers write them, "pool" plays those of `pool.source`, and of this
+    section only `active_environments`, `round_jobs`, `active_skills` and `lease_s` count (docs/pools.md)."""
 
     active_environments: Count = 24
     """Environments that are open at once, the designs under way included. The default is the paper's 24 a rollout."""
@@ -84,6 +88,18 @@ class Design(Section, frozen=True):
     """False trains the policy on plays alone: designs are kept and never trained. After a resume with another value it
     holds from the next designer group."""
 
+    judge: bool = False
+    """True asks the model about each admitted program whether its first observation reveals the method
+    (`revealing_share` in docs/metrics.md), within `design.hint_max_tokens`. Nano's are told without asking."""
+
+
+class Pool(Section, frozen=True):
+    """The environments of a run without designers. docs/pools.md says how they are drawn."""
+
+    source: str = ""
+    """The pool that `design.source` "pool" plays: `folder:DIR`, programs with their hints, or `run:RUN`, the
+    environments of another run. It is copied into the run's directory when the run starts."""
+
 
 class Play(Section, frozen=True):
     """The agent's side. A window is the chunks of plays of one environment; its first chunk has a hinted twin."""
@@ -134,7 +150,8 @@ class Play(Section, frozen=True):
     template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
 
     hinted: Literal["auto"] | bool = "auto"
-    """True also plays the first chunk of a window with the hint; "auto" does where `reward.kind` pays for it: "regret".
+    """True also plays the first chunk of a window with the hint; "auto" does where designers are paid for it, by
+    `reward.kind` "regret"; not in a run of a pool.
     Where nothing is played with a hint, designers write none, and no regret is measured."""
 
 
@@ -142,7 +159,10 @@ class Actors(Section, frozen=True):
     """Processes of each role that `spade up` starts, and the work that each has in hand at once."""
 
     designers: Processes = 1
-    """Designer processes."""
+    """Designer processes, where `design.source` is "model"."""
+
+    curators: Processes = 1
+    """Curator processes, which bring the programs of a pool, where `design.source` is "pool"."""
 
     agents: Processes | Literal["auto"] = 2
     """Agent processes; "auto" starts and retires them by load, from `actors.agents_min` to `actors.agents_max`."""
@@ -154,7 +174,7 @@ class Actors(Section, frozen=True):
     """Engine processes, which sample tokens."""
 
     designs_in_flight: Count = 8
-    """Design jobs that one designer has in hand at once."""
+    """Design jobs that one designer or curator has in hand at once."""
 
     episodes_in_flight: Count = 64
     """Plays that one agent has in hand at once. They are asynchronous tasks of one process."""
@@ -167,7 +187,10 @@ class Actors(Section, frozen=True):
 
 
 class Evaluation(Section, frozen=True):
-    """The policy measured on the same programs again and again, unhinted. It is not trained on these plays."""
+    """The policy measured on the same programs again and again, unhinted, and the newest programs on each other.
+
+    It is not trained on these plays.
+    """
 
     programs: str = ""
     """A folder of environment programs (`*.py`), `builtin` (the held-out programs of nano), or "" for no evaluation."""
@@ -179,7 +202,16 @@ class Evaluation(Section, frozen=True):
     """Episodes at once, which is also the most engine rows that the evaluator takes."""
 
     every_steps: Count = 10
-    """Least number of learner steps between the policies of two evaluations."""
+    """Least number of learner steps between the policies of two evaluations, and between two measurements of the
+    diversity."""
+
+    diversity_programs: Annotated[int, Meta(ge=0, le=MOST_PROGRAMS)] = 0
+    """Number of newest admitted programs of which the diversity is measured (docs/metrics.md, "Diversity"); 0 measures
+    none."""
+
+    embedding: Name = "tfidf"
+    """The measure by which two programs are alike: `tfidf`, the words that they share, or the folder or hub name of a
+    sentence-transformers model (extra `measures`), which runs on the evaluator's CPU."""
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
@@ -196,7 +228,7 @@ class Sandbox(Section, frozen=True):
     """Seconds within which a program must be loaded."""
 
     step_s: Seconds = 5.0
-    """Seconds within which a program must answer `reset` or `step`."""
+    """Seconds within which a program must answer `reset`, `step`, or all calls of a message to its tools."""
 
     memory_bytes: Bytes = 268_435_456
     """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
@@ -206,7 +238,8 @@ class Sandbox(Section, frozen=True):
     ended and retried."""
 
     observation_bytes: Bytes = 262_144
-    """Bytes of one observation as UTF-8 (256 KiB); more is a fault of the program."""
+    """Bytes of one observation, or of all results of a message to tools, as UTF-8 (256 KiB); more is a fault of the
+    program."""
 
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""

@@ -1,34 +1,50 @@
 """Settings that say what a run is: its domain, its skills, its model."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
-from spade.config.sections.bounds import Section
-
-Skill = Literal[
-    "mathematical reasoning",
-    "logical deduction",
-    "spatial reasoning",
-    "pattern recognition",
-    "optimization",
-    "causal inference",
-]
-SKILLS: tuple[Skill, ...] = get_args(Skill)
+from spade.config.domains import DOMAINS, DomainName, Skill
+from spade.config.sections.bounds import CountOrZero, SecondsOrZero, Section
 
 
 class Run(Section, frozen=True):
     """The meaning of a run. A resume with other values is refused."""
 
-    domain: Literal["games"] = "games"
-    """The kind of environments that designers write."""
+    domain: DomainName = "games"
+    """The kind of environments that designers write: `games` are played by actions, in `tools` a simulated service is
+    used by calling its tools."""
 
-    skills: Annotated[tuple[Skill, ...], Meta(min_length=1)] = SKILLS
-    """The skills that design jobs ask for, in the order of their turns. The default is the paper's six."""
+    skills: tuple[Skill, ...] = ()
+    """The skills that design jobs ask for, in the order of their turns. An empty list is the six of the domain, which
+    are the paper's."""
 
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     """The number from which the run's secret is derived, so that two runs hand out the same work. Without it the
     secret is drawn at random, and no program can foresee its instances."""
+
+    def __post_init__(self) -> None:
+        if not self.skills:
+            msgspec.structs.force_setattr(self, "skills", DOMAINS[self.domain].skills)
+
+
+class Limits(Section, frozen=True):
+    """The length of a run: the limit that is reached first ends it. A resume may have others.
+
+    With none a run goes on until it is stopped (docs/durability.md, "The end of a run").
+    """
+
+    steps: CountOrZero = 0
+    """Learner steps, counted from the run's beginning: exactly so many are made, and the last one is published and in a
+    checkpoint. 0 sets no limit."""
+
+    rollouts: CountOrZero = 0
+    """Rollouts as the paper counts them (its main runs have 400), each a chunk of every active environment:
+    `design.active_environments` · `play.group_size` finished unhinted plays. 0 sets no limit."""
+
+    seconds: SecondsOrZero = 0.0
+    """Seconds for which the run was up, over all resumes. 0 sets no limit."""
 
 
 class Model(Section, frozen=True):

@@ -1,5 +1,6 @@
 import functools
 import math
+from pathlib import Path
 
 import pytest
 import trio
@@ -9,6 +10,8 @@ from actors.roles import evaluator
 from actors.roles.evaluator import draw_plays, read_programs, summary
 from spade.codec import pack_floats, pack_ids, program_digest
 from spade.errors import ConfigError
+from spade.policy.best import find
+from spade.policy.manifest import PARAMETERS
 from spade.protocol import (
     Done,
     EndedPlay,
@@ -148,6 +151,31 @@ async def test_the_next_is_some_steps_later_and_of_the_same_plays(settings, toke
     assert [told.step for told in small.done] == [0, 7]
     assert sorted((request.prompt, request.seed) for request in asked) == first
     assert small.done[0].win_rate == small.done[1].win_rate
+
+
+async def test_the_policy_of_the_best_evaluation_is_kept_with_the_weights_it_began_with(
+    settings, tokenizer, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)  # the run directory of these small services
+    for step in (0, 5, 10):
+        (tmp_path / "weights" / f"digest-{step}").mkdir(parents=True)
+        (tmp_path / "weights" / f"digest-{step}" / PARAMETERS).write_bytes(b"%d" % step)
+    winning = 5
+    small = SmallReplay()
+    small.weights = published(0)
+    # Nothing is won but at one step; the answer 3 is never right.
+    async with evaluating(
+        small, settings, tokenizer, lambda _: f"\\boxed{{{1 if small.weights.step == winning else 3}}}"
+    ):
+        await small.until_done(1)
+        assert find(Path("best"))[1].step == 0
+        for number, step in ((2, winning), (3, 10)):
+            small.weights = published(step)
+            await small.until_done(number)
+    folder, kept = find(tmp_path / "best")
+    assert (kept.step, kept.digest, kept.plays) == (winning, "digest-5", 6)
+    assert kept.win_rate == won_by_one(settings) / 6 > 0
+    assert (folder / PARAMETERS).read_bytes() == b"5"
 
 
 async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):

@@ -166,6 +166,7 @@ UNREADABLE = [
     ("", "not JSON"), ("{", "not JSON"), ("[]", "must be an object"), ("null", "must be an object"),
     ('{"a": NaN}', "NaN"), ('{"a": -Infinity}', "-Infinity"), ('{"a": 1e999}', "1e999"),
     ('{"a": ' + "9" * 5000 + "}", "not JSON"), ("{} {}", "not JSON"),
+    ('{"a": "\\ud800"}', "surrogate"), ('{"\\udfff": 1}', "surrogate"),
     ('{"a":' * 40 + "1" + "}" * 40, "nested"), ("[" * 60_000, "nested"), ('{"a":' * 9_000, "nested"),
 ]  # fmt: skip
 

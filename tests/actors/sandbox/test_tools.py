@@ -2,11 +2,16 @@
 
 import itertools
 import json
+import random
+import sys
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from actors.sandbox import open_sandbox
 from actors.sandbox.host import PLAYS, REPEATS
+from actors.sandbox.inside.child import load
 from actors.sandbox.wire import Act, Inspected, LoadProgram, Reset, Solve, Step
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed, ToolResult
@@ -336,3 +341,37 @@ async def test_a_state_has_one_canonical_form_and_a_bound(sandbox):
         await sandbox.open("e", tools(state=f"{state} | {{'done': 0}}"), 1, 9)
         assert await sandbox.inspect("e") == Faulted("protocol", "_state is over 262144 bytes as JSON")
         assert (await sandbox.step("e", 1, "", [])).kind == "lost"
+
+
+# ---------------------------------------------------------------- anything a player may send
+
+
+@pytest.fixture
+def desk():
+    """The runtime with an honest program, in this process."""
+    before = random.getstate()
+    program = load(TICKETS, 9, 1_000_000)
+    program.reset(1)
+    yield program
+    random.setstate(before)
+    del sys.modules["environment"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+NUMBERS = st.fixed_dictionaries({}, optional={"number": JSON, "status": JSON, "urgent": JSON, "note": JSON})
+NAMES = st.sampled_from(["find", "view", "close", "delete", "tool_find", "__class__"]) | st.text()
+ARGUMENTS = st.text() | (JSON | NUMBERS).map(json.dumps) | st.sampled_from(["[" * 60_000, '{"number": 1e9999}'])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(NAMES, ARGUMENTS), max_size=4), st.text(max_size=3))
+def test_no_message_faults_an_honest_program_and_refused_calls_leave_it_alone(desk, calls, answer):
+    before = desk.inspect()
+    seen = desk.act(calls, answer)
+    assert [type(result["text"]) for result in seen["results"]] == [str] * len(calls)
+    if all(result["refused"] for result in seen["results"]):
+        assert desk.inspect() == before

@@ -1,7 +1,11 @@
 """`spade config check`: what a process of the run would refuse when it starts is refused before."""
 
-import pytest
+import json
 
+import pytest
+from typer.testing import CliRunner
+
+from spade.app.cli import app
 from spade.app.commands.config import check_config
 from spade.config import recipes
 from spade.errors import ConfigError
@@ -88,6 +92,11 @@ def test_a_checkpoint_folder_is_opened_and_a_name_on_the_hub_is_not_looked_up(tm
     assert check_config("nano", ("model.path=someone/something",)).endswith("; model someone/something of the hub")
 
 
+def test_a_domain_that_a_model_or_its_prompts_do_not_have_is_refused():
+    (said,) = refused("run.domain=tools", "evaluation.programs=")
+    assert said.startswith("run.domain = 'tools': the chat template of nano drops the tools; use a model whose")
+
+
 def test_a_design_prompt_without_room_is_refused():
     (said,) = refused("model.profile=full", "play.max_turns=12")
     assert said.startswith("engine.context_tokens: a design prompt does not fit the 512 tokens")
@@ -106,3 +115,24 @@ def test_all_that_is_wrong_is_said_at_once_and_a_setting_alone_first(tmp_path):
         assert line.startswith(named)
     with pytest.raises(ConfigError, match=r"learner\.lr"):
         check_config("nano", ("learner.lr=-1", "design.corpus=none"))
+
+
+def test_differing_settings_are_listed_with_both_values(tmp_path):
+    own = tmp_path / "own.toml"
+    own.write_text('extends = "nano"\n[learner]\nlr = 1e-3\n[run]\nseed = 7\n')
+    listed = CliRunner().invoke(app, ["config", "diff", "nano", str(own)])
+    assert [each.split(maxsplit=1) for each in listed.stdout.splitlines()] == [
+        ["run.seed", "left out  7"], ["learner.lr", "0.0003    0.001"],
+    ]  # fmt: skip
+    found = json.loads(CliRunner().invoke(app, ["config", "diff", "nano", str(own), "--json"]).stdout)
+    assert found == {"run.seed": {"a": None, "b": 7}, "learner.lr": {"a": 3e-4, "b": 1e-3}}
+    assert "same settings" in CliRunner().invoke(app, ["config", "diff", "nano", "nano"]).stdout
+
+
+def test_a_missing_file_is_put_down_to_the_config_that_names_it(tmp_path):
+    (tmp_path / "base.toml").write_text('extends = "nano"\n[design]\ncorpus = "no.jsonl"\n')
+    (tmp_path / "own.toml").write_text('extends = "base.toml"\n')
+    with pytest.raises(ExceptionGroup) as caught:
+        check_config(str(tmp_path / "own.toml"), ())
+    (said,) = map(str, caught.value.exceptions)
+    assert said.endswith(f"(design.corpus is set in {tmp_path / 'base.toml'})")

@@ -10,6 +10,8 @@ from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import RunError
+from spade.policy.best import Best, keep
+from spade.policy.manifest import PARAMETERS
 
 
 @pytest.fixture
@@ -43,3 +45,17 @@ def test_an_exported_model_is_there_whole_or_not_at_all(run, monkeypatch, tmp_pa
     assert not [path for path in tmp_path.iterdir() if path.name not in ("run", "weights")]
     model.export(run.path, out)
     assert os.listdir(out) == ["config.json"]
+
+
+def test_the_best_policy_is_exported_with_its_evaluation(run, tmp_path, capsys):
+    with pytest.raises(RunError, match="no evaluation is over yet"):
+        model.export_best(run.path, tmp_path / "out")
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / PARAMETERS).write_bytes(b"parameters")
+    keep(run.path / "best", weights, Best(40, "d" * 32, "these plays", 0.625, 0.03, 192))
+    model.export_best(run.path)
+    model.export_best(run.path, tmp_path / "out")
+    said = capsys.readouterr().out.splitlines()
+    assert all(each.endswith("held-out win rate 0.62 ± 0.03 over 192 plays after step 40") for each in said)
+    assert (tmp_path / "out" / PARAMETERS).read_bytes() == b"parameters"

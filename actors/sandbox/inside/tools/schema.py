@@ -177,7 +177,18 @@ def read_arguments(text: str) -> dict[str, Any]:
         raise ArgumentsError(f"the arguments must be an object, are {shown(value)}")
     if _deeper(value, DEPTH):
         raise ArgumentsError("the arguments are nested too deeply")
+    if "\\u" in text and not _encodable(value):
+        raise ArgumentsError("the arguments have half of a surrogate pair")
     return value
+
+
+def _encodable(value: dict[str, Any]) -> bool:
+    """True without lone surrogates, on which a tool that encodes its text would fail."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _number(text: str) -> float | int:
@@ -191,11 +202,13 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text[:SHOWN]} is not a number here")
 
 
-def _deeper(value: object, most: int) -> bool:
+def _deeper(value: dict[str, Any] | list[Any], most: int) -> bool:
     if most < 0:
         return True
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_deeper(each, most - 1) for each in inner if isinstance(each, dict | list))
+    for each in value.values() if isinstance(value, dict) else value:
+        if type(each) in (dict, list) and _deeper(each, most - 1):
+            return True
+    return False
 
 
 _decoder = json.JSONDecoder(parse_float=_number, parse_constant=_no_number)
@@ -216,7 +229,7 @@ def _check(value: Any, schema: Schema, path: str) -> None:
     wanted = schema.get("type", kind)
     if wanted != kind and not _of_type(value, kind, _listed(wanted)):
         raise ArgumentsError(f"{path}: must be of type {' or '.join(_listed(wanted))}, is {shown(value)}")
-    if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
+    if "enum" in schema and not _among(value, kind, schema["enum"]):
         allowed = ", ".join(json.dumps(each, ensure_ascii=False) for each in schema["enum"])
         raise ArgumentsError(f"{path}: must be one of {cut(allowed, LISTED)}; is {shown(value)}")
     if number:
@@ -240,6 +253,10 @@ def _of_type(value: Any, kind: str, names: list[str]) -> bool:
     """True where a value, as JSON has it of this kind, is of one of the types."""
     whole = kind == "number" and value.is_integer()
     return kind in names or (kind == "integer" and "number" in names) or (whole and "integer" in names)
+
+
+def _among(value: Any, kind: str, allowed: list[Any]) -> bool:
+    return value in allowed if kind == "string" else any(_same(value, each) for each in allowed)
 
 
 def _below(path: str, name: str) -> str:

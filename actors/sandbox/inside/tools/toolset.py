@@ -1,4 +1,4 @@
-"""What a program with tools declares: its methods, its tools, its instructions and their criteria."""
+"""Declarations of a program with tools: its methods, its tools, its instructions and their criteria."""
 
 import inspect
 import json

@@ -71,7 +71,8 @@ def _design_lines(design: "DesignLine", versions: "Runs") -> Iterator[str]:
     job, made = design.job, design.environment
     came_to = "no environment" if made is None else f"environment {made.id} {made.name}"
     yield f"  design {job.id}: {job.skill}, round {job.round}, {came_to}"
-    yield f"    document {design.document or 'none'}, memory parents {' '.join(design.parents) or 'none'}"
+    came_from = "program of the pool" if job.program else "document"
+    yield f"    {came_from} {design.document or 'none'}, memory parents {' '.join(design.parents) or 'none'}"
     if design.hint is not None:
         yield f"    hint: {' '.join(design.hint.split())}"
     if design.trajectory:

@@ -89,11 +89,9 @@ def import_run(
     set_: Set = None,
 ) -> None:
     """Seed a run's environment memory from an old run."""
-    from replay.inspect.import_memory import check_fit, import_memory, read_memory
-    from replay.service.journal import Journal
-    from replay.store import open_store
-    from replay.store.load import open_run
+    from replay.inspect.import_memory import check_fit
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.beginning import seed_memory
     from spade.config import load
 
     found, source = RunDir(run), RunDir(old).require()
@@ -101,12 +99,8 @@ def import_run(
         raise RunError(f"{found.path}: RUN and OLD_RUN are the same; give the run to seed, then the old run")
     resolved = load(config or str((found if found.exists else source).config_path), tuple(set_ or ()))
     check_fit(resolved, source.config())
-    memory = read_memory(source.store)
     with found.lock("replay"):
         found.create(resolved)
-        with open_store(found.store, resolved.replay.durability) as store:
-            opened = open_run(store, resolved)
-            done = import_memory(store, opened.state, memory)
-        Journal(found.path).event("import", opened.elapsed_s, opened.changed)
+        done = seed_memory(found, resolved, source)
     others = f", {done.known} were known, {done.foreign} are of other skills" if done.known or done.foreign else ""
     say(f"{found.path}: {done.taken} environments of the memory of {source.path}{others}")

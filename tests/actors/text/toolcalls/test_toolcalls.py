@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.text.toolcalls import DIALECTS, Call, Malformed
-from actors.text.toolcalls.blocks import DEEPEST, MOST_ARGUMENTS
+from actors.text.toolcalls.blocks import DEEPEST
+from spade.protocol import MOST_ARGUMENTS
 
 HERMES, XML = DIALECTS
 NAMES = (

@@ -1,0 +1,90 @@
+"""The curator process, in the designer's place: brings the programs of a pool that the replay service asks for.
+
+It asks no engine. A program is put to admission as a designer's is, which also finds the form of its actions; one that
+fails is rejected with its stage and reason. A program that is not the run's ends the process with one line.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from actors.roles.connected import Connected, attend
+from actors.roles.jobs import JobWork
+from spade.codec import program_digest
+from spade.config import Config
+from spade.errors import RunError, SuspectError
+from spade.pools import POOL, PoolProgram, listed, read_program
+from spade.processes.entry import Launch, main
+from spade.protocol import DesignJob, RejectCandidate, Stage, SubmitEnvironment, Validate, Verdict
+
+
+class Curator(JobWork):
+    """Gauges: those of JobWork. `folder` has the pool, of the digest `pool`."""
+
+    def __init__(self, connected: Connected, folder: Path, pool: str) -> None:
+        super().__init__(connected, pool)
+        self._folder = folder
+        self._verdicts: dict[str, Verdict] = {}  # admission says the same in every pass
+
+    async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
+        program = await trio.to_thread.run_sync(read_program, self._folder, job.program)
+        if program_digest(program.source) != job.digest:
+            raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
+        if job.digest not in self._verdicts:
+            self._verdicts[job.digest] = await self._admitted(program, job)
+        return _handed_in(job, program, self._verdicts[job.digest])
+
+    async def _admitted(self, program: PoolProgram, job: DesignJob) -> Verdict:
+        try:
+            return await self._connected.runners.call(
+                Validate(program.source, job.sampler), self._config.design.lease_s
+            )
+        except SuspectError as error:
+            return Verdict(False, (Stage("contain", False, str(error)),))
+
+
+def _handed_in(job: DesignJob, program: PoolProgram, verdict: Verdict) -> SubmitEnvironment | RejectCandidate:
+    if not verdict.passed:
+        failed = verdict.stages[-1]
+        return RejectCandidate(
+            job=job.id,
+            lease=job.lease,
+            attempt=1,
+            document=program.name,
+            completion=program.source,
+            stage=failed.name,
+            reason=failed.reason,
+            trajectory=None,
+            last=True,
+        )
+    return SubmitEnvironment(
+        job=job.id,
+        lease=job.lease,
+        attempt=1,
+        document=program.name,
+        name=verdict.name,
+        source=program.source,
+        hint=program.hint,
+        seed_sensitive=verdict.seed_sensitive,
+        first_observation=verdict.first_observation,
+        trajectory=None,
+        reads=verdict.reads,
+        repairs=verdict.repairs,
+        measures=verdict.measures,
+    )
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """A curator process, until cancelled. Raises RunError where a program cannot be read."""
+    folder = Path(launch.run) / POOL
+    pool = listed(folder).digest
+
+    await attend(
+        launch, config, ("env-runner",), config.design.lease_s, ready,
+        lambda connected: Curator(connected, folder, pool).work(),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(run)

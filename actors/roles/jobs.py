@@ -1,0 +1,89 @@
+"""Work on design jobs, which designers and curators share: leasing, handing in, giving back.
+
+What our own services do wrong is not an attempt: it gives the job back.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from functools import partial
+
+import trio
+
+from actors.roles.connected import Connected
+from spade.errors import BusError, RefusedError, RunError
+from spade.leasing import keep_busy
+from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
+
+LEASE_BATCH = 4
+LEASE_WAIT_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class JobWork(ABC):
+    """Gauges: `designs` going on, `rejects` and `admitted` handed in, `designs_released`.
+
+    `repaired` are those of the admitted that needed a repair. `pool`: the digest of the list that is brought from, ""
+    for a designer.
+    """
+
+    def __init__(self, connected: Connected, pool: str = "") -> None:
+        self._connected = connected
+        self._config = connected.config
+        self._replay = connected.replay
+        self._pool = pool
+        self._gauges = connected.gauges
+        self._gauges.update(designs=0, rejects=0, admitted=0, repaired=0, designs_released=0)
+
+    @abstractmethod
+    async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
+        """The request that closes the job. Raises BusError where a service fails."""
+
+    async def work(self) -> None:
+        """Work on jobs until cancelled, when those in hand are given back, or retired, when they are finished."""
+        slots = self._config.actors.designs_in_flight
+        await keep_busy(slots, LEASE_BATCH, self._lease, self._work_on, self._connected.retiring)
+
+    async def _lease(self, count: int) -> tuple[DesignJob, ...]:
+        await self._connected.services()
+        try:
+            return await self._replay.lease_designs(count, LEASE_WAIT_S, self._pool)
+        except RefusedError as error:
+            raise RunError(f"no design job is leased: {error}") from None
+
+    async def _work_on(self, job: DesignJob) -> None:
+        self._gauges["designs"] += 1
+        try:
+            ended = await self._try(job)
+        except trio.Cancelled:
+            self._connected.send(partial(self._replay.release_design, job))
+            raise
+        finally:
+            self._gauges["designs"] -= 1
+        if isinstance(ended, str):
+            log.info("job %s given back: %s", job.id, ended)
+            await self._connected.hand_in(partial(self._replay.release_design, job))
+            self._gauges["designs_released"] += 1
+            # The slot rests a beat, so that services in trouble are not hammered with the same job.
+            await trio.sleep(self._config.bus.heartbeat_s)
+        else:
+            await self._hand_in(ended)
+
+    async def _try(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate | str:
+        """The request that closes the job, or the reason why it must be done again."""
+        within_s = self._config.design.lease_s
+        with trio.move_on_after(within_s):
+            try:
+                return await self._fulfil(job)
+            except BusError as error:
+                return str(error)
+        return f"not done within design.lease_s = {within_s:g} s"
+
+    async def _hand_in(self, result: SubmitEnvironment | RejectCandidate) -> None:
+        if isinstance(result, SubmitEnvironment):
+            await self._connected.hand_in(partial(self._replay.submit_environment, result))
+            self._gauges["admitted"] += 1
+            self._gauges["repaired"] += bool(result.repairs)
+        else:
+            await self._connected.hand_in(partial(self._replay.reject_candidate, result))
+            self._gauges["rejects"] += 1

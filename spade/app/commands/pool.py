@@ -1,0 +1,117 @@
+"""`spade pool`: pools of environment programs made, listed, checked, imported and exported."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.app.commands.options import Recipe, RunArgument, Set
+from spade.app.printing import say
+from spade.errors import RunError
+from spade.text import line
+
+if TYPE_CHECKING:
+    from spade.protocol import Verdict
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A pool: a folder of NAME.py, with NAME.hint and NAME.json.")
+]
+Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folder to write.")]
+
+
+def make(
+    config: Annotated[str, typer.Argument(help="A recipe's name or a TOML file (`spade config ls`).")],
+    out: Out,
+    count: Annotated[int, typer.Option(min=1, max=65_536, help="Programs that the pool is to have.")],
+    set_: Set = None,
+) -> None:
+    """Have the policy of a config write programs with hints.
+
+    Each has passed admission; nothing is played or trained. With `endpoint.roles` the endpoint's model writes them. The
+    same command goes on where it was stopped.
+    """
+    from spade.app.supervisor import pools
+    from spade.config import load
+
+    given = tuple(set_ or ())
+    resolved = load(config, (*given, *pools.DESIGNS_ONLY))
+    if resolved.endpoint.url and "designer" in resolved.endpoint.roles:
+        resolved = load(config, (*given, *pools.DESIGNS_ONLY, "actors.engines=0"))
+    made = pools.make(out, resolved, count, say)
+    if made < count:
+        say(f"{out}: {made} of {count} programs; the same command goes on")
+        raise typer.Exit(1)
+    say(f"{out}: {made} programs; `--set design.source=pool --set pool.source=folder:{out}` plays them")
+
+
+def ls(folder: Folder) -> None:
+    """List the programs of a pool.
+
+    Exit code 1 if one cannot be read.
+    """
+    from spade.pools import names, read_program
+
+    unread = 0
+    say(f"{'name':<24} {'skill':<22} {'hint':<4} origin")
+    for name in names(folder):
+        try:
+            program = read_program(folder, name)
+        except RunError as error:
+            unread += 1
+            say(f"{name:<24} {error}")
+            continue
+        told = f"{name:<24} {program.skill or '–':<22} {'yes' if program.hint else 'no':<4} {line(program.origin, 200)}"
+        say(told.rstrip())
+    if unread:
+        raise typer.Exit(1)
+
+
+def check(folder: Folder, recipe: Recipe = None, set_: Set = None) -> None:
+    """Put every program of a pool to admission.
+
+    Prints what is wrong with each. Exit code 1 if any is rejected.
+    """
+    from spade.app.commands.env.programs import check_sources
+    from spade.pools import names
+
+    check_sources([(folder / f"{name}.py", _source(folder, name)) for name in names(folder)], recipe, set_)
+
+
+def import_folder(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder of environment programs (*.py).")], out: Out
+) -> None:
+    """Make a pool of the programs in a folder.
+
+    Hints are taken from NAME.hint.
+    """
+    from spade.app.supervisor.pools import programs_of, write_pool
+
+    count = write_pool(out, programs_of(f"folder:{source}"))
+    say(f"{out}: {count} programs of {source}")
+
+
+def export(
+    run: RunArgument,
+    out: Out,
+    memory: Annotated[bool, typer.Option("--memory", help="Only those of its memory.")] = False,
+) -> None:
+    """Make a pool of a run's environments.
+
+    Those that were quarantined are left out. A program that was admitted more than once is there once.
+    """
+    from spade.app.rundir import RunDir
+    from spade.app.supervisor.pools import programs_of_run, write_pool
+
+    found = RunDir(run).require()
+    count = write_pool(out, programs_of_run(found, memory))
+    say(f"{out}: {count} programs, {'the memory' if memory else 'all environments'} of {found.path}")
+
+
+def _source(folder: Path, name: str) -> "str | Verdict":
+    from spade.pools import read_program
+    from spade.protocol import Stage, Verdict
+
+    try:
+        return read_program(folder, name).source
+    except RunError as error:
+        return Verdict(False, (Stage("read", False, str(error)),))

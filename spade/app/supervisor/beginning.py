@@ -1,0 +1,180 @@
+"""A new run that begins with another run's policy, and with its memory: `spade up CONFIG --from RUN`.
+
+Everything is made again until the new run has its config; from then on the same command resumes it.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from spade.app.rundir import Origin, RunDir
+from spade.config import Config
+from spade.errors import ConfigError, RunError, WeightsError
+
+if TYPE_CHECKING:
+    from replay.inspect.import_memory import Imported
+
+_SHAPE = (
+    "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "num_key_value_heads", "tie_word_embeddings",
+)  # fmt: skip
+_TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt")
+
+
+class OldRun(NamedTuple):
+    """The other run, and what is asked of it: `step` a number, "best", or None for its newest policy."""
+
+    run: RunDir
+    step: int | str | None = None
+    memory: bool = False
+
+
+class Policy(NamedTuple):
+    """A policy that a run has: the learner step after which it was made, its place, and its folder."""
+
+    step: int
+    place: str
+    folder: Path
+
+
+def parse_step(text: str | None) -> int | str | None:
+    """A step as it was typed. Raises ConfigError."""
+    if text is None or text == "best":
+        return text
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise ConfigError(f"--step {text!r}: write the number of a learner step, or best")
+    return int(text)
+
+
+def model_override(run: RunDir) -> tuple[str, ...]:
+    """The setting of a run that began with another's policy, which is its model."""
+    return () if run.origin is None else (f"model.path={json.dumps(str(run.start), ensure_ascii=False)}",)
+
+
+def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) -> None:
+    """Bring policy and memory into the new run, or see that a run that exists began from the same one.
+
+    Raises RunError or ConfigError in one line; the other run is only read.
+    """
+    if run.exists:
+        _check_resumed(run, source)
+        return
+    from replay.inspect.environments import run_id
+    from spade.config import load
+
+    given = load(recipe, tuple(overrides))
+    old = source.run.require().config()
+    chosen = _choose(source)
+    base = source.run.origin.model if source.run.origin else old.model.path
+    if given.model.path != base:
+        _check_same_model(given.model.path, chosen.folder)
+    with run.lock("replay"):
+        digest = _copy(chosen.folder, run.start)
+        origin = Origin(str(source.run.path), run_id(source.run.store), chosen.step, digest, base)
+        if source.memory:
+            settings = load(recipe, (*overrides, f"model.path={json.dumps(str(run.start), ensure_ascii=False)}"))
+            origin = msgspec.structs.replace(origin, memory=_import(run, settings, source.run))
+        run.set_origin(origin)
+
+
+def _check_resumed(run: RunDir, source: OldRun) -> None:
+    origin = run.origin
+    if origin is None or origin.path != str(source.run.path):
+        began = "began anew" if origin is None else f"began from {origin.path}"
+        raise RunError(f"{run.path}: this run {began}, not from {source.run.path}; choose another --run")
+    if isinstance(source.step, int) and source.step != origin.step:
+        raise RunError(f"{run.path}: this run began with step {origin.step}, not {source.step}; choose another --run")
+
+
+def _choose(source: OldRun) -> Policy:
+    kept = _policies(source.run)
+    match source.step:
+        case None:
+            fit = [policy for policy in kept if policy.place != "best"]
+            chosen = max(fit, key=lambda policy: policy.step, default=None)
+        case "best":
+            chosen = next((policy for policy in kept if policy.place == "best"), None)
+        case step:
+            chosen = next((policy for policy in kept if policy.step == step), None)
+    if chosen is None:
+        asked = "newest policy" if source.step is None else f"policy of step {source.step}"
+        there = ", ".join(f"step {policy.step} ({policy.place})" for policy in kept) or "none"
+        raise RunError(f"{source.run.path}: the {asked} is not kept; there is {there}")
+    return chosen
+
+
+def _policies(run: RunDir) -> list[Policy]:
+    """All that are kept: published (of a step that was published twice the newer first), in checkpoints, the best."""
+    from learner.checkpoint import kept
+    from replay.inspect.environments import published
+    from spade.policy import best
+
+    there = [Policy(one.step, "published", run.weights / one.digest) for one in reversed(published(run.store))]
+    there += [Policy(step, "checkpoint", folder / "model") for step, folder in reversed(kept(run.checkpoints))]
+    if found := best.find(run.path / best.FOLDER):
+        there.append(Policy(found[1].step, "best", found[0]))
+    return [policy for policy in there if policy.folder.is_dir()]
+
+
+def _check_same_model(path: str, policy: Path) -> None:
+    """Refuse another architecture or tokenizer than that of the config's model. Raises ConfigError."""
+    from spade.policy.model_folder import resolve
+
+    folder = resolve(path)
+    ours, theirs = (msgspec.json.decode((each / "config.json").read_bytes()) for each in (folder, policy))
+    for name in _SHAPE:
+        if ours.get(name) != theirs.get(name):
+            raise ConfigError(
+                f"model.path: {path} has {name} {ours.get(name)}, the other run's policy {theirs.get(name)}; "
+                "give a config of the same model"
+            )
+    for name in _TOKENIZER:
+        one, other = ((each / name).read_bytes() if (each / name).is_file() else None for each in (folder, policy))
+        if one != other:
+            raise ConfigError(
+                f"model.path: {path} has another {name} than the other run's policy; give a config of the same model"
+            )
+
+
+def _copy(policy: Path, start: Path) -> str:
+    """Make `start` of the policy, every byte checked; returns the digest of its weights."""
+    from spade.disk import discard, hold, link_folder, whole
+    from spade.policy import manifest
+
+    try:
+        if start.is_dir():  # of a command that was killed
+            discard(start)
+        with hold(policy / manifest.PARAMETERS), whole(start) as part:
+            link_folder(policy, part)
+        digest = manifest.digest_of(manifest.measure(start))
+        manifest.read(start, digest)
+    except FileNotFoundError:
+        raise RunError(f"{policy}: is no longer here; the same command takes what is newest now") from None
+    except WeightsError as error:
+        raise RunError(f"{error}; choose another --step") from None
+    return digest
+
+
+def _import(run: RunDir, settings: Config, old: RunDir) -> int:
+    """Bring the memory; returns the number of environments that the new run has of it."""
+    done = seed_memory(run, settings, old)
+    return done.taken + done.known
+
+
+def seed_memory(run: RunDir, settings: Config, old: RunDir) -> "Imported":
+    """Import the old run's memory into a run whose lock the caller holds. Raises RunError where it does not fit."""
+    from replay.inspect.import_memory import check_fit, import_memory, read_memory
+    from replay.service.journal import Journal
+    from replay.store import open_store
+    from replay.store.load import open_run
+
+    check_fit(settings, old.config())
+    memory = read_memory(old.store)
+    with open_store(run.store, settings.replay.durability) as store:
+        opened = open_run(store, settings)
+        done = import_memory(store, opened.state, memory)
+    Journal(run.path).event("import", opened.elapsed_s, opened.changed)
+    return done

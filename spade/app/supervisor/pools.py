@@ -1,0 +1,166 @@
+"""Pools of a run and of a person: where their programs come from, and a small run that only makes some.
+
+A source is a word and what it names, `folder:DIR`. Every source is written down as a folder of programs; what plays
+them knows nothing else.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import trio
+
+from actors.corpus import load as load_corpus
+from replay.client import ReplayClient
+from replay.inspect.pool import read_pool
+from spade.app.rundir import RunDir
+from spade.app.screen.observe import REFRESH_S, ask_status
+from spade.app.supervisor import launches
+from spade.app.supervisor.up import keep_up
+from spade.config import Config, digest
+from spade.disk import whole
+from spade.errors import BusError, RunError
+from spade.pools import POOL, PoolProgram, names, read_program, write_program
+from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
+from spade.transport import Client, connect
+
+MADE = ".make"  # the run in the folder of a pool that makes its programs
+DESIGNS_ONLY = (
+    "design.source=model", "pool.source=''", "play.hinted=true", "actors.agents=0", "evaluation.programs=''",
+    # Nobody plays, so a window is over at once and its slot asks for the next design.
+    "play.window_deadline_s=1.0", "replay.stall_s=1e9",
+)  # fmt: skip
+
+
+def _of_folder(name: str) -> Iterator[PoolProgram]:
+    folder = Path(name)
+    return (read_program(folder, program) for program in names(folder))
+
+
+def _of_run(name: str) -> Iterator[PoolProgram]:
+    return programs_of_run(RunDir(Path(name)).require())
+
+
+SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {"folder": _of_folder, "run": _of_run}
+
+
+def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
+    """The environments of a run, or those of its memory. Raises RunError where it has none."""
+    found = read_pool(run.store, run.path.name, memory)
+    first = next(found, None)
+    if first is None:
+        raise RunError(f"{run.path}: {'its memory' if memory else 'this run'} has no environment")
+    return chain((first,), found)
+
+
+def programs_of(source: str) -> Iterator[PoolProgram]:
+    """The programs of a `pool.source`. Raises RunError where it has none, or one cannot be read."""
+    kind, _, name = source.partition(":")
+    return SOURCES[kind](name)
+
+
+def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
+    """Make a pool, whole or not at all; the number of its programs. Raises RunError where the folder exists."""
+    count = 0
+    with whole(folder) as part:
+        part.mkdir(parents=True)
+        for program in programs:
+            write_program(part, program)
+            count += 1
+    return count
+
+
+def take_pool(run: RunDir, config: Config) -> None:
+    """Copy the pool into a run that starts; a run that resumes has it."""
+    if not (run.path / POOL).exists():
+        write_pool(run.path / POOL, programs_of(config.pool.source))
+
+
+# ---------------------------------------------------------------- making programs
+
+
+def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
+    """Have designers write programs into the pool `out` until it has `count`; its number of programs at the end.
+
+    `config` is of DESIGNS_ONLY. A signal ends it early.
+    The run that writes them stays in `out`, for more; without its weights, which are written again.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    run = RunDir(out / MADE)
+    if run.store.exists():
+        _collect(run, out, count)  # of a command that was killed
+    if (size := _size(out)) >= count:
+        return size
+    corpus = load_corpus(config.design.corpus).digest
+    with run.lock("replay"):
+        run.create(config, corpus)
+    weights = run.path / "weights"
+    sampled = not (config.endpoint.url and "designer" in config.endpoint.roles)
+    start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any
+    body = partial(_fill, run, config, out, count, start, say)
+    actor = partial(launches.actor, run, config, run.replay_address, "")
+    services = [launches.replay(run, config, corpus)]
+    trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
+    shutil.rmtree(weights, ignore_errors=True)
+    _collect(run, out, count)
+    return _size(out)
+
+
+def _start_weights(weights: Path, config: Config) -> tuple[str, str]:
+    """Digest and folder of the policy before the first learner step, as the learner publishes it."""
+    import torch
+
+    from learner.weights import publish
+    from spade.policy.model import load
+    from spade.policy.model_folder import resolve
+
+    folder = resolve(config.model.path)
+    model = load(folder, dtype="float32", device=torch.device("cpu"))
+    named, path = publish(model, config.model.dtype, folder, weights)
+    return named, str(path)
+
+
+async def _fill(
+    run: RunDir,
+    config: Config,
+    out: Path,
+    count: int,
+    start: tuple[str, str],
+    say: Callable[[str], None],
+    client: Client,
+) -> None:
+    """Publish in the learner's place, and collect what is admitted until there is enough."""
+    hello = Hello(PROTOCOL_VERSION, digest(config), "learner", "learner", os.getpid())
+    async with connect(run.replay_address, hello, bus=config.bus) as learner:
+        await ReplayClient(learner, config.bus.call_deadline_s).publish(0, *start, StepMetrics())
+        admitted = -1
+        while _size(out) < count:
+            await trio.sleep(REFRESH_S)
+            try:
+                counts = (await ask_status(client)).counts
+            except BusError:  # a replay service that restarts is asked again
+                continue
+            if counts.environments != admitted:
+                admitted = counts.environments
+                _collect(run, out, count)
+                say(f"{_size(out)} of {count} programs, {counts.rejected_candidates} were rejected")
+
+
+def _collect(run: RunDir, out: Path, count: int) -> None:
+    """Write the programs that the run has and the pool has not, until it has `count`."""
+    have = set(_names(out))
+    for program in read_pool(run.store, f"a run of {run.config().model.path}"):
+        if len(have) < count and program.name not in have:
+            write_program(out, program)
+            have.add(program.name)
+
+
+def _names(out: Path) -> list[str]:
+    return names(out) if any(out.glob("*.py")) else []
+
+
+def _size(out: Path) -> int:
+    return len(_names(out))

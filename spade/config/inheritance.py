@@ -1,0 +1,130 @@
+"""A config file with all that it extends: one tree, and the file that each setting came from."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
+from spade.errors import ConfigError, RunError, reason
+from spade.text import line
+
+EXTENDS = "extends"
+RUN_CONFIG = "config.toml"  # of a run directory, which stands for it
+_LONGEST_SHOWN = 200  # characters
+_SETTING = re.compile(r"\w+\.\w+")
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """A config's tree, its bases merged into it.
+
+    files    its own name first, then that of each base
+    origins  the name among `files` that set "section" or "section.field" last
+    """
+
+    tree: dict[str, Any]
+    files: tuple[str, ...]
+    origins: dict[str, str]
+
+    def told(self, text: str) -> str:
+        """The same text; where settings that it names could be of several files, these are said behind it."""
+        named = dict.fromkeys(setting for setting in _SETTING.findall(text) if setting in self.origins)
+        if len(self.files) == 1 or not named:
+            return text
+        return f"{text} ({', '.join(f'{setting} is set in {self.origins[setting]}' for setting in named)})"
+
+
+def recipes() -> dict[str, Path]:
+    """The shipped recipes by name."""
+    return _shipped(".")
+
+
+def mixtures() -> dict[str, Path]:
+    """The shipped mixtures of documents by name (`spade corpus build`)."""
+    return _shipped("corpora")
+
+
+def _shipped(folder: str) -> dict[str, Path]:
+    package = Path(__file__).parents[1]
+    configs = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
+    return {path.stem: path for path in sorted((configs / folder).glob("*.toml"), key=lambda path: path.stem)}
+
+
+def read_merged(name: str) -> Merged:
+    """The recipe, TOML file or run directory `name` over all that it extends, however long the chain.
+
+    A table is merged with the base's key by key; any other value replaces the base's. Raises ConfigError.
+    """
+    layers = _layers(name)
+    tree: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for file, layer in reversed(layers):
+        for section, table in layer.items():
+            origins[section] = file
+            if isinstance(table, dict):
+                below = tree.get(section)
+                tree[section] = {**(below if isinstance(below, dict) else {}), **table}
+                origins |= {f"{section}.{field}": file for field in table}
+            else:
+                tree[section] = table
+    return Merged(tree, tuple(file for file, _ in layers), origins)
+
+
+def _layers(name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Name and tree of the file, then of its base, and so on; none has `extends` left."""
+    path = recipes().get(name, _file(Path(name)))
+    try:
+        layers = [(name, _read(path))]
+    except FileNotFoundError:
+        raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
+    seen = {path.resolve()}
+    while EXTENDS in layers[-1][1]:
+        file, tree = layers[-1]
+        base = _base(file, tree.pop(EXTENDS))
+        shipped = recipes().get(base)
+        path = shipped or _file(path.parent / base)
+        if path.resolve() in seen:
+            circle = " -> ".join([*(each for each, _ in layers), base])
+            raise ConfigError(f"{file}: {EXTENDS} goes round in a circle: {circle}")
+        seen.add(path.resolve())
+        try:
+            layers.append((base if shipped else str(path), _read(path)))
+        except FileNotFoundError:
+            raise ConfigError(
+                f"{file}: {EXTENDS} {base!r}: {path} does not exist; give a file by its path from there, or one of "
+                f"{', '.join(recipes())}"
+            ) from None
+    return layers
+
+
+def _base(file: str, base: object) -> str:
+    if isinstance(base, str) and base and base.isprintable():
+        return base
+    raise ConfigError(
+        f"{file}: {EXTENDS}: must be the name of a recipe or the path of a file, is {line(repr(base), _LONGEST_SHOWN)}"
+    )
+
+
+def _file(path: Path) -> Path:
+    return path / RUN_CONFIG if (path / RUN_CONFIG).is_file() else path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """One file. Raises FileNotFoundError where it is missing, ConfigError where it cannot be read."""
+    try:
+        return decoded(_toml, read(path))
+    except FileNotFoundError:
+        raise
+    except UnreadableError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    except RunError as error:
+        raise ConfigError(str(error)) from None
+    except OSError as error:
+        raise ConfigError(f"{path}: {reason(error)}") from None
+
+
+def _toml(data: bytes) -> dict[str, Any]:
+    return tomllib.loads(data.decode())

@@ -1,0 +1,151 @@
+"""`spade pool`: import, ls, check, export, and a pool given to a run."""
+
+import pytest
+from typer.testing import CliRunner
+
+from spade.app.cli import app
+from spade.app.rundir import RunDir
+from spade.app.supervisor.launches import actor_counts
+from spade.app.supervisor.pools import programs_of, take_pool
+from spade.config import load
+from spade.errors import ConfigError, RunError, SpadeError
+from spade.pools import POOL, listed, read_program
+from tests.actors.roles.test_designer import CRASHES, GOOD
+from tests.replay.kept_world import keep_world
+
+
+def run_spade(*words):
+    """Exit code and output of a command in this process; an error in the line that `main` makes of it."""
+    done = CliRunner().invoke(app, [*map(str, words)])
+    if isinstance(done.exception, SystemExit | None):
+        return done.exit_code, done.output
+    errors = getattr(done.exception, "exceptions", [done.exception])
+    assert all(isinstance(error, SpadeError) for error in errors), done.exception
+    return 1, done.output + "".join(f"spade: {error}\n" for error in errors)
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A folder of two programs, of which one would not pass admission."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "vault.py").write_text(GOOD)
+    (folder / "vault.hint").write_text("Use what is in place.\n")
+    (folder / "crash.py").write_text(CRASHES)
+    return folder
+
+
+def test_a_folder_is_imported_listed_and_checked(source, tmp_path):
+    pool = tmp_path / "pool"
+    code, told = run_spade("pool", "import", source, "-o", pool)
+    assert (code, told) == (0, f"{pool}: 2 programs of {source}\n")
+    assert read_program(pool, "vault").hint == "Use what is in place."
+    code, told = run_spade("pool", "ls", pool)
+    assert code == 0
+    assert [line.split()[:3] for line in told.splitlines()[1:]] == [["crash", "–", "no"], ["vault", "–", "yes"]]
+    code, told = run_spade("pool", "check", pool)
+    assert code == 1
+    assert "ZeroDivisionError" in told
+    (pool / "crash.py").unlink()
+    (pool / "crash.json").unlink()
+    code, told = run_spade("pool", "check", pool)
+    assert code == 0, told
+    assert "admitted" in told
+
+
+def test_a_pool_with_a_bad_file_is_listed_all_the_same(source):
+    (source / "evil.py").symlink_to("evil.py")
+    code, told = run_spade("pool", "ls", source)
+    assert code == 1
+    assert "vault" in told
+    assert "Too many levels of symbolic links" in told
+    code, told = run_spade("pool", "import", source, "-o", source.parent / "pool")
+    assert code == 1
+    assert not (source.parent / "pool").exists()
+    assert told.count("\n") == 1
+
+
+def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano"))
+    keep_world(run.store)
+    for words, what in ((), "all environments"), (("--memory",), "the memory"):
+        out = tmp_path / f"pool{len(words)}"
+        code, told = run_spade("pool", "export", run.path, "-o", out, *words)
+        assert code == 0, told
+        assert f"programs, {what} of {run.path}" in told
+        program = read_program(out, listed(out).entries[0].name)
+        assert program.skill is not None
+        assert program.hint == "pull the second lever"
+        assert program.origin.endswith(" of run")
+    assert list(programs_of(f"run:{run.path}")) == [
+        read_program(tmp_path / "pool0", entry.name) for entry in listed(tmp_path / "pool0").entries
+    ]
+    empty = RunDir(tmp_path / "empty")
+    empty.create(load("nano"))
+    with pytest.raises(RunError):
+        programs_of(f"run:{empty.path}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (("design.source=pool",), "pool.source: design.source = 'pool' needs one"),
+        (("pool.source=folder:x",), "pool.source: is played with design.source = 'pool' alone"),
+        (("design.source=pool", "pool.source=hub:x"), "pool.source: write folder:DIR or run:RUN, is 'hub:x'"),
+        (
+            ("design.source=pool", "pool.source=folder:x", "endpoint.url=http://a/v1", 'endpoint.roles=["agent"]'),
+            "in a run of a pool nothing else is trained",
+        ),
+        (("design.source=pool", "pool.source=folder:"), "pool.source: write folder:DIR or run:RUN"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(settings, line):
+    with pytest.raises(ConfigError, match=line):
+        load("nano", settings)
+
+
+def test_a_run_of_a_pool_has_curators_and_no_designers(source):
+    counts = actor_counts(load("nano", ("design.source=pool", f"pool.source=folder:{source}")))
+    assert (counts["curator"], counts["designer"]) == (1, 0)
+    counts = actor_counts(load("nano"))
+    assert (counts["curator"], counts["designer"]) == (0, 1)
+
+
+def test_a_run_has_a_copy_of_its_pool_and_keeps_its_source(source, tmp_path):
+    given = ("design.source=pool", f"pool.source=folder:{source}")
+    config, run = load("nano", given), RunDir(tmp_path / "run")
+    run.create(config)
+    take_pool(run, config)
+    (source / "vault.py").unlink()
+    take_pool(run, config)
+    assert {entry.name for entry in listed(run.path / POOL).entries} == {"vault", "crash"}
+    for other in load("nano"), load("nano", ("design.source=pool", "pool.source=folder:elsewhere")):
+        with pytest.raises(RunError, match=r"this run was started with design\.source = 'pool'"):
+            run.create(other)
+
+
+def test_config_check_counts_the_programs_and_refuses_a_bad_pool(source):
+    words = ("config", "check", "nano", "--set", "design.source=pool", "--set", f"pool.source=folder:{source}")
+    code, told = run_spade(*words)
+    assert (code, "2 programs in the pool" in told) == (0, True)
+    (source / "vault.py").write_bytes(b"\xff\xfe")
+    code, told = run_spade(*words)
+    assert code == 1
+    assert "vault.py: is not UTF-8 text" in told
+
+
+def test_a_run_is_not_scaled_to_actors_that_it_has_no_work_for(source, tmp_path):
+    for settings, word, role in (
+        (("design.source=pool", f"pool.source=folder:{source}"), "designers", "designer"), ((), "curators", "curator"),
+    ):  # fmt: skip
+        run = RunDir(tmp_path / word)
+        run.create(load("nano", settings))
+        code, told = run_spade("actors", "scale", run.path, f"{word}=1")
+        assert (code, told) == (1, f"spade: {run.path}: has no work for a {role} (design.source)\n")
+
+
+def test_curators_join_with_the_pool_of_the_run_alone():
+    code, told = run_spade("actors", "up", "--connect", "ipc:///nowhere", "--curators", "1")
+    assert code == 1
+    assert told == "spade: --curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR\n"

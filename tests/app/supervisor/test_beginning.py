@@ -1,0 +1,150 @@
+"""A new run with another run's policy and memory."""
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from replay.inspect.environments import published, run_id
+from replay.ledger.records import Remembered
+from replay.store import open_reader
+from spade.app.cli import app
+from spade.app.rundir import RunDir
+from spade.app.supervisor.beginning import OldRun, begin, model_override, parse_step
+from spade.config import load
+from spade.errors import ConfigError, RunError
+from spade.policy import manifest
+from spade.policy.best import Best, keep
+from spade.policy.model_folder import NANO
+from tests.replay.kept_world import SETTINGS, keep_world
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """An old run with three policies: published after its last step, in a checkpoint of step 1, the best of step 2."""
+    run = RunDir(tmp_path_factory.mktemp("old") / "run")
+    run.create(SETTINGS)
+    keep_world(run.store, 3, 90.0)
+    policy = run.weights / published(run.store)[-1].digest
+    shutil.copytree(NANO, policy)
+    manifest.write(policy)
+    shutil.copytree(policy, run.checkpoints / "step-1" / "model")
+    keep(run.path / "best", policy, Best(2, "digest-2", "these plays", 0.5, 0.1, 8))
+    return run
+
+
+@pytest.fixture
+def old(kept, tmp_path):
+    shutil.copytree(kept.path, tmp_path / "old")
+    return RunDir(tmp_path / "old")
+
+
+@pytest.fixture
+def new(tmp_path):
+    return RunDir(tmp_path / "new")
+
+
+def newest(run):
+    return published(run.store)[-1].step
+
+
+def test_a_run_begins_with_the_newest_policy_and_the_memory_and_notes_both(old, new):
+    begin(new, "nano", (), OldRun(old, memory=True))
+    origin = new.origin
+    assert (origin.path, origin.run, origin.step) == (str(old.path), run_id(old.store), newest(old))
+    assert origin.digest == manifest.digest_of(manifest.measure(new.start))
+    assert origin.model == "nano"
+    with open_reader(new.store) as mine, open_reader(old.store) as theirs:
+        assert origin.memory == len(mine.scan("memory", Remembered)) == len(theirs.scan("memory", Remembered)) > 0
+    assert load("nano", model_override(new)).model.path == str(new.start)
+
+
+def test_the_same_command_again_resumes_and_copies_nothing(old, new):
+    begin(new, "nano", (), OldRun(old))
+    new.create(load("nano", model_override(new)))
+    (new.start / "config.json").write_text("of the new run")
+    shutil.rmtree(old.path)
+    begin(new, "nano", (), OldRun(old))
+    assert (new.start / "config.json").read_text() == "of the new run"
+    with pytest.raises(RunError, match=r"began from .*old, not from .*other; choose another --run"):
+        begin(new, "nano", (), OldRun(RunDir(old.path.parent / "other")))
+    with pytest.raises(RunError, match="began with step"):
+        begin(new, "nano", (), OldRun(old, step=1))
+
+
+def test_what_a_killed_command_left_is_made_again(old, new):
+    begin(new, "nano", (), OldRun(old, memory=True))
+    whole = new.origin
+    new.origin_path.unlink()
+    (new.start / manifest.PARAMETERS).unlink()
+    begin(new, "nano", (), OldRun(old, memory=True))
+    assert new.origin == whole
+    assert manifest.digest_of(manifest.measure(new.start)) == whole.digest
+
+
+@pytest.mark.parametrize(("step", "taken"), [(1, 1), ("best", 2), (2, 2)])
+def test_a_step_in_a_checkpoint_and_the_best_one_are_found(old, new, step, taken):
+    begin(new, "nano", (), OldRun(old, step))
+    assert new.origin.step == taken
+
+
+def test_a_step_that_is_not_kept_is_refused_with_those_that_are(old, new):
+    with pytest.raises(RunError) as caught:
+        begin(new, "nano", (), OldRun(old, 999))
+    there = f"step {newest(old)} (published), step 1 (checkpoint), step 2 (best)"
+    assert str(caught.value) == f"{old.path}: the policy of step 999 is not kept; there is {there}"
+    assert not new.exists
+
+
+def test_another_model_or_tokenizer_is_refused(old, new, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(NANO, other)
+    begin(RunDir(tmp_path / "same"), "nano", (f"model.path={other}",), OldRun(old))
+    (other / "tokenizer.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"another tokenizer\.json"):
+        begin(new, "nano", (f"model.path={other}",), OldRun(old))
+    settings = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**settings, "hidden_size": 7}))
+    with pytest.raises(ConfigError, match="has hidden_size 7, the other run's policy"):
+        begin(new, "nano", (f"model.path={other}",), OldRun(old))
+    assert not new.path.exists()
+
+
+def test_damaged_weights_are_refused(old, new):
+    file = old.weights / published(old.store)[-1].digest / manifest.PARAMETERS
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.unlink()
+    file.write_bytes(bytes(data))
+    with pytest.raises(RunError, match="other weights"):
+        begin(new, "nano", (), OldRun(old))
+    assert not new.exists
+
+
+def test_a_third_stage_knows_the_first_model_and_a_run_shows_where_it_came_from(old, new, tmp_path):
+    begin(new, "nano", (), OldRun(old))
+    new.create(load("nano", model_override(new)))
+    keep_world(new.store, 4, 40.0, load("nano", (*model_override(new), "audit.replays=0", "audit.random_plays=0")))
+    shutil.copytree(new.start, new.weights / published(new.store)[-1].digest)
+    third = RunDir(tmp_path / "third")
+    begin(third, "nano", (), OldRun(new))
+    assert third.origin.model == "nano"
+    shown = CliRunner().invoke(app, ["config", "show", str(new.path)]).stdout
+    assert shown.startswith(
+        f"# began with the policy of {old.path} (run {run_id(old.store)}) after step {newest(old)}, "
+    )
+
+
+@pytest.mark.parametrize("words", [["--step", "3"], ["--memory"], ["--from", "old"]])
+def test_options_that_go_together_are_asked_for(words, tmp_path):
+    done = CliRunner().invoke(app, ["up", "--run", str(tmp_path / "run"), *words])
+    assert isinstance(done.exception, ConfigError)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_step_is_a_number_or_the_best():
+    assert [parse_step(text) for text in (None, "best", "12")] == [None, "best", 12]
+    for text in ("", "-1", "newest", "٣", "1" * 10):
+        with pytest.raises(ConfigError, match="--step"):
+            parse_step(text)

@@ -1,0 +1,82 @@
+"""The end of a run: what is given out before it and at it, by steps, rollouts and time."""
+
+import pytest
+
+from replay.ledger import pacing
+from replay.ledger.records import BatchRecord
+from spade import protocol
+from tests.replay.replay_world import Pace, World, config, environment, leased_job, played, started, weights
+
+SLOTS = (
+    "design.active_environments=2", "design.round_jobs=2", "design.active_skills=1", "play.group_size=2",
+    "play.window_chunks=2", "learner.batch_sequences=2", "design.attempts=1000",
+)  # fmt: skip
+
+
+def play_on(ledger, now=0.0):
+    """End all that is leased now; the first play of a chunk is won, so that it can be trained."""
+    plays = ledger.apply(protocol.LeasePlays(100, 0.0), "agent/1", now)
+    for place, play in enumerate(plays.plays if plays else ()):
+        ledger.apply(played(play, float(place % 2), ledger.state.version), "agent/1", now)
+        ledger.advance(now)
+    return len(plays.plays) if plays else 0
+
+
+def asked(ledger, now=0.0):
+    """Every kind of new work that is given out now."""
+    step = ledger.state.counters.taken_step + 1
+    requests = (
+        protocol.LeasePlays(1, 0.0), protocol.LeaseDesigns(1, 0.0), protocol.LeaseAudit(0.0),
+        protocol.TakeBatch(step, 0.0),
+    )  # fmt: skip
+    return [type(request).__name__ for request in requests if ledger.apply(request, "all/1", now) is not None]
+
+
+def test_with_its_last_batch_a_run_gives_no_more_work_and_with_its_checkpoint_it_is_over():
+    ledger = started(config(*SLOTS, "limits.steps=1", "learner.publish_every=3"))
+    state = ledger.state
+    ledger.apply(environment(leased_job(ledger), 1), "designer/1", 0.0)
+    play_on(ledger)
+    batch = ledger.apply(protocol.TakeBatch(1, 0.0), "learner/1", 0.0)
+    assert isinstance(batch, BatchRecord)
+    assert asked(ledger) == []
+    ledger.tick(1e6, None)
+    assert not state.jobs or all(job.state == "open" for job in state.jobs.values())
+    assert not pacing.reached(state, 0.0)
+    assert ledger.apply(protocol.TakeBatch(1, 0.0), "learner/1", 0.0) == batch  # a learner that was killed has it again
+    ledger.apply(weights(1), "learner/1", 0.0)
+    assert not pacing.reached(state, 0.0)
+    ledger.apply(protocol.Checkpointed(1), "learner/1", 0.0)
+    assert pacing.reached(state, 0.0) == "1 learner steps were made (limits.steps = 1)"
+
+
+@pytest.mark.parametrize("steps", [1, 4, 7])
+def test_no_batch_is_handed_out_beyond_the_limit_of_steps(steps):
+    world = World(config(*SLOTS, f"limits.steps={steps}"), 5, Pace(lost=0.05, faults=0.02))
+    world.run(2_000.0)
+    assert [batch.step for batch in world.batches] == list(range(1, steps + 1))
+
+
+def test_a_rollout_is_a_chunk_of_unhinted_plays_for_every_slot():
+    world = World(config(*SLOTS, "limits.rollouts=3"), 5, Pace(episodes=4))
+    state, leased = world.ledger.state, []
+    world.run(2_000.0, lambda world: leased.append((pacing.rollouts(world.ledger.state), len(world.leases))))
+    # Two slots of two plays are a rollout: hinted twins of the first chunk count for nothing.
+    assert state.counters.unhinted == 4 * pacing.rollouts(state) < state.counters.plays
+    assert 3.0 <= pacing.rollouts(state) < 4.0
+    assert len({leases for done, leases in leased if done >= 3.0}) == 1
+    assert asked(world.ledger, world.now) == []
+    assert pacing.reached(state, world.now) == "3 rollouts were played (limits.rollouts = 3)"
+
+
+def test_time_counts_on_the_run_clock():
+    ledger = started(config(*SLOTS, "limits.seconds=60"))
+    assert asked(ledger, 59.9) == ["LeaseDesigns"]
+    assert asked(ledger, 60.0) == []
+    assert pacing.reached(ledger.state, 60.0) == "it was up for 60 s (limits.seconds = 60)"
+
+
+def test_without_limits_a_run_never_ends():
+    ledger = started(config(*SLOTS))
+    assert asked(ledger, 1e8) == ["LeaseDesigns"]
+    assert pacing.reached(ledger.state, 1e8) == ""
