@@ -1,32 +1,35 @@
 """The documents that ground designs: those that ship with the package, a file or folder of texts, a built mixture."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from actors.corpus.documents import Corpus, HeldCorpus, make, read_line
 from actors.corpus.indexed import IndexedCorpus
 from actors.corpus.sources import rows
 from actors.text.profile import Document
-from spade.config import mixtures
+from spade.config import DomainName, mixtures
 from spade.decoding import UnreadableError
 from spade.errors import ConfigError, RunError, reason
 
 __all__ = ["Corpus", "built_at", "load"]
 
-BUILTIN = Path(__file__).parent / "documents.jsonl"
+BUILTIN: Mapping[DomainName, str] = {"games": "documents.jsonl", "tools": "notes.jsonl"}
+"""By domain, the file here with the documents that ship with the package."""
 HELD_CHARACTERS = 1 << 26  # of a corpus that is held in memory
 
 
-def load(path: str) -> Corpus:
+def load(path: str, domain: DomainName = "games") -> Corpus:
     """The documents of "builtin", of a JSONL, which is read by index, or of a Parquet file or folder, held in memory.
 
+    Of "builtin" each domain has its own.
     Of "none" there is none. A document without `id` gets its number, one without `title` its first words. Raises
     ConfigError where there is nothing such, something of it is no document, or there is none.
     """
     if not path:  # as a path it would be the working directory
         raise ConfigError("design.corpus: is empty; give a file of documents, 'builtin' or 'none'")
     try:
-        return _load(path)
+        return _load(path, domain)
     except FileNotFoundError:
         raise ConfigError(f"design.corpus: {path}: No such file or directory; {_remedy(path)}") from None
     except OSError as error:
@@ -43,11 +46,13 @@ def built_at(name: str) -> Path:
     return Path("corpora") / f"{name}.jsonl"
 
 
-def _load(path: str) -> Corpus:
+def _load(path: str, domain: DomainName) -> Corpus:
     if path == "none":
         return HeldCorpus(())
     if path == "builtin":
-        return HeldCorpus(read_line(line, 0) for line in BUILTIN.read_bytes().splitlines())
+        return HeldCorpus(
+            read_line(line, 0) for line in (Path(__file__).parent / BUILTIN[domain]).read_bytes().splitlines()
+        )
     file = Path(path)
     return _held(file) if file.is_dir() or file.suffix == ".parquet" else IndexedCorpus(file)
 

@@ -1,61 +1,77 @@
-"""Playing the world's own programs: the unskilled player, and an episode as the conversation it makes."""
+"""Playing the world's own programs: an episode as the conversation it makes."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
-from actors.nano.families import Player, offered, say
-from actors.text.conversation import Conversation, Talk
+from actors.nano.families import Player
+from actors.text.conversation import Conversation, Move, Talk
 from actors.text.profile import ChatMessage
 from spade.protocol import Observed
+from spade.tokens import NO_TOOLS, Tools
 
 
-class Guesser:
-    """Takes any of the actions an observation offers."""
+class Simulation(Protocol):
+    """A program of the world's own making, in this process; one that a model sampled belongs into a sandbox."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    @property
+    def turns(self) -> int:
+        """The limit of an episode."""
+        ...
 
-    def act(self, observation: str) -> str:
-        return say(self.rng.choice(offered(observation)))
+    def reset(self, seed: int) -> Observed:
+        """Begin an instance."""
+        ...
+
+    def answer(self, move: Move) -> Observed:
+        """Take a turn."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A conversation, the agent's last message at its end, and the tools that it may call."""
+
+    messages: Sequence[ChatMessage]
+    tools: Tools = NO_TOOLS
 
 
 @dataclass(frozen=True)
 class Playthrough:
-    """The messages of one play, the agent's last among them, and its return."""
+    """One play, and its return."""
 
-    messages: Sequence[ChatMessage]
+    shown: Shown
     episode_return: float
 
 
-def instantiate(source: str) -> Any:
-    """An environment of the world's own making; a program a model sampled belongs into a sandbox."""
-    scope: dict[str, Any] = {}
-    exec(compile(source, "environment", "exec"), scope)  # our own text, straight from the generator
-    return next(value for name, value in scope.items() if name.endswith("Env"))()
-
-
-def begin(environment: Any, seed: int) -> Conversation[str]:
+def begin(simulation: Simulation, seed: int) -> Conversation[Move]:
     """A play of an instance, at its first observation."""
-    observation, _ = environment.reset(seed)
-    return Conversation(Observed(observation), environment.max_turns)
+    return Conversation(simulation.reset(seed), simulation.turns)
 
 
-def go_on(environment: Any, conversation: Conversation[str], action: str) -> None:
-    """Take an action."""
-    conversation.actions.append(action)
-    observation, reward, terminated, truncated, _ = environment.step(action)
-    conversation.answers.append(Observed(observation, reward, terminated, truncated))
+def go_on(simulation: Simulation, conversation: Conversation[Move], move: Move) -> None:
+    """Take a turn."""
+    conversation.actions.append(move)
+    conversation.answers.append(simulation.answer(move))
 
 
-def play(environment: Any, player: Player, seed: int, hint: str | None, talk: Talk) -> Playthrough:
+def play(simulation: Simulation, player: Player, seed: int, hint: str | None, talk: Talk) -> Playthrough:
     """One episode from reset to its end."""
-    conversation = begin(environment, seed)
-    messages, move = list[ChatMessage](), None
+    conversation = begin(simulation, seed)
+    messages, tools, move = list[ChatMessage](), NO_TOOLS, None
     while (seen := conversation.pending) is not None:
-        messages += talk.open(seen, hint).messages if move is None else talk.turn(seen, move)
-        messages.append(ChatMessage("assistant", player.act(seen.observation)))
+        if move is None:
+            opened, tools = talk.open(seen, hint)
+            messages += opened
+        else:
+            messages += talk.turn(seen, move)
+        messages.append(ChatMessage("assistant", player.act(heard(seen))))
         move = talk.act(messages[-1].content)
-        go_on(environment, conversation, move.action)
-    return Playthrough(messages, conversation.episode_return)
+        go_on(simulation, conversation, move)
+    return Playthrough(Shown(messages, tools), conversation.episode_return)
+
+
+def heard(seen: Observed) -> str:
+    """All that an answer tells a player: at the opening the tools, then results, then the observation."""
+    results = (result.text for result in seen.results)
+    return "\n".join(part for part in (seen.tools, *results, seen.observation) if part)

@@ -1,8 +1,9 @@
 """The prompts of the nano model: a few words each, since it was trained on nothing else."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from actors.nano.families import FAMILIES
+from actors.nano.families import Family
 from actors.nano.themes import camel, drawn_theme
 from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
@@ -12,8 +13,13 @@ from spade.protocol import MemorySeed
 class NanoProfile:
     """Both roles in the nano model's own tongue; a document enters as its title, a thing to avoid as a class name.
 
-    Without a document a field and a name that are drawn take its place, since the model knows no request without them.
+    Without a document one of `fields` and a name that are drawn take its place, since the model knows no request
+    without them.
     """
+
+    def __init__(self, families: Sequence[Family[Any, Any]], fields: Sequence[str]) -> None:
+        self._families = families
+        self._fields = fields
 
     def design(
         self,
@@ -23,7 +29,7 @@ class NanoProfile:
         avoid: MemorySeed | None,
         draw: int = 0,
     ) -> list[ChatMessage]:
-        theme = drawn_theme(draw) if document is None else f"{document.field}/{camel(document.title)}"
+        theme = drawn_theme(draw, self._fields) if document is None else f"{document.field}/{camel(document.title)}"
         lines = [f"Design {skill} on {theme}."]
         if avoid is not None:
             lines.append(f"Avoid {class_name(avoid.source)}.")
@@ -44,7 +50,7 @@ class NanoProfile:
         return [ChatMessage("user", observation if hint is None else f"Hint: {hint}\n{observation}")]
 
     def reveals(self, name: str, observation: str) -> bool | None:
-        family = next((family for family in FAMILIES if name.endswith(f"{family.name}Env")), None)
+        family = next((family for family in self._families if name.endswith(f"{family.name}Env")), None)
         return None if family is None else family.statement.search(observation) is not None
 
 

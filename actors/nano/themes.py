@@ -1,12 +1,14 @@
 """Themes that documents lend to environments: the name of the class and the words an agent acts with."""
 
 import re
+from collections.abc import Sequence
 from random import Random
 
 WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "mathematics": (("circle", "square", "star", "cross", "ring"), ("alpha", "beta", "gamma", "delta", "omega")),
     "science": (("acid", "salt", "metal", "gas", "water"), ("iron", "gold", "tin", "lead", "zinc")),
     "everyday": (("red", "green", "blue", "white", "black"), ("bread", "milk", "rice", "tea", "soup")),
+    "code": (("oak", "elm", "fir", "ash", "yew"), ("east", "west", "north", "south", "centre")),
 }
 """By a document's field, the sets of words that environments choose their actions from."""
 
@@ -22,6 +24,9 @@ NAMES: dict[str, tuple[str, ...]] = {
         "bakeries", "bank", "bicycle", "clocks", "delivery", "drawbridges", "fishing", "hospital", "recipes",
         "warehouses",
     ),
+    "code": (
+        "booking", "calendar", "cart", "invoice", "ledger", "meter", "parcel", "profile", "ticket", "wallet",
+    ),
 }  # fmt: skip
 """By field, words that the nano model can spell: it knows them from its demonstrations."""
 
@@ -32,8 +37,8 @@ def camel(title: str) -> str:
     return "".join(word[:1].upper() + word[1:].lower() for word in words) or "Plain"
 
 
-def drawn_theme(draw: int) -> str:
-    """A field and a name of two of its words, in the place of a document's: "science/SoundRust"."""
+def drawn_theme(draw: int, fields: Sequence[str]) -> str:
+    """One of the fields and a name of two of its words, in the place of a document's: "science/SoundRust"."""
     random = Random(draw)
-    field = random.choice(sorted(NAMES))
+    field = random.choice(fields)
     return f"{field}/{camel(' '.join(random.sample(NAMES[field], 2)))}"

@@ -1,14 +1,16 @@
 """Drawing environments: a skill, a document, a family of the skill, and knobs from one side of the partition."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
-from actors.nano.families import FAMILIES, Family, Knobs
-from actors.nano.program import render
+from actors.nano.families import Family, Player
+from actors.nano.players import Simulation
 from actors.nano.themes import WORDS, camel
-from actors.text.profile import Document
-from spade.config import SKILLS
+from actors.text.conversation import Talk
+from actors.text.profile import Document, Profile
+from spade.config import DomainName
 from spade.seeds import derive
 
 HELD_OUT_ONE_IN = 4
@@ -22,8 +24,8 @@ class DrawnEnvironment:
 
     skill: str
     document: Document
-    family: Family
-    knobs: Knobs
+    family: Family[Any, Any]
+    knobs: Any
     source: str
 
     @property
@@ -35,47 +37,75 @@ class DrawnEnvironment:
         return camel(self.document.title) + self.family.name
 
 
-def held_out(family: Family, knobs: Knobs) -> bool:
+@dataclass(frozen=True)
+class World:
+    """The procedural space of one domain.
+
+    render            class name, turns and a family's part to the complete program
+    simulate          a program to one that can be played
+    talk              the words of a play, made anew for each
+    guesser           the unskilled player
+    skilled_unhinted  share of skilled players in demonstrations without the hint
+    """
+
+    name: DomainName
+    families: Sequence[Family[Any, Any]]
+    skills: Sequence[str]
+    render: Callable[[str, int, Any], str]
+    profile: Profile
+    simulate: Callable[[str], Simulation]
+    talk: Callable[[], Talk]
+    guesser: Callable[[random.Random], Player]
+    skilled_unhinted: float
+
+    def draw(self, rng: random.Random, document: Document, skill: str, *, unseen: bool = False) -> DrawnEnvironment:
+        """An environment of `skill`, from the held-out side of the partition if `unseen`."""
+        family = rng.choice(self.kin(skill))
+        return self.make(rng, document, skill, family, draw_knobs(rng, family, unseen))
+
+    def kin(self, skill: str) -> list[Family[Any, Any]]:
+        """The families of a skill."""
+        return [family for family in self.families if skill in family.skills]
+
+    def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
+        """Environments from the held-out side, as many for each skill; fewer are the first of more."""
+        rng = random.Random(derive(b"", "nano report: held-out", seed))
+        return [
+            self.draw(rng, rng.choice(documents), self.skills[index % len(self.skills)], unseen=True)
+            for index in range(count)
+        ]
+
+    def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
+        """Another environment of the seed's skill and family, near to it but for the document."""
+        drawn = [draw_knobs(rng, seed.family, False) for _ in range(CANDIDATES)]
+        changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
+        nearest = min(changed, key=lambda knobs: distance(knobs, seed.knobs))
+        return self.make(rng, document, seed.skill, seed.family, nearest)
+
+    def make(
+        self, rng: random.Random, document: Document, skill: str, family: Family[Any, Any], knobs: Any
+    ) -> DrawnEnvironment:
+        """Write the program."""
+        words = theme(rng, document.field)
+        source = self.render(camel(document.title) + family.name, knobs.turns, family.body(knobs, words))
+        return DrawnEnvironment(skill, document, family, knobs, source)
+
+
+def held_out(family: Family[Any, Any], knobs: object) -> bool:
     """True for parameters kept away from every demonstration: a stable property of theirs."""
     return derive(b"", "nano held-out", family.name, repr(knobs)) % HELD_OUT_ONE_IN == 0
 
 
-def draw(rng: random.Random, document: Document, skill: str, *, unseen: bool = False) -> DrawnEnvironment:
-    """An environment of `skill`, from the held-out side of the partition if `unseen`."""
-    family = rng.choice([family for family in FAMILIES if skill in family.skills])
-    return make(rng, document, skill, family, draw_knobs(rng, family, unseen))
-
-
-def unseen(seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
-    """Environments from the held-out side of the partition, as many for each skill; fewer are the first of more."""
-    rng = random.Random(derive(b"", "nano report: held-out", seed))
-    return [draw(rng, rng.choice(documents), SKILLS[index % len(SKILLS)], unseen=True) for index in range(count)]
-
-
-def draw_knobs(rng: random.Random, family: Family, unseen: bool) -> Knobs:
+def draw_knobs(rng: random.Random, family: Family[Any, Any], unseen: bool) -> Any:
     """Parameters from the wanted side of the partition."""
     while held_out(family, knobs := family.knobs(rng)) != unseen:
         pass
     return knobs
 
 
-def vary(rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
-    """Another environment of the seed's skill and family, near to it but for the document."""
-    drawn = [draw_knobs(rng, seed.family, False) for _ in range(CANDIDATES)]
-    changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
-    return make(rng, document, seed.skill, seed.family, min(changed, key=lambda knobs: distance(knobs, seed.knobs)))
-
-
-def distance(one: Knobs, other: Knobs) -> int:
+def distance(one: Any, other: Any) -> int:
     """In how many knobs two environments of a family differ."""
-    return sum(getattr(one, knob.name) != getattr(other, knob.name) for knob in fields(Knobs))
-
-
-def make(rng: random.Random, document: Document, skill: str, family: Family, knobs: Knobs) -> DrawnEnvironment:
-    """Write the program."""
-    words = theme(rng, document.field)
-    source = render(camel(document.title) + family.name, knobs.turns, family.body(knobs, words))
-    return DrawnEnvironment(skill, document, family, knobs, source)
+    return sum(getattr(one, knob.name) != getattr(other, knob.name) for knob in fields(one))
 
 
 def theme(rng: random.Random, field: str) -> Sequence[str]:

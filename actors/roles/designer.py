@@ -174,7 +174,7 @@ def _reject(job: DesignJob, attempt: Attempt, failure: FailedStage, *, last: boo
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """A designer process, until cancelled. Raises ConfigError where the domain has no prompts for the model."""
     load_profile(config)
-    documents = corpus.load(config.design.corpus)
+    documents = corpus.load(config.design.corpus, config.run.domain)
 
     async def work(session: Session) -> None:
         await Designer(session, documents).work()

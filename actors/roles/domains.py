@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from actors.nano.prompts import NanoProfile
-from actors.text.conversation import GameTalk, Talk, Tongue, ToolTalk
+from actors.nano.worlds import WORLDS
+from actors.text.conversation import GameTalk, Talk, Tongue, ToolTalk, opening
 from actors.text.profile import Profile
 from actors.text.prompts import FullProfile
 from actors.text.toolcalls import DIALECTS, find_dialect
@@ -52,12 +52,14 @@ def _game_talks(config: Config, _: Tokenizer) -> Talks:
 
 def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
     tongue = Tongue(find_dialect(tokenizer, DIALECTS, config.model.path), tokenizer.opens_thought())
-    return lambda _: ToolTalk(tongue, config.tools.calls_per_turn)
+    opens = load_profile(config).play if config.model.profile in DOMAINS["tools"].profiles else opening
+    return lambda _: ToolTalk(opens, tongue, config.tools.calls_per_turn)
 
 
 DOMAINS: Mapping[DomainName, Domain] = {
     "games": Domain(
-        {"nano": lambda _: NanoProfile(), "full": lambda config: FullProfile(config.design, config.play)}, _game_talks
+        {"nano": lambda _: WORLDS["games"].profile, "full": lambda config: FullProfile(config.design, config.play)},
+        _game_talks,
     ),
-    "tools": Domain({}, _tool_talks),
+    "tools": Domain({"nano": lambda _: WORLDS["tools"].profile}, _tool_talks),
 }

@@ -18,7 +18,7 @@ import msgspec
 import trio
 
 from actors.corpus import load
-from actors.nano.world import unseen
+from actors.nano.worlds import WORLDS
 from actors.roles.diversity import DiversityMeter
 from actors.roles.episode import Undone, play
 from actors.roles.pool import MOST_ENDS
@@ -46,7 +46,8 @@ def read_programs(config: Config) -> list[str]:
     """
     evaluation = config.evaluation
     if evaluation.programs == "builtin":
-        drawn = unseen(config.run.seed or 0, load("builtin"), evaluation.plays)
+        domain = config.run.domain
+        drawn = WORLDS[domain].unseen(config.run.seed or 0, load("builtin", domain), evaluation.plays)
         return [environment.source for environment in drawn]
     folder = Path(evaluation.programs)
     files = sorted(folder.glob("*.py"))

@@ -57,10 +57,6 @@ def _check_domain(config: Config) -> None:
             f"play.thoughts: {config.play.thoughts!r} does not go with run.domain = {name!r}, whose conversations "
             f"need {domain.thoughts[0]!r}"
         )
-    if config.evaluation.programs == "builtin" and not domain.builtin:
-        raise ConfigError(
-            f"evaluation.programs: 'builtin' has no programs of run.domain = {name!r}; give a folder, or \"\" for none"
-        )
 
 
 def _check_rounds(config: Config) -> None:

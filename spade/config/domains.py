@@ -33,16 +33,14 @@ class DomainTraits(NamedTuple):
 
     skills    those that design jobs ask for, unless the run names some
     thoughts  the values of play.thoughts that its conversations allow
-    builtin   the package ships programs of it to evaluate on
     """
 
     skills: tuple[Skill, ...]
     thoughts: tuple[str, ...]
-    builtin: bool
 
 
 DOMAINS: Mapping[DomainName, DomainTraits] = {
-    "games": DomainTraits(SKILLS, ("keep", "strip"), builtin=True),
+    "games": DomainTraits(SKILLS, ("keep", "strip")),
     # Chat templates keep the thoughts between the calls of one request.
-    "tools": DomainTraits(get_args(ToolSkill), ("keep",), builtin=False),
+    "tools": DomainTraits(get_args(ToolSkill), ("keep",)),
 }

@@ -209,7 +209,6 @@ def test_skills_are_those_of_the_domain_unless_some_are_named():
 @pytest.mark.parametrize(("override", "says"), [
     ("run.skills=['optimization']", "run.skills: 'optimization' is none of run.domain = 'tools'"),
     ("play.thoughts=strip", "play.thoughts: 'strip' does not go with run.domain = 'tools'"),
-    ("evaluation.programs=builtin", "evaluation.programs: 'builtin' has no programs of run.domain = 'tools'"),
     ("tools.calls_per_turn=65", "tools.calls_per_turn: must be a whole number from 1 to 64"),
 ])  # fmt: skip
 def test_a_domain_refuses_what_it_does_not_have(override, says):

@@ -7,7 +7,8 @@ from actors.nano.families.search import Search
 from actors.nano.families.steps import Steps
 from actors.nano.families.valley import Valley
 from actors.nano.families.walk import Walk
+from actors.nano.program import Body
 
-FAMILIES: tuple[Family, ...] = (Search(), Steps(), Boxes(), Walk(), Valley(), Levers())
+FAMILIES: tuple[Family[Knobs, Body], ...] = (Search(), Steps(), Boxes(), Walk(), Valley(), Levers())
 
 __all__ = ["FAMILIES", "Family", "Knobs", "Player", "offered", "say"]

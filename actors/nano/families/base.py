@@ -4,9 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-from actors.nano.program import Body
+from typing import Protocol, TypeVar
 
 
 @dataclass(frozen=True)
@@ -24,14 +22,28 @@ class Knobs:
         return f" {sentence}" if self.printed else ""
 
 
+class Given(Protocol):
+    """The parameters of a program that its world reads."""
+
+    @property
+    def turns(self) -> int: ...
+
+    @property
+    def printed(self) -> bool: ...
+
+
 class Player(Protocol):
     """Plays one episode: from each observation to the agent's whole message."""
 
     def act(self, observation: str) -> str: ...
 
 
-class Family(Protocol):
-    """A kind of environment."""
+Settings = TypeVar("Settings", bound=Given)
+Part = TypeVar("Part", covariant=True)
+
+
+class Family(Protocol[Settings, Part]):
+    """A kind of environment; its programs are a frame with a part of its own."""
 
     @property
     def name(self) -> str: ...
@@ -44,19 +56,19 @@ class Family(Protocol):
         """The sentence that states the rule in the first observation of those programs that print it."""
         ...
 
-    def knobs(self, rng: random.Random) -> Knobs:
+    def knobs(self, rng: random.Random) -> Settings:
         """Draw the parameters of a program."""
         ...
 
-    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+    def body(self, knobs: Settings, words: Sequence[str]) -> Part:
         """The program's own lines."""
         ...
 
-    def hint(self, knobs: Knobs) -> str:
+    def hint(self, knobs: Settings) -> str:
         """One short line that states the rule and the strategy, not the answer."""
         ...
 
-    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+    def player(self, knobs: Settings, informed: bool, rng: random.Random) -> Player:
         """A skilled player; `informed` of the rule by a hint or the first observation."""
         ...
 

@@ -17,6 +17,7 @@ CODES = "self.code = {bill[0]: rng.randrange(10) for bills in self.bills.values(
 class Account:
     name = "Account"
     skills = ("data retrieval", "error recovery")
+    statement = re.compile(r"Pay the \w+\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         return draw(rng, tuple(RULES), calls=2, retry=1)

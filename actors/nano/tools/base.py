@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from actors.nano.families.base import Player
 from actors.nano.tools.program import Tool
@@ -119,7 +120,7 @@ class Guesser:
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.tools: list[dict[str, dict[str, dict[str, dict[str, list[str]]]]]] = []
+        self.tools: list[dict[str, Any]] = []
         self.heard: list[str] = []
 
     def act(self, observation: str) -> str:
@@ -134,11 +135,11 @@ class Guesser:
         arguments = {name: self.argument(schema) for name, schema in properties.items()}
         return call(str(function["name"]), **arguments)
 
-    def argument(self, schema: dict[str, list[str]]) -> str | int:
+    def argument(self, schema: dict[str, Any]) -> str | int:
         """A value that the schema allows."""
         if "enum" in schema:
-            return self.rng.choice(schema["enum"])
-        if str(schema["type"]) == "integer":
+            return str(self.rng.choice(schema["enum"]))
+        if schema["type"] == "integer":
             numbers = [int(word) for word in self.heard if word.isdigit()]
             return self.rng.choice(numbers or list(range(1, 10)))
         return self.rng.choice(self.heard)

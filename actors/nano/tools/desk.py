@@ -14,6 +14,7 @@ VERBS = ("send", "fix", "sell", "lend", "wash")
 class Desk:
     name = "Desk"
     skills = ("tool selection", "state modification")
+    statement = re.compile(r"Never \w+\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         return draw(rng, VERBS[:4], calls=1, retry=1)

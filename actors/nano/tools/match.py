@@ -15,6 +15,7 @@ SHIFTS = {"same": 0, "next": 1, "opposite": 2, "last": 3}
 class Match:
     name = "Match"
     skills = ("state modification", "multi-step workflows")
+    statement = re.compile(r"Take the \w+ mode\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         return draw(rng, tuple(SHIFTS), calls=2, retry=1)

@@ -12,6 +12,7 @@ from actors.nano.tools.program import Body, Tool
 class Room:
     name = "Room"
     skills = ("error recovery", "multi-step workflows", "API orchestration")
+    statement = re.compile(r"\w+ a room first\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         return draw(rng, ("clean", "heat", "light", "air"), calls=2, retry=1)

@@ -12,6 +12,7 @@ from actors.nano.tools.program import Body, Tool
 class Stock:
     name = "Stock"
     skills = ("data retrieval", "API orchestration", "tool selection")
+    statement = re.compile(r"\w+ is right\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         return draw(rng, ("count", "tally", "scan", "weigh"), calls=2, retry=2)

@@ -1,5 +1,6 @@
 """Tool use: instructions are messages of the user, results are messages of their own, an answer submits."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -49,9 +50,14 @@ _tools = msgspec.json.Decoder(list[_Tool])
 
 
 class ToolTalk:
-    """A play of a program with tools. At most `most` calls of a message are executed."""
+    """A play of a program with tools.
 
-    def __init__(self, tongue: Tongue, most: int) -> None:
+    opens   the messages before the model's first turn, by the first instruction and the hint
+    most    calls of a message that are executed
+    """
+
+    def __init__(self, opens: Callable[[str, str | None], list[ChatMessage]], tongue: Tongue, most: int) -> None:
+        self._opens = opens
         self._tongue = tongue
         self._most = most
         self._schemas: Schemas = {}
@@ -63,7 +69,7 @@ class ToolTalk:
             raise UnreadableError("the program offers no tools")
         listed = decoded(_tools.decode, observed.tools.encode())
         self._schemas = {tool.function.name: _properties(tool.function.parameters) for tool in listed}
-        return Opening(opening(observed.observation, hint), Tools.read(observed.tools))
+        return Opening(self._opens(observed.observation, hint), Tools.read(observed.tools))
 
     def act(self, text: str) -> Move:
         """See Talk."""

@@ -140,7 +140,7 @@ def _environments(config: "Config") -> str:
         return f"{sum(1 for _ in programs_of(config.pool.source))} programs in the pool"
     from actors import corpus
 
-    documents = corpus.load(config.design.corpus)
+    documents = corpus.load(config.design.corpus, config.run.domain)
     return f"{len(documents)} documents (digest {documents.digest[:12]})"
 
 
@@ -202,7 +202,7 @@ def _model(config: "Config") -> str:
     tokenizer = Tokenizer.load(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)
     load_talks(config, tokenizer)
-    profile, document = load_profile(config), corpus.load("builtin")[0]
+    profile, document = load_profile(config), corpus.load("builtin", config.run.domain)[0]
     room = config.engine.context_tokens - config.design.max_tokens
     for skill in config.run.skills:
         fit_prompt(profile, tokenizer, DesignJob("", 0, 0, skill, 0, 0), document, room)

@@ -8,18 +8,20 @@ import typer
 from spade.app.commands.model import newest_weights
 from spade.app.commands.options import Json, Seed
 from spade.app.printing import print_json, show
+from spade.config import DomainName
 
 
 def build(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the new checkpoint.")],
     seed: Seed = 0,
     minutes: Annotated[float, typer.Option(min=0, max=10_000, help="Length of the warm start: 60 steps each.")] = 40.0,
+    world: Annotated[DomainName, typer.Option(help="The world that it knows.")] = "games",
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""
     from spade.app.nano.build import build as make
 
-    make(out, seed, minutes)
+    make(out, seed, minutes, world)
     if report:
         measure(str(out), seed)
 

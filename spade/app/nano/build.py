@@ -6,18 +6,20 @@ from pathlib import Path
 
 import msgspec
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import GenerationConfig, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from actors.corpus import load
 from actors.nano.demonstrations import Demonstration, demonstrate
-from actors.nano.prompts import NanoProfile
+from actors.nano.world import World
+from actors.nano.worlds import WORLDS
 from actors.text.profile import Document
-from spade.app.nano.tokens import ASSISTANT, END, PAD, SPECIAL, USER, Row, encode, save_tokenizer, train_tokenizer
+from spade.app.nano.tokens import ASSISTANT, END, FORMS, PAD, SPECIAL, USER, Row, encode, make_tokenizer
 from spade.app.printing import say
+from spade.config import DomainName
 from spade.seeds import derive
+from spade.tokens import Tokenizer
 
 STEPS_PER_MINUTE = 60
 """Steps a minute of one core. It is fixed, so that a build is the same on every machine."""
@@ -44,46 +46,46 @@ class Build(msgspec.Struct, frozen=True):
 
     seed: int
     steps: int
+    world: DomainName = "games"
 
     @property
     def demonstrations(self) -> int:
         return self.steps * DEMONSTRATIONS_PER_STEP
 
 
-def build(out: Path, seed: int, minutes: float) -> Build:
+def build(out: Path, seed: int, minutes: float, domain: DomainName = "games") -> Build:
     """Make a checkpoint folder at `out`."""
     # One thread sums in one order, so that the same seed gives the same weights.
     torch.set_num_threads(1)
-    record = Build(seed, round(minutes * STEPS_PER_MINUTE))
+    record = Build(seed, round(minutes * STEPS_PER_MINUTE), domain)
+    world = WORLDS[domain]
     out.mkdir(parents=True, exist_ok=True)
-    corpus = load("builtin")
-    tokenizer = train_tokenizer(texts(seed, corpus))
-    save_tokenizer(tokenizer, out)
+    corpus = load("builtin", domain)
+    tokenizer = make_tokenizer(texts(world, seed, corpus), FORMS[domain], out)
     model = initial(tokenizer, seed)
     model.train()
     teach_copying(model, tokenizer, seed)
-    warm_start(model, tokenizer, record, corpus)
+    warm_start(world, model, tokenizer, record, corpus)
     model.save_pretrained(out)
     (out / RECORD).write_bytes(msgspec.json.encode(record) + b"\n")
     return record
 
 
-def texts(seed: int, corpus: Sequence[Document]) -> Iterator[str]:
+def texts(world: World, seed: int, corpus: Sequence[Document]) -> Iterator[str]:
     """The texts that the tokenizer is trained on: demonstrations and every title."""
-    profile = NanoProfile()
     for document in corpus:
-        yield profile.design("", document, [], None)[0].content
+        yield world.profile.design("", document, [], None)[0].content
     for index in range(TOKENIZER_DEMONSTRATIONS):
-        shown = demonstrate(seed, index, corpus, profile)
+        shown = demonstrate(world, seed, index, corpus)
         for conversation in (shown.design, shown.hint, *shown.plays):
-            yield from (message.content for message in conversation)
+            yield from (message.content for message in conversation.messages)
 
 
 def initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
     """A random Qwen3 of about a million parameters."""
-    end = tokenizer.token_to_id(END)
+    [end] = tokenizer.end_ids
     config = Qwen3Config(
-        vocab_size=tokenizer.get_vocab_size(),
+        vocab_size=tokenizer.size,
         hidden_size=128,
         intermediate_size=384,
         num_hidden_layers=4,
@@ -95,7 +97,7 @@ def initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=end,
-        pad_token_id=tokenizer.token_to_id(PAD),
+        pad_token_id=SPECIAL.index(PAD),
         dtype="float32",
     )
     with torch.random.fork_rng(devices=[]):
@@ -111,7 +113,7 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
     """Imitate an assistant that repeats the user, so that attention learns to find the earlier successor of a token."""
     optimizers = make_optimizers(model)
     rng = random.Random(derive(b"", "nano echoes", seed))
-    words = range(len(SPECIAL), tokenizer.get_vocab_size())
+    words = range(len(SPECIAL), tokenizer.size)
     for step in range(ECHO_STEPS):
         said = [rng.choices(words, k=rng.randint(*ECHO_TOKENS)) for _ in range(ECHO_ROWS)]
         rows = [echo(tokenizer, ids) for ids in said]
@@ -122,18 +124,19 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
 
 def echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
     """A conversation in which the assistant repeats the user."""
-    end = tokenizer.encode(END).ids
-    heard = tokenizer.encode(USER).ids + ids + end + tokenizer.encode(ASSISTANT).ids
+    user, assistant, end = (tokenizer.encode(mark) for mark in (USER, ASSISTANT, END))
+    heard = user + ids + end + assistant
     return heard + ids + end, [False] * len(heard) + [True] * len(ids + end)
 
 
-def warm_start(model: PreTrainedModel, tokenizer: Tokenizer, record: Build, corpus: Sequence[Document]) -> None:
+def warm_start(
+    world: World, model: PreTrainedModel, tokenizer: Tokenizer, record: Build, corpus: Sequence[Document]
+) -> None:
     """Imitate demonstrations, each seen once."""
     optimizers = make_optimizers(model)
-    profile = NanoProfile()
     for step in range(record.steps):
         first = step * DEMONSTRATIONS_PER_STEP
-        shown = [demonstrate(record.seed, first + n, corpus, profile) for n in range(DEMONSTRATIONS_PER_STEP)]
+        shown = [demonstrate(world, record.seed, first + n, corpus) for n in range(DEMONSTRATIONS_PER_STEP)]
         loss = accumulate(model, micro_batches(tokenizer, shown))
         descend(optimizers, schedule((step + 1) / record.steps))
         if step % 100 == 0:

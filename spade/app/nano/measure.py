@@ -7,9 +7,8 @@ from pathlib import Path
 
 from actors.engines.torch.engine import TorchEngine
 from actors.nano.demonstrations import choose, design
-from actors.nano.players import begin, go_on, instantiate
-from actors.nano.prompts import NanoProfile
-from actors.text.conversation import GameTalk
+from actors.nano.players import begin, go_on
+from actors.nano.world import World
 from actors.text.profile import ChatMessage, Document
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Engine
@@ -34,44 +33,45 @@ class Play:
 class Checkpoint:
     """A checkpoint folder in an engine of its own."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, world: World, folder: Path, seed: int) -> None:
         self.tokenizer = Tokenizer.load(folder)
         settings = Engine(rows=ROWS, context_tokens=CONTEXT_TOKENS, kv_bytes=KV_BYTES, device="cpu")
         self.engine = TorchEngine(Weights(0, 0, "", str(folder)), settings, "float32")
-        self.profile = NanoProfile()
-        self.talk = GameTalk(self.profile.play)
+        self.world = world
         self.seed = seed
         self.requests = 0
 
     def designs(self, count: int, documents: Sequence[Document]) -> list[str]:
         """Completions of design requests like those of the demonstrations."""
         rng = random.Random(derive(b"", "nano report: designs", self.seed))
-        requests = [design(rng, *choose(rng, documents), documents, self.profile)[:1] for _ in range(count)]
+        requests = [design(self.world, rng, *choose(self.world, rng, documents), documents)[:1] for _ in range(count)]
         return self._answers(requests, DESIGN_TOKENS)
 
     def hints(self, sources: Sequence[str]) -> list[str]:
         """A hint for each program."""
-        answers = self._answers([self.profile.hint(source) for source in sources], HINT_TOKENS)
-        return [self.profile.hint_text(answer) for answer in answers]
+        answers = self._answers([self.world.profile.hint(source) for source in sources], HINT_TOKENS)
+        return [self.world.profile.hint_text(answer) for answer in answers]
 
     def returns(self, plays: Sequence[Play]) -> list[float]:
         """The episode return of each play. The programs must be the world's own: they run in this process."""
-        environments = [instantiate(play.source) for play in plays]
-        played = [begin(environment, play.seed) for environment, play in zip(environments, plays, strict=True)]
+        simulations = [self.world.simulate(play.source) for play in plays]
+        talks = [self.world.talk() for _ in plays]
+        played = [begin(simulation, play.seed) for simulation, play in zip(simulations, plays, strict=True)]
         contexts: dict[int, list[int]] = {}
         for number, (conversation, play) in enumerate(zip(played, plays, strict=True)):
-            opening = self.talk.open(conversation.observed[0], play.hint)
-            contexts[number] = self.tokenizer.prompt_ids(opening.messages)
+            opening = talks[number].open(conversation.observed[0], play.hint)
+            contexts[number] = self.tokenizer.prompt_ids(opening.messages, tools=opening.tools)
         while contexts:
             answers = self._sample(list(contexts.values()), TURN_TOKENS)
             for number, answer in zip(list(contexts), answers, strict=True):
-                move = self.talk.act(self.tokenizer.decode(answer))
-                go_on(environments[number], played[number], move.action)
+                talk = talks[number]
+                move = talk.act(self.tokenizer.decode(answer, talk.marks))
+                go_on(simulations[number], played[number], move)
                 seen = played[number].pending
                 if seen is None:
                     del contexts[number]
                 else:
-                    contexts[number] += answer + self.tokenizer.turn_ids(answer, self.talk.turn(seen, move))
+                    contexts[number] += answer + self.tokenizer.turn_ids(answer, talk.turn(seen, move))
         return [conversation.episode_return for conversation in played]
 
     def _answers(self, requests: Sequence[Sequence[ChatMessage]], max_tokens: int) -> list[str]:

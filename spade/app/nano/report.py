@@ -11,7 +11,8 @@ import trio
 from actors.corpus import load
 from actors.environments.admission import validate
 from actors.nano.demonstrations import choose, generator
-from actors.nano.world import DrawnEnvironment, unseen
+from actors.nano.world import DrawnEnvironment, World
+from actors.nano.worlds import WORLDS
 from actors.sandbox import open_sandbox
 from actors.text.profile import Document
 from spade import config
@@ -91,13 +92,13 @@ def report(model: Path, origin: Path, seed: int) -> Report:
     """
     # A second thread gains nothing at this size, and costs much if the cores are busy.
     torch.set_num_threads(1)
-    documents = load("builtin")
     record = read_record(origin)
-    checkpoint = Checkpoint(model, seed)
+    world, documents = WORLDS[record.world], load("builtin", record.world)
+    checkpoint = Checkpoint(world, model, seed)
     programs = checkpoint.designs(PROGRAMS, documents)
     verdicts = trio.run(judge, programs, seed)
-    known = training_programs(record, documents)
-    environments = unseen(seed, documents, ENVIRONMENTS)
+    known = training_programs(world, record, documents)
+    environments = world.unseen(seed, documents, ENVIRONMENTS)
     hints = checkpoint.hints([environment.source for environment in environments])
     unhinted = win_rates(checkpoint, environments, [None] * len(environments))
     hinted = win_rates(checkpoint, environments, hints)
@@ -132,9 +133,9 @@ async def judge(programs: Sequence[str], seed: int) -> list[Verdict]:
         ]
 
 
-def training_programs(record: Build, documents: Sequence[Document]) -> set[str]:
+def training_programs(world: World, record: Build, documents: Sequence[Document]) -> set[str]:
     """Every program that a demonstration of the build showed."""
-    pairs = (choose(generator(record.seed, index), documents) for index in range(record.demonstrations))
+    pairs = (choose(world, generator(record.seed, index), documents) for index in range(record.demonstrations))
     return {environment.source for pair in pairs for environment in pair if environment is not None}
 
 

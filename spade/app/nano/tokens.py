@@ -1,12 +1,18 @@
 """The nano model's tokenizer, its chat template, and conversations as token rows."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from actors.nano.players import Shown
 from actors.text.profile import ChatMessage
+from spade.config import DomainName
+from spade.tokens import Tokenizer
 
 VOCABULARY = 1536
 USER, ASSISTANT, SYSTEM, END, PAD = "<|user|>", "<|assistant|>", "<|system|>", "<|end|>", "<|pad|>"
@@ -33,45 +39,106 @@ TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )
 
+MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+TOOL_PIECES = "|".join((r'\{"name": "', r'", "arguments": \{"', r'": "?', r'", "', r'"?\}\}', r"<answer>done</answer>"))
+
+TOOL_TEMPLATE = """\
+{%- macro signature(function) -%}
+{%- set schema = function.parameters -%}
+{{ function.name }}(
+{%- for name, given in schema.properties.items() -%}
+{{ name }}{{ '' if name in schema.required else '?' }}
+{%- if given.enum and given | length == 2 %}={{ given.enum | join('|') }}
+{%- elif given | length > 1 %}={{ given | tojson }}
+{%- endif -%}
+{{ '' if loop.last else ', ' }}
+{%- endfor -%}
+){{ function.description }}
+{%- endmacro -%}
+{%- if tools -%}
+<|system|>{% for tool in tools %}{{ signature(tool.function) }}{{ '' if loop.last else '\\n' }}{% endfor %}<|end|>
+{%- endif -%}
+{%- for message in messages -%}
+{%- if message.role == 'tool' -%}
+<tool_response>{{ message.content }}</tool_response>
+{%- else -%}
+<|{{ message.role }}|>{{ message.content }}
+{%- for call in message.tool_calls or [] -%}
+<tool_call>{"name": {{ call.function.name | tojson }}, "arguments": {{ call.function.arguments | tojson }}}</tool_call>
+{%- endfor -%}
+<|end|>
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt %}<|assistant|>{% endif -%}
+"""
+"""Hermes' form, with tools as signatures: their schemas would take a third of the context."""
+
+
+class Form(NamedTuple):
+    """The form of a world's conversations: the template, its added tokens that are not special, and longest pieces."""
+
+    template: str
+    marks: tuple[str, ...]
+    pieces: str
+
+
+FORMS: Mapping[DomainName, Form] = {
+    "games": Form(TEMPLATE, (), PIECES),
+    "tools": Form(TOOL_TEMPLATE, MARKS, f"{TOOL_PIECES}|{PIECES}"),
+}
+
 Row = tuple[list[int], list[bool]]
 """The ids of a conversation and, for each, True if it is imitated."""
 
 
-def train_tokenizer(texts: Iterator[str]) -> Tokenizer:
-    """Train a byte-level BPE that encodes a line common to all programs as one token."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+def make_tokenizer(texts: Iterator[str], form: Form, out: Path) -> Tokenizer:
+    """Train a byte-level BPE that encodes a line common to all programs as one token, and save it at `out`.
+
+    The layout is Hugging Face's, with the chat template inside tokenizer_config.json.
+    """
+    bpe = tokenizers.Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PIECES), behavior="isolated"),
+            pre_tokenizers.Split(Regex(form.pieces), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    tokenizer.decoder = decoders.ByteLevel()
+    bpe.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
         special_tokens=SPECIAL,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
-
-
-def save_tokenizer(tokenizer: Tokenizer, out: Path) -> None:
-    """Save in the Hugging Face layout, with the chat template inside tokenizer_config.json."""
+    bpe.train_from_iterator((part for text in texts for part in unmarked(text, form)), trainer)
+    bpe.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in form.marks])
     fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer, eos_token=END, pad_token=PAD, clean_up_tokenization_spaces=False
+        tokenizer_object=bpe, eos_token=END, pad_token=PAD, clean_up_tokenization_spaces=False
     )
-    fast.chat_template = TEMPLATE
+    fast.chat_template = form.template
     fast.save_pretrained(out, save_jinja_files=False)
+    return Tokenizer.load(out)
 
 
-def encode(tokenizer: Tokenizer, conversation: Sequence[ChatMessage]) -> Row:
-    """A conversation as the template renders it; the assistant's words and the end of its turn are imitated."""
+def unmarked(text: str, form: Form) -> list[str]:
+    """A text without the marks, which are tokens already."""
+    return re.split("|".join(form.marks), text) if form.marks else [text]
+
+
+def encode(tokenizer: Tokenizer, shown: Shown) -> Row:
+    """A conversation as a play reads it; the assistant's words and the end of its turn are imitated."""
+    [end] = tokenizer.end_ids
     ids: list[int] = []
     imitated: list[bool] = []
-    for message in conversation:
-        said = tokenizer.encode(f"<|{message.role}|>{message.content}{END}").ids
-        ids += said
-        imitated += [False, *[message.role == "assistant"] * (len(said) - 1)]
+    heard: list[ChatMessage] = []
+    said: list[int] = []
+    for message in shown.messages:
+        if message.role != "assistant":
+            heard.append(message)
+            continue
+        read = tokenizer.turn_ids(said, heard) if said else tokenizer.prompt_ids(heard, tools=shown.tools)
+        said = [*tokenizer.encode(message.content), end]
+        ids += read + said
+        imitated += [False] * len(read) + [True] * len(said)
+        heard = []
     return ids, imitated

@@ -1,0 +1,51 @@
+"""Programs with tools in this process, by the runtime that plays and grades them in a sandbox."""
+
+import msgspec
+
+from actors.sandbox.inside.child import load
+from actors.sandbox.inside.program import Answer
+from actors.sandbox.inside.tools.runtime import ToolProgram
+from actors.text.conversation import Move
+from spade.protocol import Observed, ToolResult
+
+MOST_TURNS = 1_000
+OBSERVATION_BYTES = 65_536
+
+
+class ToolSimulation:
+    """See Simulation."""
+
+    def __init__(self, source: str) -> None:
+        program = load(source, MOST_TURNS, OBSERVATION_BYTES)
+        assert isinstance(program, ToolProgram), "our own text has the base class"
+        self._program = program
+
+    @property
+    def turns(self) -> int:
+        """See Simulation."""
+        return self._program.arguments["max_turns"]
+
+    def reset(self, seed: int) -> Observed:
+        """See Simulation."""
+        answer = self._program.reset(seed)
+        return observed(answer, msgspec.json.encode(answer["tools"]).decode())
+
+    def answer(self, move: Move) -> Observed:
+        """See Simulation."""
+        return observed(self._program.act([(call.name, call.arguments) for call in move.calls], move.action))
+
+    def solution(self) -> list[tuple[str, str]]:
+        """The calls that win the present instance, each with its arguments as JSON."""
+        calls = self._program.solve()["calls"]
+        return msgspec.convert(calls, list[tuple[str, str]])
+
+
+def observed(answer: Answer, tools: str = "") -> Observed:
+    """An answer of the runtime as a host passes it on."""
+    return Observed(
+        observation=msgspec.convert(answer["text"], str),
+        reward=msgspec.convert(answer["reward"], float),
+        terminated=answer["terminated"] is True,
+        results=msgspec.convert(answer.get("results", ()), tuple[ToolResult, ...]),
+        tools=tools,
+    )

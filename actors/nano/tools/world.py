@@ -1,0 +1,25 @@
+"""The nano world of tool use."""
+
+from actors.nano.prompts import NanoProfile
+from actors.nano.tools import FAMILIES, Guesser, render
+from actors.nano.tools.simulation import ToolSimulation
+from actors.nano.world import World
+from actors.text.conversation import Tongue, ToolTalk
+from actors.text.toolcalls import DIALECTS
+from spade.config import DOMAINS
+from spade.protocol import MOST_CALLS
+
+_PROFILE = NanoProfile(FAMILIES, ("code",))
+
+TOOLS = World(
+    name="tools",
+    families=FAMILIES,
+    skills=DOMAINS["tools"].skills,
+    render=render,
+    profile=_PROFILE,
+    simulate=ToolSimulation,
+    talk=lambda: ToolTalk(_PROFILE.play, Tongue(DIALECTS[0]), MOST_CALLS),
+    guesser=Guesser,
+    # A hint has to be worth more here, where a wrong write may end all.
+    skilled_unhinted=0.45,
+)

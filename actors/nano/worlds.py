@@ -1,0 +1,10 @@
+"""The nano worlds by their domains."""
+
+from collections.abc import Mapping
+
+from actors.nano.games import GAMES
+from actors.nano.tools.world import TOOLS
+from actors.nano.world import World
+from spade.config import DomainName
+
+WORLDS: Mapping[DomainName, World] = {"games": GAMES, "tools": TOOLS}
