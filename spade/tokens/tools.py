@@ -48,17 +48,17 @@ def _read(data: bytes) -> Tools:
     listed = json.loads(data)
     if not (isinstance(listed, list) and listed):
         raise ValueError("the tools must be a list of one or more")
-    strings: list[str] = []
+    strings: dict[str, int] = {}
     skeleton = _replaced(listed, lambda text: _put(strings, text))
     return Tools(json.dumps(skeleton, ensure_ascii=False), tuple(strings))
 
 
-def _put(strings: list[str], text: str) -> str:
+def _put(strings: dict[str, int], text: str) -> str:
+    """The stand-in of a string. Equal ones share theirs, so that a template can ask whether a name is required."""
     if text in WORDS:
         return text
     text.encode()  # half of a surrogate pair, which JSON can escape, is no text
-    strings.append(text)
-    return stand_in(FIRST + len(strings) - 1)
+    return stand_in(FIRST + strings.setdefault(text, len(strings)))
 
 
 def _replaced(value: Any, put: Callable[[str], str]) -> Any:

@@ -1,9 +1,10 @@
 """Programs with tools in this process, by the runtime that plays and grades them in a sandbox."""
 
+from typing import Any
+
 import msgspec
 
 from actors.sandbox.inside.child import load
-from actors.sandbox.inside.program import Answer
 from actors.sandbox.inside.tools.runtime import ToolProgram
 from actors.text.conversation import Move
 from spade.protocol import Observed, ToolResult
@@ -36,16 +37,11 @@ class ToolSimulation:
 
     def solution(self) -> list[tuple[str, str]]:
         """The calls that win the present instance, each with its arguments as JSON."""
-        calls = self._program.solve()["calls"]
-        return msgspec.convert(calls, list[tuple[str, str]])
+        calls: list[tuple[str, str]] = self._program.solve()["calls"]  # type: ignore[assignment]
+        return calls
 
 
-def observed(answer: Answer, tools: str = "") -> Observed:
+def observed(answer: dict[str, Any], tools: str = "") -> Observed:
     """An answer of the runtime as a host passes it on."""
-    return Observed(
-        observation=msgspec.convert(answer["text"], str),
-        reward=msgspec.convert(answer["reward"], float),
-        terminated=answer["terminated"] is True,
-        results=msgspec.convert(answer.get("results", ()), tuple[ToolResult, ...]),
-        tools=tools,
-    )
+    results = tuple(ToolResult(each["text"], each["refused"]) for each in answer.get("results", ()))
+    return Observed(answer["text"], answer["reward"], answer["terminated"], results=results, tools=tools)

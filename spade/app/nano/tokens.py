@@ -40,7 +40,17 @@ TEMPLATE = (
 )
 
 MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
-TOOL_PIECES = "|".join((r'\{"name": "', r'", "arguments": \{"', r'": "?', r'", "', r'"?\}\}', r"<answer>done</answer>"))
+TOOL_PIECES = "|".join(
+    (
+        r'\{"name": "',
+        r'", "arguments": \{"',
+        r'": "?',
+        r'", "',
+        r'"?\}\}',
+        r"(?:All requests are done\. Submit )?<answer>done</answer>\.?",
+        r"\n\nUser: ",
+    )
+)
 
 TOOL_TEMPLATE = """\
 {%- macro signature(function) -%}
