@@ -2,8 +2,8 @@
 
 import re
 
-from actors.nano.prompts import NanoProfile, class_name
-from actors.nano.themes import WORDS
+from actors.nano.games import GAMES
+from actors.nano.prompts import class_name
 from actors.roles.domains import load_profile
 from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
@@ -13,7 +13,7 @@ from spade.protocol import MemorySeed
 SOURCE = "import random\n\n\nclass TidesWalkEnv:\n    pass\n"
 DOCUMENT = Document("m1", "mathematics", "Prime numbers", "A long text about primes.")
 SEED = MemorySeed(environment="e", source=SOURCE, regret=0.5, win_rate=0.5)
-PROFILE = NanoProfile()
+PROFILE = GAMES.profile
 
 
 def test_a_design_request_names_skill_and_document_and_shows_what_to_vary_and_to_avoid() -> None:
@@ -28,7 +28,7 @@ def test_without_a_document_a_field_and_a_name_are_drawn_by_the_job() -> None:
     asked = [PROFILE.design("optimization", None, [], None, draw=draw)[0].content for draw in range(200)]
     assert asked == [PROFILE.design("optimization", None, [], None, draw=draw)[0].content for draw in range(200)]
     themes = [re.fullmatch(r"Design optimization on (\w+)/([A-Z][a-z]+[A-Z][a-z]+)\.", text) for text in asked]
-    assert {theme[1] for theme in themes if theme} == set(WORDS)
+    assert {theme[1] for theme in themes if theme} == {"mathematics", "science", "everyday"}
     assert len({theme[2] for theme in themes if theme}) > 100
     assert None not in themes
 
@@ -51,4 +51,4 @@ def test_the_hint_is_the_only_difference_between_the_arms() -> None:
 
 
 def test_it_is_loaded_by_its_name() -> None:
-    assert isinstance(load_profile(load("nano")), NanoProfile)
+    assert load_profile(load("nano")) is PROFILE

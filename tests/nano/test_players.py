@@ -1,55 +1,78 @@
 """Skill pays in every family, and a hint informs."""
 
 import random
+from collections import defaultdict
+from typing import Any
 
 import pytest
 
 from actors.nano.demonstrations import demonstrate
 from actors.nano.families import FAMILIES, Family, offered
-from actors.nano.players import Guesser, instantiate, play
-from actors.nano.prompts import NanoProfile
-from actors.nano.world import draw_knobs, make
-from actors.text.conversation import GameTalk
+from actors.nano.games import GAMES
+from actors.nano.players import play
+from actors.nano.tools.base import LEVELS
+from actors.nano.tools.world import TOOLS
+from actors.nano.world import World, draw_knobs
+from actors.nano.worlds import WORLDS
 from actors.text.profile import Document
-from spade.config import SKILLS
 
 TIDES = Document("s1", "science", "Tides", "")
-PROFILE = NanoProfile()
+PLAYS = 300
+
+Rates = tuple[float, float, float]
+"""Win rates of the guesser, of the skilled player, and of the skilled player who knows the rule."""
 
 
-def win_rates(family: Family) -> tuple[float, float, float]:
-    """Of the guesser, of the skilled player, and of the skilled player who knows the rule."""
+def win_rates(world: World, family: Family[Any, Any]) -> tuple[Rates, dict[int, Rates]]:
+    """All together, and by level."""
     rng = random.Random(1)
-    wins = [0, 0, 0]
-    for _ in range(300):
+    played = defaultdict[int, list[list[bool]]](list)
+    for _ in range(PLAYS):
         knobs = draw_knobs(rng, family, False)
-        environment = instantiate(make(rng, TIDES, SKILLS[0], family, knobs).source)
+        simulation = world.simulate(world.make(rng, TIDES, family.skills[0], family, knobs).source)
         seed = rng.getrandbits(31)
-        players = (Guesser(rng), family.player(knobs, knobs.printed, rng), family.player(knobs, True, rng))
-        for arm, player in enumerate(players):
-            wins[arm] += play(environment, player, seed, None, GameTalk(PROFILE.play)).episode_return >= 1
-    guessing, skilled, informed = (won / 300 for won in wins)
+        players = (world.guesser(rng), family.player(knobs, knobs.printed, rng), family.player(knobs, True, rng))
+        won = [play(simulation, player, seed, None, world.talk()).episode_return >= 1 for player in players]
+        played[getattr(knobs, "level", 0)].append(won)
+    return rates([won for each in played.values() for won in each]), {each: rates(played[each]) for each in played}
+
+
+def rates(played: list[list[bool]]) -> Rates:
+    guessing, skilled, informed = (sum(arm) / len(played) for arm in zip(*played, strict=True))
     return guessing, skilled, informed
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_skill_pays_and_guessing_mostly_loses(family: Family) -> None:
-    guessing, skilled, informed = win_rates(family)
+def test_skill_pays_and_guessing_mostly_loses(family: Family[Any, Any]) -> None:
+    (guessing, skilled, informed), _ = win_rates(GAMES, family)
     assert guessing < 0.5
     assert skilled > guessing + 0.1
     assert informed > guessing + 0.25
     assert informed > skilled - 0.05
 
 
-def test_a_demonstration_is_a_pure_function_of_its_index() -> None:
-    one, again, next_one = (demonstrate(3, index, [TIDES], PROFILE) for index in (5, 5, 6))
+@pytest.mark.parametrize("family", TOOLS.families, ids=lambda family: family.name)
+def test_with_tools_who_knows_the_rule_wins_and_the_hardest_level_needs_it(family: Family[Any, Any]) -> None:
+    (guessing, skilled, informed), by_level = win_rates(TOOLS, family)
+    assert guessing < 0.05
+    assert 0.5 <= skilled <= 0.9
+    assert informed == 1.0
+    assert set(by_level) == set(range(1, LEVELS + 1))
+    assert by_level[1][1] > 0.95
+    assert by_level[LEVELS][1] < 0.5
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_a_demonstration_is_a_pure_function_of_its_index(world: World) -> None:
+    one, again, next_one = (demonstrate(world, 3, index, [TIDES]) for index in (5, 5, 6))
     assert one == again
     assert one.environment.source != next_one.environment.source
 
 
-def test_hints_are_shown_in_the_hinted_plays_alone() -> None:
-    shown = demonstrate(0, 0, [TIDES], PROFILE)
-    opened = [conversation[0].content.startswith("Hint: ") for conversation in shown.plays]
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_hints_are_shown_in_the_hinted_plays_alone(world: World) -> None:
+    shown = demonstrate(world, 0, 0, [TIDES])
+    opened = [conversation.messages[0].content.startswith("Hint: ") for conversation in shown.plays]
     assert opened == [False, True] * 4
 
 

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from actors.corpus import load
-from actors.nano.world import held_out, unseen
+from actors.nano.games import GAMES
+from actors.nano.world import held_out
 from spade.app.nano import report as reporting
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.report import ENVIRONMENTS, Rate, Report, compared, rate, report, training_programs
@@ -20,10 +21,10 @@ def test_a_rate_has_its_standard_error() -> None:
 
 def test_held_out_environments_cover_every_skill_and_no_training_program() -> None:
     documents = load("builtin")
-    environments = unseen(0, documents, ENVIRONMENTS)
+    environments = GAMES.unseen(0, documents, ENVIRONMENTS)
     assert all(held_out(environment.family, environment.knobs) for environment in environments)
     assert len({environment.skill for environment in environments}) == 6
-    known = training_programs(Build(0, 20), documents)
+    known = training_programs(GAMES, Build(0, 20), documents)
     assert known
     assert not known & {environment.source for environment in environments}
 

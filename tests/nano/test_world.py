@@ -1,6 +1,9 @@
 """The world's programs keep the contract of an environment, and its partition holds."""
 
+import json
 import random
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,19 +11,24 @@ from hypothesis import strategies as st
 
 from actors.nano.demonstrations import choose
 from actors.nano.families import FAMILIES, Family, offered
-from actors.nano.players import instantiate
+from actors.nano.games import GAMES, instantiate
 from actors.nano.themes import camel
-from actors.nano.world import DrawnEnvironment, distance, draw, draw_knobs, held_out, make, vary
+from actors.nano.tools.simulation import ToolSimulation
+from actors.nano.tools.world import TOOLS
+from actors.nano.world import DrawnEnvironment, World, distance, draw_knobs, held_out
+from actors.nano.worlds import WORLDS
+from actors.text.conversation import Move
 from actors.text.profile import Document
 from spade.config import SKILLS
+from spade.protocol import ToolCall
 
 TIDES = Document("s1", "science", "Tides", "")
 DOCUMENTS = [TIDES, Document("m1", "mathematics", "Prime numbers", ""), Document("x", "", "Naïve Bayes, 2nd part", "")]
 
 
-def drawn(seed: int) -> DrawnEnvironment:
+def drawn(seed: int, world: World = GAMES) -> DrawnEnvironment:
     rng = random.Random(seed)
-    return draw(rng, rng.choice(DOCUMENTS), rng.choice(SKILLS), unseen=bool(seed % 2))
+    return world.draw(rng, rng.choice(DOCUMENTS), rng.choice(world.skills), unseen=bool(seed % 2))
 
 
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
@@ -65,9 +73,9 @@ def test_the_instance_follows_from_the_seed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_instances_differ(family: Family) -> None:
+def test_instances_differ(family: Family[Any, Any]) -> None:
     rng = random.Random(0)
-    environment = instantiate(make(rng, TIDES, SKILLS[0], family, draw_knobs(rng, family, False)).source)
+    environment = instantiate(GAMES.make(rng, TIDES, SKILLS[0], family, draw_knobs(rng, family, False)).source)
     seen = set()
     for seed in range(20):
         observation, _ = environment.reset(seed)
@@ -75,33 +83,81 @@ def test_instances_differ(family: Family) -> None:
     assert len(seen) > 2
 
 
-def test_every_skill_has_a_family() -> None:
-    assert {skill for family in FAMILIES for skill in family.skills} == set(SKILLS)
+@given(st.integers(0, 2**32), st.integers(0, 2**32))
+def test_the_calls_of_a_solution_win_with_tools_and_each_request_is_met_when_it_is_given(
+    seed: int, instance: int
+) -> None:
+    environment = drawn(seed, TOOLS)
+    simulation = ToolSimulation(environment.source)
+    opening = simulation.reset(instance)
+    answers = [simulation.answer(Move("", (ToolCall(*call),))) for call in simulation.solution()]
+    assert len(answers) < simulation.turns == environment.knobs.turns
+    assert not any(result.refused for answer in answers for result in answer.results)
+    done = [answer.done for answer in answers]
+    assert done[-1] == environment.knobs.need == opening.instructions
+    assert all(later - earlier in (0, 1) for earlier, later in pairwise([0, *done]))
+    assert simulation.answer(Move("done")).terminated
 
 
-def test_held_out_parameters_enter_no_demonstration() -> None:
+@given(st.integers(0, 2**32), st.data())
+def test_any_call_that_a_schema_allows_gets_a_result(seed: int, data: Any) -> None:
+    simulation = ToolSimulation(drawn(seed, TOOLS).source)
+    tools = {tool["function"]["name"]: tool["function"] for tool in json.loads(simulation.reset(seed).tools)}
+    for _ in range(4):
+        function = tools[data.draw(st.sampled_from(sorted(tools)))]
+        arguments = {
+            name: data.draw(st.sampled_from(given["enum"]) if "enum" in given else VALUES[given["type"]])
+            for name, given in function["parameters"]["properties"].items()
+        }
+        (result,) = simulation.answer(Move("", (ToolCall(function["name"], json.dumps(arguments)),))).results
+        assert not result.refused
+
+
+VALUES: dict[str, st.SearchStrategy[object]] = {
+    "string": st.text() | st.sampled_from(["oak", "1", "locked"]),
+    "integer": st.integers(),
+}
+
+
+@given(st.integers(0, 2**32))
+def test_an_instance_with_tools_follows_from_the_seed(seed: int) -> None:
+    source = drawn(seed, TOOLS).source
+    one, other = ToolSimulation(source), ToolSimulation(source)
+    assert one.reset(seed) == other.reset(seed)
+    assert one.solution() == other.solution()
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_every_skill_has_a_family(world: World) -> None:
+    assert {skill for family in world.families for skill in family.skills} == set(world.skills)
+
+
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_held_out_parameters_enter_no_demonstration(world: World) -> None:
     rng = random.Random(0)
     for _ in range(300):
-        environment, varied = choose(rng, DOCUMENTS)
+        environment, varied = choose(world, rng, DOCUMENTS)
         assert not held_out(environment.family, environment.knobs)
         assert varied is None or not held_out(varied.family, varied.knobs)
-        unseen = draw(rng, TIDES, environment.skill, unseen=True)
+        unseen = world.draw(rng, TIDES, environment.skill, unseen=True)
         assert held_out(unseen.family, unseen.knobs)
 
 
-def test_every_family_has_parameters_on_both_sides() -> None:
-    for family in FAMILIES:
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_every_family_has_parameters_on_both_sides(world: World) -> None:
+    for family in world.families:
         rng = random.Random(0)
         assert {held_out(family, family.knobs(rng)) for _ in range(100)} == {False, True}
 
 
-def test_a_variation_stays_near_its_seed() -> None:
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_a_variation_stays_near_its_seed(world: World) -> None:
     rng = random.Random(0)
     for _ in range(100):
-        seed = draw(rng, TIDES, rng.choice(SKILLS))
-        varied = vary(rng, DOCUMENTS[1], seed)
+        seed = world.draw(rng, TIDES, rng.choice(world.skills))
+        varied = world.vary(rng, DOCUMENTS[1], seed)
         assert (varied.family, varied.skill) == (seed.family, seed.skill)
-        assert 1 <= distance(varied.knobs, seed.knobs) <= 4
+        assert 1 <= distance(varied.knobs, seed.knobs) <= 6
         assert varied.name.startswith("PrimeNumbers")
 
 

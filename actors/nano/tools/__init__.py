@@ -2,13 +2,13 @@
 
 from actors.nano.families.base import Family
 from actors.nano.tools.account import Account
-from actors.nano.tools.base import Guesser, Knobs
-from actors.nano.tools.desk import Desk
+from actors.nano.tools.base import ServiceKnobs, ToolGuesser
+from actors.nano.tools.desk import DeskFamily
 from actors.nano.tools.match import Match
-from actors.nano.tools.program import Body, render
+from actors.nano.tools.program import ServiceBody, render
 from actors.nano.tools.room import Room
 from actors.nano.tools.stock import Stock
 
-FAMILIES: tuple[Family[Knobs, Body], ...] = (Stock(), Match(), Room(), Account(), Desk())
+FAMILIES: tuple[Family[ServiceKnobs, ServiceBody], ...] = (Stock(), Match(), Room(), Account(), DeskFamily())
 
-__all__ = ["FAMILIES", "Body", "Guesser", "Knobs", "render"]
+__all__ = ["FAMILIES", "ServiceBody", "ServiceKnobs", "ToolGuesser", "render"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.nano.families.base import Player
-from actors.nano.tools.program import Tool
+from actors.nano.tools.program import ToolMethod
 
 LEVELS = 6
 MOST_TURNS = 12
@@ -18,7 +18,7 @@ NEXT = "User: "
 
 
 @dataclass(frozen=True)
-class Knobs:
+class ServiceKnobs:
     """The parameters of a program.
 
     turns    the limit
@@ -50,8 +50,8 @@ class Knobs:
         return f'" {sentence}"' if self.printed else ""
 
 
-def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> Knobs:
-    """Knobs of a level that is drawn first, so that none is rare.
+def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> ServiceKnobs:
+    """ServiceKnobs of a level that is drawn first, so that none is rare.
 
     `rules` are all candidates; `calls` are those of an instruction at depth 1, `retry` those of a wrong candidate.
     """
@@ -60,7 +60,8 @@ def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> Kn
         need, depth, spare = rng.randint(1, 4), rng.randint(1, 2), rng.randint(0, 2)
         turns = need * (calls + depth - 1) + spare * retry + 1
         among = tuple(rng.sample(rules, rng.randint(2, len(rules))))
-        knobs = Knobs(turns, need, among, rng.choice(among), depth, spare, rng.random() < 0.3, rng.random() < 0.5)
+        locks, printed = rng.random() < 0.3, rng.random() < 0.5
+        knobs = ServiceKnobs(turns, need, among, rng.choice(among), depth, spare, locks, printed)
         if knobs.level == level and turns <= MOST_TURNS:
             return knobs
 
@@ -94,7 +95,7 @@ class Clerk:
         return self.steps.send(observation)
 
 
-def clerk(plan: Plan, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+def clerk(plan: Plan, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
     """A skilled player; uninformed it tries the candidates in any order."""
     return Clerk(plan, [knobs.rule] if informed else rng.sample(knobs.among, len(knobs.among)))
 
@@ -112,10 +113,10 @@ def refused(left: list[str]) -> None:
         del left[0]
 
 
-FIND = Tool("find", "item: str", "self.number.get(item)")
+FIND = ToolMethod("find", "item: str", "self.number.get(item)")
 
 
-class Guesser:
+class ToolGuesser:
     """Calls any tool, with words and numbers that it has heard; submits when it is told to."""
 
     def __init__(self, rng: random.Random) -> None:

@@ -5,27 +5,27 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import FIND, Knobs, Steps, call, clerk, draw, refused
-from actors.nano.tools.program import Body, Tool
+from actors.nano.tools.base import FIND, ServiceKnobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.program import ServiceBody, ToolMethod
 
 VERBS = ("send", "fix", "sell", "lend", "wash")
 
 
-class Desk:
+class DeskFamily:
     name = "Desk"
     skills = ("tool selection", "state modification")
     statement = re.compile(r"Never \w+\.")
 
-    def knobs(self, rng: random.Random) -> Knobs:
+    def knobs(self, rng: random.Random) -> ServiceKnobs:
         return draw(rng, VERBS[:4], calls=1, retry=1)
 
-    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+    def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         deep = knobs.depth > 1
         where = "number" if deep else "item"
         key = "self.number[item]" if deep else "item"
         look = '("find", {"item": a.split()[1]}), ' if deep else ""
         served = [verb for verb in knobs.among if verb != knobs.rule]
-        return Body(
+        return ServiceBody(
             reset=f"items = rng.sample({quoted(words)}, {knobs.need})\n"
             + (f'self.number = dict(zip(items, rng.sample("123456789", {knobs.need})))\n' if deep else "")
             + f"verbs = rng.choices({quoted([*knobs.among, VERBS[4]])}, k={knobs.need})\n"
@@ -39,18 +39,18 @@ class Desk:
             tools=(
                 *((FIND,) if deep else ()),
                 *(
-                    Tool(name, f"{where}: str", f'self.write({where}, "{name}")')
+                    ToolMethod(name, f"{where}: str", f'self.write({where}, "{name}")')
                     for name in (*knobs.among, "decline_request")
                 ),
             ),
             solution=f'[call for a, b in self.tasks for call in [{look}(self.right[b], {{"{where}": b}})]]',
         )
 
-    def hint(self, knobs: Knobs) -> str:
+    def hint(self, knobs: ServiceKnobs) -> str:
         find = "Find it first. " if knobs.depth > 1 else ""
         return f"{find}Never {knobs.rule}. Decline what no tool does."
 
-    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+    def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
             verb, place = re.findall(r"Please (\w+) (\w+)", request)[0]
             where = "item"

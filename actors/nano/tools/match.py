@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import FIND, Knobs, Steps, call, clerk, draw, refused
-from actors.nano.tools.program import Body, Tool
+from actors.nano.tools.base import FIND, ServiceKnobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.program import ServiceBody, ToolMethod
 
 MODES = ("low", "mid", "high", "max")
 SHIFTS = {"same": 0, "next": 1, "opposite": 2, "last": 3}
@@ -17,15 +17,15 @@ class Match:
     skills = ("state modification", "multi-step workflows")
     statement = re.compile(r"Take the \w+ mode\.")
 
-    def knobs(self, rng: random.Random) -> Knobs:
+    def knobs(self, rng: random.Random) -> ServiceKnobs:
         return draw(rng, tuple(SHIFTS), calls=2, retry=1)
 
-    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+    def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         deep = knobs.depth > 1
         where = "number" if deep else "item"
         place = "self.number[a]" if deep else "a"
         look = '("find", {"item": a}), ' if deep else ""
-        return Body(
+        return ServiceBody(
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
             + ('self.number = dict(zip(items, rng.sample("123456789", 5)))\n' if deep else "")
@@ -38,17 +38,17 @@ class Match:
             locks=knobs.locks,
             tools=(
                 *((FIND,) if deep else ()),
-                Tool("read", f"{where}: str", f"self.mode.get({where})"),
-                Tool("set", f"item: str, mode: Literal{quoted(MODES)}", "self.write(item, mode)"),
+                ToolMethod("read", f"{where}: str", f"self.mode.get({where})"),
+                ToolMethod("set", f"item: str, mode: Literal{quoted(MODES)}", "self.write(item, mode)"),
             ),
             solution=f"[call for a, b in self.tasks for call in [{look}"
             f'("read", {{"{where}": {place}}}), ("set", {{"item": b, "mode": self.right[b]}})]]',
         )
 
-    def hint(self, knobs: Knobs) -> str:
+    def hint(self, knobs: ServiceKnobs) -> str:
         return f"{'Find, then read' if knobs.depth > 1 else 'Read'}, then set. Take the {knobs.rule} mode."
 
-    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+    def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
             item, other = re.findall(r"Set (\w+) by (\w+)", request)[0]
             place, where = other, "item"

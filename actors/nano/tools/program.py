@@ -41,7 +41,7 @@ LOCK = '            self._state["locked"] = True\n'
 
 
 @dataclass(frozen=True)
-class Tool:
+class ToolMethod:
     """A tool: its name, its parameters with annotations, and the expression of its result."""
 
     name: str
@@ -50,7 +50,7 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class Body:
+class ServiceBody:
     """A family's part of the frame; every field is Python text, but for `locks`.
 
     reset     sets `self.tasks`, a pair (a, b) for each instruction, and `self.right`
@@ -64,12 +64,12 @@ class Body:
     message: str
     told: str
     locks: bool
-    tools: tuple[Tool, ...]
+    tools: tuple[ToolMethod, ...]
     solution: str
     met: str = "b in state"
 
 
-def render(name: str, turns: int, body: Body) -> str:
+def render(name: str, turns: int, body: ServiceBody) -> str:
     """The complete program."""
     methods = [
         f"    def tool_{tool.name}(self, {tool.parameters}) -> str:\n        return {tool.result}\n"

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import FIND, Knobs, Steps, call, clerk, draw, refused
-from actors.nano.tools.program import Body, Tool
+from actors.nano.tools.base import FIND, ServiceKnobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.program import ServiceBody, ToolMethod
 
 
 class Room:
@@ -14,14 +14,14 @@ class Room:
     skills = ("error recovery", "multi-step workflows", "API orchestration")
     statement = re.compile(r"\w+ a room first\.")
 
-    def knobs(self, rng: random.Random) -> Knobs:
+    def knobs(self, rng: random.Random) -> ServiceKnobs:
         return draw(rng, ("clean", "heat", "light", "air"), calls=2, retry=1)
 
-    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+    def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         deep = knobs.depth > 1
         where = "number" if deep else "item"
         look = '("find", {"item": a}), ' if deep else ""
-        return Body(
+        return ServiceBody(
             reset=f"items = rng.sample({quoted(words)}, {knobs.need})\n"
             + (f'self.number = dict(zip(items, rng.sample("123456789", {knobs.need})))\n' if deep else "")
             + f"self.tasks = list({'self.number.items()' if deep else 'zip(items, items)'})\n"
@@ -31,8 +31,8 @@ class Room:
             locks=knobs.locks,
             tools=(
                 *((FIND,) if deep else ()),
-                *(Tool(name, f"{where}: str", f'self.write({where}, "{name}")') for name in knobs.among),
-                Tool(
+                *(ToolMethod(name, f"{where}: str", f'self.write({where}, "{name}")') for name in knobs.among),
+                ToolMethod(
                     "book",
                     f"{where}: str",
                     f'self._state.update({{{where}: "booked"}}) or "Done." if {where} in self._state else "Not ready."',
@@ -43,11 +43,11 @@ class Room:
             met='state.get(b) == "booked"',
         )
 
-    def hint(self, knobs: Knobs) -> str:
+    def hint(self, knobs: ServiceKnobs) -> str:
         first = f"Find, then {knobs.rule}" if knobs.depth > 1 else knobs.rule.capitalize()
         return f"{first}, then book. {knobs.rule.capitalize()} a room first."
 
-    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+    def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
             place, where = re.findall(r"Book room (\w+)", request)[0], "item"
             if knobs.depth > 1:

@@ -44,4 +44,12 @@ class ToolSimulation:
 def observed(answer: dict[str, Any], tools: str = "") -> Observed:
     """An answer of the runtime as a host passes it on."""
     results = tuple(ToolResult(each["text"], each["refused"]) for each in answer.get("results", ()))
-    return Observed(answer["text"], answer["reward"], answer["terminated"], results=results, tools=tools)
+    return Observed(
+        observation=answer["text"],
+        reward=answer["reward"],
+        terminated=answer["terminated"],
+        results=results,
+        tools=tools,
+        done=answer["done"],
+        instructions=answer["instructions"],
+    )

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import FIND, Knobs, Steps, call, clerk, draw, refused
-from actors.nano.tools.program import Body, Tool
+from actors.nano.tools.base import FIND, ServiceKnobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.program import ServiceBody, ToolMethod
 
 
 class Stock:
@@ -14,15 +14,15 @@ class Stock:
     skills = ("data retrieval", "API orchestration", "tool selection")
     statement = re.compile(r"\w+ is right\.")
 
-    def knobs(self, rng: random.Random) -> Knobs:
+    def knobs(self, rng: random.Random) -> ServiceKnobs:
         return draw(rng, ("count", "tally", "scan", "weigh"), calls=2, retry=2)
 
-    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+    def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         deep = knobs.depth > 1
         where = "number" if deep else "item"
         place = "self.number[a]" if deep else "a"
         look = '("find", {"item": a}), ' if deep else ""
-        return Body(
+        return ServiceBody(
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
             + ('self.number = dict(zip(items, rng.sample("123456789", 5)))\n' if deep else "")
@@ -34,25 +34,25 @@ class Stock:
             tools=(
                 *((FIND,) if deep else ()),
                 *(
-                    Tool(name, f"{where}: str", f"str(self.held.get({where}, 0) + {self.error(knobs, name)})")
+                    ToolMethod(name, f"{where}: str", f"str(self.held.get({where}, 0) + {self.error(knobs, name)})")
                     for name in knobs.among
                 ),
-                Tool("order", "item: str, count: int", "self.write(item, count)"),
+                ToolMethod("order", "item: str, count: int", "self.write(item, count)"),
             ),
             solution=f"[call for a, b in self.tasks for call in [{look}"
             f'("{knobs.rule}", {{"{where}": {place}}}), ("order", {{"item": b, "count": self.right[b]}})]]',
         )
 
-    def error(self, knobs: Knobs, tool: str) -> int:
+    def error(self, knobs: ServiceKnobs, tool: str) -> int:
         """By how much a tool is wrong; each by another number."""
         others = [name for name in knobs.among if name != knobs.rule]
         return 0 if tool == knobs.rule else 1 + others.index(tool)
 
-    def hint(self, knobs: Knobs) -> str:
+    def hint(self, knobs: ServiceKnobs) -> str:
         first = f"Find, then {knobs.rule}" if knobs.depth > 1 else knobs.rule.capitalize()
         return f"{first}, then order. {knobs.rule.capitalize()} is right."
 
-    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+    def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
             item, other = re.findall(r"Order as many (\w+) as there are (\w+)", request)[0]
             place, where = other, "item"

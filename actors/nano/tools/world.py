@@ -1,7 +1,7 @@
 """The nano world of tool use."""
 
 from actors.nano.prompts import NanoProfile
-from actors.nano.tools import FAMILIES, Guesser, render
+from actors.nano.tools import FAMILIES, ToolGuesser, render
 from actors.nano.tools.simulation import ToolSimulation
 from actors.nano.world import World
 from actors.text.conversation import Tongue, ToolTalk
@@ -19,7 +19,7 @@ TOOLS = World(
     profile=_PROFILE,
     simulate=ToolSimulation,
     talk=lambda: ToolTalk(_PROFILE.play, Tongue(DIALECTS[0]), MOST_CALLS),
-    guesser=Guesser,
+    guesser=ToolGuesser,
     # A hint has to be worth more here, where a wrong write may end all.
     skilled_unhinted=0.45,
 )

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from actors.environments.offers import LONGEST, MOST, choose, offered, placeholders
 from actors.environments.offers.ranges import RANGE, numbers
 from actors.nano.families import offered as nano_offered
-from actors.nano.players import instantiate
-from actors.nano.world import unseen
+from actors.nano.games import GAMES, instantiate
 from actors.text.actions import boxed
 from actors.text.profile import Document
 
@@ -161,7 +160,7 @@ def test_of_a_long_observation_the_ends_are_read():
 
 
 def test_every_nano_program_is_read_as_it_lists_its_actions():
-    for environment in unseen(3, [Document("m1", "mathematics", "Primes", "")], 60):
+    for environment in GAMES.unseen(3, [Document("m1", "mathematics", "Primes", "")], 60):
         observation, _ = instantiate(environment.source).reset(7)
         offer = offered(observation)
         assert (list(offer.actions), offer.kind) == (nano_offered(observation), "listed")

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from actors import corpus
-from actors.nano.prompts import NanoProfile
+from actors.nano.games import GAMES
 from actors.roles import designer
 from actors.text.design_prompt import fit_prompt
 from actors.text.prompts import FullProfile
@@ -90,7 +90,7 @@ async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(
     assert submitted.measures == protocol.Measures(lines=17, hidden_variables=1)  # the code
     assert submitted.first_observation == "Open the vault. Actions: 10..99"
 
-    prompt = tokenizer.prompt_ids(NanoProfile().design(SKILL, DOCUMENTS[3], (), None))
+    prompt = tokenizer.prompt_ids(GAMES.profile.design(SKILL, DOCUMENTS[3], (), None))
     said = tokenizer.encode(GOOD + "<|im_end|>")
     trajectory = submitted.trajectory
     assert unpack_ids(trajectory.ids).tolist() == prompt + said
@@ -186,7 +186,7 @@ async def test_failed_attempts_are_kept_with_stage_and_reason(settings, tokenize
     assert len({request.seed for request in asked}) == 4
     assert [done.document for done in small.done] == [document.id for document in DOCUMENTS[:3]]
     prompts = [unpack_ids(request.prompt).tolist() for request in asked[:3]]
-    profile = NanoProfile()
+    profile = GAMES.profile
     assert prompts == [tokenizer.prompt_ids(profile.design(SKILL, document, (), None)) for document in DOCUMENTS[:3]]
 
 
@@ -375,7 +375,7 @@ def test_the_fixed_prompt_takes_a_small_part_of_the_room(tokenizer):
 
 def test_examples_that_a_profile_does_not_show_are_not_named(tokenizer):
     asked = job(seeds=tuple(memory(name) for name in ("One", "Two")), avoid=AVOID)
-    prompt = fit_prompt(NanoProfile(), tokenizer, asked, DOCUMENTS[0], 2_000)
+    prompt = fit_prompt(GAMES.profile, tokenizer, asked, DOCUMENTS[0], 2_000)
     assert prompt.shown == ("One", "Avoid")
-    (message,) = NanoProfile().design(SKILL, DOCUMENTS[0], asked.seeds, AVOID)
+    (message,) = GAMES.profile.design(SKILL, DOCUMENTS[0], asked.seeds, AVOID)
     assert prompt.ids == tokenizer.prompt_ids([message])

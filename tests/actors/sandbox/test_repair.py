@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from actors import corpus
 from actors.environments.admission import validate
-from actors.nano.world import unseen
+from actors.nano.games import GAMES
 from actors.sandbox.inside import fstrings, repair
 from actors.sandbox.inside.given import GIVEN
 from actors.sandbox.wire import unpack
@@ -157,7 +157,7 @@ def test_the_scope_of_the_line_decides():
 
 
 def sources():
-    nano = [environment.source for environment in unseen(3, corpus.load("builtin"), 12)]
+    nano = [environment.source for environment in GAMES.unseen(3, corpus.load("builtin"), 12)]
     library = [inspect.getsource(module) for module in (argparse, statistics, inspect, textwrap, json)]
     return [*nano, *library, worlds.COURSE, worlds.ANSWER, DOOR, SEARCH]
 

@@ -6,9 +6,8 @@ import random
 import pytest
 
 from actors.corpus import load
-from actors.nano.players import Guesser, begin, go_on, instantiate
-from actors.nano.prompts import NanoProfile
-from actors.nano.world import draw
+from actors.nano.games import GAMES, GameSimulation, Guesser
+from actors.nano.players import begin, go_on
 from actors.text.conversation import GameTalk
 from actors.text.prompts import FullProfile
 from spade.codec import pack_ids
@@ -23,9 +22,9 @@ ROOM = 10**6
 def played(tokenizer, talk, index):
     """The tokens of a guesser's play, as the model reads and says them."""
     rng, documents = random.Random(index), load("builtin")
-    drawn = draw(rng, documents[index % len(documents)], SKILLS[index % len(SKILLS)])
-    environment, player = instantiate(drawn.source), Guesser(rng)
-    conversation, dialogue = begin(environment, index), dialogues(tokenizer, "keep")()
+    drawn = GAMES.draw(rng, documents[index % len(documents)], SKILLS[index % len(SKILLS)])
+    simulation, player = GameSimulation(drawn.source), Guesser(rng)
+    conversation, dialogue = begin(simulation, index), dialogues(tokenizer, "keep")()
     context, act = b"", None
     while (seen := conversation.pending) is not None:
         hint = drawn.hint if index % 2 else None
@@ -35,12 +34,12 @@ def played(tokenizer, talk, index):
         context += pack_ids([*dialogue.read(messages, context, ROOM).ids, *sampled])
         dialogue.said(sampled)
         act = talk.act(tokenizer.decode(sampled))
-        go_on(environment, conversation, act.action)
+        go_on(simulation, conversation, act)
     return context
 
 
 @pytest.mark.parametrize(("profile", "digest"), [
-    (NanoProfile(), "eb8aa0684f3214d3380db0eb0f69570f"),
+    (GAMES.profile, "eb8aa0684f3214d3380db0eb0f69570f"),
     (FullProfile(Design(), Play()), "2b8c291f9aae66cd16658b6c1558abf3"),
 ])  # fmt: skip
 def test_the_tokens_of_plays_are_those_of_before_there_were_domains(profile, digest):
@@ -56,10 +55,10 @@ def test_the_tokens_of_plays_are_those_of_before_there_were_domains(profile, dig
     ("box", "no box", ""),
 ])  # fmt: skip
 def test_an_act_is_the_last_box_in_the_form_that_the_program_reads(reads, said, action):
-    assert GameTalk(NanoProfile().play, reads).act(said).action == action
+    assert GameTalk(GAMES.profile.play, reads).act(said).action == action
 
 
 def test_a_turn_is_the_observation_as_it_is():
-    talk = GameTalk(NanoProfile().play)
+    talk = GameTalk(GAMES.profile.play)
     (turn,) = talk.turn(Observed(" No.\n"), talk.act("x"))
     assert (turn.role, turn.content) == ("user", " No.\n")
