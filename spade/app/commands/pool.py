@@ -51,9 +51,9 @@ def ls(folder: Folder) -> None:
     """
     from spade.pools import names, read_program
 
-    unread = 0
+    unread, found = 0, names(folder)
     say(f"{'name':<24} {'skill':<22} {'hint':<4} origin")
-    for name in names(folder):
+    for name in found:
         try:
             program = read_program(folder, name)
         except RunError as error:

@@ -152,7 +152,7 @@ def actors_up(
     from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts, command_tag
-    from spade.app.supervisor.pools import take_pool
+    from spade.app.supervisor.pools import create
     from spade.app.supervisor.up import keep_up
     from spade.config import load
 
@@ -168,9 +168,10 @@ def actors_up(
     if not any(actor_counts(resolved).values()):
         raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
     corpus = load_corpus(resolved.design.corpus).digest if designers else ""
-    opened.create(resolved)
     if curators:
-        take_pool(opened, resolved)
+        create(opened, resolved)
+    else:
+        opened.create(resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
     launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
     finished = trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus))
@@ -207,18 +208,15 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import model_override
-    from spade.app.supervisor.pools import take_pool
+    from spade.app.supervisor.pools import create
     from spade.config import load
 
     run = RunDir(_place(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
-    pooled = config.design.source == "pool"
-    corpus = "" if pooled else load_corpus(config.design.corpus).digest
+    corpus = "" if config.design.source == "pool" else load_corpus(config.design.corpus).digest
     with run.lock("replay"):
-        run.create(config, corpus)
-        if pooled:
-            take_pool(run, config)
+        create(run, config, corpus)
     return run, config, corpus
 
 

@@ -21,7 +21,7 @@ from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, digest
-from spade.disk import whole
+from spade.disk import discard, whole
 from spade.errors import BusError, RunError
 from spade.pools import POOL, PoolProgram, names, read_program, write_program
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
@@ -73,10 +73,20 @@ def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
     return count
 
 
-def take_pool(run: RunDir, config: Config) -> None:
-    """Copy the pool into a run that starts; a run that resumes has it."""
-    if not (run.path / POOL).exists():
-        write_pool(run.path / POOL, programs_of(config.pool.source))
+def create(run: RunDir, config: Config, corpus: str = "") -> None:
+    """Make or reopen a run (`RunDir.create`) that may play a pool, which is copied into it where it starts.
+
+    The copy comes first, since a run keeps its source from its config on: one that cannot be read makes no run.
+    """
+    folder = run.path / POOL
+    pooled = config.design.source == "pool"
+    if pooled and not run.exists:
+        if folder.is_dir():  # of a command that was killed, maybe of another source
+            discard(folder)
+        write_pool(folder, programs_of(config.pool.source))
+    run.create(config, corpus)
+    if pooled and not folder.exists():
+        write_pool(folder, programs_of(config.pool.source))
 
 
 # ---------------------------------------------------------------- making programs
@@ -85,11 +95,13 @@ def take_pool(run: RunDir, config: Config) -> None:
 def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
     """Have designers write programs into the pool `out` until it has `count`; its number of programs at the end.
 
-    `config` is of DESIGNS_ONLY. A signal ends it early.
+    `config` is of DESIGNS_ONLY. A signal ends it early. Raises RunError where a program that is there cannot be read.
     The run that writes them stays in `out`, for more; without its weights, which are written again.
     """
     out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)
+    for name in _names(out):
+        read_program(out, name)  # a pool with one that cannot be read is no pool
     if run.store.exists():
         _collect(run, out, count)  # of a command that was killed
     if (size := _size(out)) >= count:
