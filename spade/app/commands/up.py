@@ -92,6 +92,7 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     from spade.app.supervisor.launches import replay
     from spade.app.supervisor.up import keep_up
 
+    _begin(config, run, (), None, None, False)
     opened, resolved, corpus = _open(config, run, set_ or ())
     say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
     say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
@@ -181,13 +182,17 @@ def actors_up(
 def _begin(
     recipe: str | None, path: Path | None, overrides: Sequence[str], old: Path | None, step: str | None, memory: bool
 ) -> None:
-    """Bring policy and memory of the run `old` into a new one, where it is given."""
+    """Bring policy and memory of the run `old` into a new one, where it is given.
+
+    Raises RunError where it is not, and a command to which it was given has not ended.
+    """
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.beginning import OldRun, begin, parse_step
+    from spade.app.supervisor.beginning import OldRun, begin, check_begun, parse_step
 
     if old is None:
         if step is not None or memory:
             raise ConfigError("--step and --memory go with --from RUN")
+        check_begun(RunDir(_place(recipe, path)))
         return
     if recipe is None:
         raise ConfigError("--from: name the new run's CONFIG, for example `spade up games-4b-stage2 --from RUN`")
