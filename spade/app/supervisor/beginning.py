@@ -87,7 +87,7 @@ def check_begun(run: RunDir) -> None:
     """
     if not run.exists and (run.start.is_dir() or run.origin_path.exists()):
         raise RunError(
-            f"{run.path}: a command with --from has not ended here; give the same command again, or choose another --run"
+            f"{run.path}: a command with --from did not end here; give the same command again, or choose another --run"
         )
 
 
@@ -100,8 +100,8 @@ def _check_resumed(run: RunDir, source: OldRun) -> None:
         raise RunError(f"{run.path}: this run began with step {origin.step}, not {source.step}; choose another --run")
     if source.memory and origin.memory is None:
         raise RunError(
-            f"{run.path}: this run began without the memory of {origin.path}; `spade replay import` brings it, once the "
-            "run is stopped"
+            f"{run.path}: this run began without the memory of {origin.path}; "
+            "`spade replay import` brings it, once the run is stopped"
         )
 
 
