@@ -74,6 +74,21 @@ class ReplayClient:
         """Hand in an evaluation."""
         await self._call(protocol.Evaluated(evaluation))
 
+    async def newest_programs(self, count: int) -> tuple[str, ...]:
+        """The sources of the newest admitted programs, the oldest first."""
+        return (await self._call(protocol.GetNewestPrograms(count))).sources
+
+    async def measured_diversity(self, diversity: protocol.Diversity) -> None:
+        """Hand in a diversity."""
+        await self._call(protocol.MeasuredDiversity(diversity))
+
+    async def weights_after(self, step: int) -> protocol.Weights:
+        """The newest weights, once they are of learner step `step` or later."""
+        pulse = self.client.pulse
+        while pulse.weights is None or pulse.weights.step < step:
+            pulse = await self.client.wait_pulse()
+        return pulse.weights
+
     async def report_processes(
         self, supervisor: str, processes: tuple[protocol.Process, ...], wanted: dict[protocol.Role, int] | None = None
     ) -> protocol.Orders:

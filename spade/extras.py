@@ -7,7 +7,9 @@ from spade.config import ENGINE_KINDS
 from spade.errors import ConfigError
 
 _PROJECT = "spade-rl"
-_PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind.extra}
+_PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind.extra} | {
+    "measures": ("sentence-transformers",)
+}
 
 
 def wanted(extra: str) -> str:

@@ -23,6 +23,8 @@ def load(path: str) -> Corpus:
     Of "none" there is none. A document without `id` gets its number, one without `title` its first words. Raises
     ConfigError where there is nothing such, something of it is no document, or there is none.
     """
+    if not path:  # as a path it would be the working directory
+        raise ConfigError("design.corpus: is empty; give a file of documents, 'builtin' or 'none'")
     try:
         return _load(path)
     except FileNotFoundError:

@@ -11,6 +11,7 @@ import os
 import sys
 from array import array
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -49,7 +50,7 @@ class IndexedCorpus(Corpus):
         self._path = path
         with regular(path) as opened:
             found = os.fstat(opened.fileno())
-            index = _kept(path, found) or _made(path, found)
+            index = _kept(path, found) or _made(path, opened, found)
             self._descriptor = os.dup(opened.fileno())
         self._places = array("Q")
         self._places.frombytes(index.places)
@@ -66,6 +67,8 @@ class IndexedCorpus(Corpus):
     def _read(self, place: int) -> Document:
         start = self._places[place]
         end = self._places[place + 1] if place + 1 < len(self._places) else self._size
+        if not start < end <= self._size:
+            raise RunError(f"{_file(self._path)}: names places that are not in the file; remove it")
         line = os.pread(self._descriptor, min(end - start, LONGEST), start)
         try:
             return read_line(line, place + 1)
@@ -80,7 +83,8 @@ def _file(path: Path) -> Path:
     return path.with_name(f"{path.name}.index")
 
 
-def _check(places: bytes) -> str:
+def checked(places: bytes) -> str:
+    """The check of an index's places."""
     return hashlib.blake2b(places, digest_size=16, person=sys.byteorder.encode()).hexdigest()
 
 
@@ -91,25 +95,28 @@ def _kept(path: Path, found: os.stat_result) -> CorpusIndex | None:
     except (OSError, RunError, UnreadableError):
         return None
     same = (index.size, index.changed) == (found.st_size, found.st_mtime_ns)
-    return index if same and len(index.places) % 8 == 0 and _check(index.places) == index.check else None
+    whole = index.places and len(index.places) % 8 == 0 and checked(index.places) == index.check
+    return index if same and whole else None
 
 
-def _made(path: Path, found: os.stat_result) -> CorpusIndex:
+def _made(path: Path, opened: BinaryIO, found: os.stat_result) -> CorpusIndex:
     places, digest = array("Q"), Digest()
-    with regular(path) as opened:
-        try:
-            for number, at, line in each_line(opened):
-                try:
-                    digest.add(read_line(line, len(places) + 1))
-                except UnreadableError as error:
-                    raise UnreadableError(f"line {number}: {error}") from None
-                places.append(at)
-        except UnreadableError as error:
-            raise RunError(f"{path}, {error}") from None
+    try:
+        for number, at, line in each_line(opened):
+            try:
+                digest.add(read_line(line, len(places) + 1))
+            except UnreadableError as error:
+                raise UnreadableError(f"line {number}: {error}") from None
+            places.append(at)
+    except UnreadableError as error:
+        raise RunError(f"{path}, {error}") from None
+    now = os.fstat(opened.fileno())
+    if (now.st_size, now.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
+        raise RunError(f"{path}: changed while it was read; read it again when it is whole")
     if not places:
         raise RunError(f"{path} holds no document; one JSON object with a 'text' stands on each line")
     packed = places.tobytes()
-    index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, _check(packed), packed)
+    index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, checked(packed), packed)
     try:
         replace(_file(path), msgspec.msgpack.encode(index))
     except OSError as error:

@@ -9,16 +9,17 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 from actors.corpus.cutting import counter, whole_sentences
-from actors.corpus.documents import make, write_line
+from actors.corpus.documents import LONGEST, make, write_line
 from actors.corpus.sources import TextRow
 from actors.corpus.spec import CorpusSource, CorpusSpec, Exclusions
+from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError, reason
 from spade.text import line
 
@@ -51,32 +52,51 @@ class SourceProgress(msgspec.Struct):
         self.dropped[why] = self.dropped.get(why, 0) + count
 
 
+_progresses = msgspec.msgpack.Decoder(SourceProgress)
+
+
 def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
     """Make the corpus `out`, or go on making it; it appears when it is whole. `tell` is given a line for each source.
 
     Raises RunError where `out` exists, a source cannot be read or has too few documents, ConfigError, OSError.
     """
-    if os.path.lexists(out):
-        raise RunError(f"{out}: exists already; remove it, or give another name")
+    _refuse_existing(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = out.with_name(f"{out.name}.draft")
-    with _opened(draft, spec) as base:
+    fingerprint = spec.fingerprint()
+    with _opened(draft, fingerprint) as base:
+        _refuse_existing(out)  # again under the lock: another build may have finished it
         mixture = _Mixture(spec, base, tell)
         for number, count in enumerate(spec.counts()):
             mixture.take(number, count)
-        part = out.with_name(f"{out.name}.part")
+        if spec.fingerprint() != fingerprint:
+            raise RunError(f"{out}: a file of its sources changed meanwhile; the same command begins the build anew")
+        _write(base, out)
+        draft.unlink()
+
+
+def _refuse_existing(out: Path) -> None:
+    if os.path.lexists(out):
+        raise RunError(f"{out}: exists already; remove it, or give another name")
+
+
+def _write(base: sqlite3.Connection, out: Path) -> None:
+    part = out.with_name(f"{out.name}.part")
+    try:
         with part.open("wb") as file:
             file.writelines(each for (each,) in base.execute("SELECT line FROM documents ORDER BY key"))
             file.flush()
             os.fsync(file.fileno())
         part.replace(out)
-    draft.unlink()
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise RunError(f"{out}: was not written ({reason(error)}); the same command goes on") from None
 
 
 @contextmanager
-def _opened(draft: Path, spec: CorpusSpec) -> Iterator[sqlite3.Connection]:
+def _opened(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]:
     """The draft, emptied where it is of another spec or of other files."""
-    fingerprint = spec.fingerprint()
     if draft.exists() and not draft.is_file():
         raise RunError(f"{draft}: is not a regular file; remove it")
     try:
@@ -156,10 +176,10 @@ class _Mixture:
             return "excluded"
         if self._spec.tokens and not (text := whole_sentences(text, self._spec.tokens, self._count)):
             return "first sentence over the tokens"
-        document = make(text, f"{name}/{own}", name, row.word("title"))
-        added = self._base.execute(
-            "INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", (key, number, write_line(document))
-        )
+        written = write_line(make(text, f"{name}/{own}", name, row.word("title")))
+        if len(written) > LONGEST:
+            return f"over {LONGEST} bytes"
+        added = self._base.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", (key, number, written))
         return "" if added.rowcount else "duplicate"
 
     def _prune(self, number: int, wanted: int, progress: SourceProgress) -> None:
@@ -178,7 +198,10 @@ class _Mixture:
 
     def _progress(self, number: int) -> SourceProgress:
         found = self._base.execute("SELECT state FROM progress WHERE source = ?", (number,)).fetchone()
-        return SourceProgress() if found is None else msgspec.msgpack.decode(found[0], type=SourceProgress)
+        try:
+            return SourceProgress() if found is None else decoded(_progresses.decode, found[0])
+        except UnreadableError as error:
+            raise sqlite3.DatabaseError(str(error)) from None
 
     def _commit(self, number: int, progress: SourceProgress) -> None:
         self._base.execute("REPLACE INTO progress VALUES (?, ?)", (number, msgspec.msgpack.encode(progress)))

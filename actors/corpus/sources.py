@@ -14,7 +14,7 @@ from actors.corpus.documents import LONGEST, each_line
 from spade.decoding import UnreadableError, decoded, each_decoded
 from spade.disk import read, regular
 from spade.errors import ConfigError, RunError
-from spade.text import visible
+from spade.text import line, visible
 
 TEXTS = (".txt", ".md", ".rst", ".tex")
 TABLES = (".jsonl", ".parquet")
@@ -162,10 +162,12 @@ def _id(name: str, number: int) -> str:
 
 def _text(where: str, columns: Mapping[str, Any], column: str) -> str:
     """The text of a row; "" where it is null."""
-    text = columns.get(column, 0)
-    if text is not None and not isinstance(text, str):
-        there = ", ".join(map(str, columns))[:LONGEST_SHOWN] or "none"
+    if column not in columns:
+        there = line(", ".join(map(str, columns)), LONGEST_SHOWN) or "none"
         raise RunError(f"{where}: has no text in column {column!r}; its columns: {there}")
+    text = columns[column]
+    if text is not None and not isinstance(text, str):
+        raise RunError(f"{where}: column {column!r} holds no text but {type(text).__name__}")
     if text is not None and len(text) > LONGEST:
         raise RunError(f"{where}: is over {LONGEST} characters")
     return text or ""

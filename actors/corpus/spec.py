@@ -82,6 +82,8 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         named = [Path(text) for text in (self.exclude_ids, self.exclude_texts) if text]
         named += [file for source in self.source if source.path for file in files(Path(source.path))]
+        sets = (Path(source.dataset) for source in self.source if source.dataset)
+        named += [file for folder in sets if folder.is_dir() for file in sorted(folder.rglob("*")) if file.is_file()]
         seen = [(str(file), found.st_size, found.st_mtime_ns) for file in named for found in [file.stat()]]
         return hashlib.blake2b(msgspec.msgpack.encode((self, seen)), digest_size=16).digest()
 
@@ -115,19 +117,34 @@ def _toml(data: bytes) -> dict[str, Any]:
 
 
 def _check(path: Path, spec: CorpusSpec) -> None:
+    _check_texts(f"{path}", spec)
     names = [source.name for source in spec.source]
     if len(set(names)) < len(names):
         raise ConfigError(f"{path}: two sources have one name")
     for source in spec.source:
         where = f"{path}: source {line(source.name, 100)}"
+        _check_texts(where, source)
         if bool(source.path) == bool(source.dataset):
             raise ConfigError(f"{where}: give a path or a dataset")
         if not source.dataset and (source.config or source.revision or source.split != "train"):
             raise ConfigError(f"{where}: config, revision and split are those of a dataset")
         if (source.weight is None) != (spec.documents is None) or (source.count and source.weight):
             raise ConfigError(f"{where}: give each source a weight and the spec its documents, or use counts alone")
+    for source, count in zip(spec.source, spec.counts(), strict=True):
+        if count == 0:
+            raise ConfigError(
+                f"{path}: source {source.name}: its weight gives it none of the {spec.documents} documents; leave it "
+                "out, or ask for more"
+            )
     if spec.tokenizer and spec.tokens is None:
         raise ConfigError(f"{path}: tokenizer counts nothing without tokens")
+
+
+def _check_texts(where: str, read: CorpusSpec | CorpusSource) -> None:
+    """Names and paths are printed, and no path holds NUL."""
+    for key, value in msgspec.structs.asdict(read).items():
+        if isinstance(value, str) and not value.isprintable():
+            raise ConfigError(f"{where}: {key}: holds characters that cannot be printed: {value!r}")
 
 
 class Exclusions:

@@ -31,9 +31,10 @@ from actors.environments.trials import Policy, RejectedError
 from actors.sandbox import Sandbox
 from actors.sandbox.host import REPEATS
 from actors.text.actions import sent
+from actors.text.measures.program import measure
 from spade.config import Play
 from spade.config import Sandbox as Limits
-from spade.protocol import Observed, Stage, Verdict
+from spade.protocol import Measures, Observed, Stage, Verdict
 
 LOADING = ("parse", "class", "interface", "construct")
 UNREADABLE = (
@@ -60,7 +61,7 @@ async def validate(sandbox: Sandbox, source: str, seed: int, limits: Limits, pla
             admission.close(str(rejection), passed=False)
     if scope.cancelled_caught:
         admission.close(f"all stages together take more than {admission.patience_s:g} s", passed=False)
-    return admission.verdict()
+    return await admission.verdict()
 
 
 class Admission(Probing):
@@ -80,11 +81,13 @@ class Admission(Probing):
         self.stages.append(Stage(self.stage, passed, reason, now - self.began))
         self.began = now
 
-    def verdict(self) -> Verdict:
+    async def verdict(self) -> Verdict:
         passed = all(stage.passed for stage in self.stages)
         first = self.transcripts[0].answers[0].observation if self.transcripts else ""
         name, repairs = self.trials.name, self.trials.repairs
-        return Verdict(passed, tuple(self.stages), name, self.seed_sensitive, first, self.reads, repairs)
+        # Beside the event loop: a long program takes its time. A rejected one is not kept, so nobody would read them.
+        measures = await trio.to_thread.run_sync(measure, self.trials.source, name) if passed else Measures()
+        return Verdict(passed, tuple(self.stages), name, self.seed_sensitive, first, self.reads, repairs, measures)
 
     async def run(self) -> None:
         """All stages; raises RejectedError from the one that fails."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from actors.nano.families import FAMILIES
 from actors.nano.themes import camel, drawn_theme
 from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
@@ -41,6 +42,10 @@ class NanoProfile:
 
     def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         return [ChatMessage("user", observation if hint is None else f"Hint: {hint}\n{observation}")]
+
+    def reveals(self, name: str, observation: str) -> bool | None:
+        family = next((family for family in FAMILIES if name.endswith(f"{family.name}Env")), None)
+        return None if family is None else family.statement.search(observation) is not None
 
     def turn(self, observation: str) -> ChatMessage:
         return ChatMessage("user", observation)

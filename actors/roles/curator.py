@@ -71,6 +71,7 @@ def _handed_in(job: DesignJob, program: PoolProgram, verdict: Verdict) -> Submit
         trajectory=None,
         reads=verdict.reads,
         repairs=verdict.repairs,
+        measures=verdict.measures,
     )
 
 

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import trio
 
 from actors import corpus
 from actors.roles.jobs import JobWork
+from actors.roles.judge import Judge
 from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
 from actors.text.profile import Document
@@ -62,6 +64,7 @@ class Designer(JobWork):
         super().__init__(session)
         self._session = session
         self._documents = documents
+        self._judge = Judge(session)
         self._gauges.update(attempts=0)
 
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
@@ -115,6 +118,7 @@ class Designer(JobWork):
         hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number)) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
+        reveals = await self._judge.reveals(source, verdict, derive(b"", "judge", job.sampler, attempt.number))
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,
@@ -129,6 +133,7 @@ class Designer(JobWork):
             shown=attempt.shown,
             reads=verdict.reads,
             repairs=written.repairs + verdict.repairs,
+            measures=msgspec.structs.replace(verdict.measures, reveals=reveals),
         )
 
     async def _hint(self, source: str, seed: int) -> str | FailedStage:

@@ -2,6 +2,8 @@
 
 Programs, instance seeds and sampling seeds are the same each time, so that two evaluations differ by the policy and not
 by the draw. Nothing of them is trained on, and nothing but their figures is kept.
+
+The process also measures the diversity of the newest programs (`actors/roles/diversity.py`).
 """
 
 import hashlib
@@ -17,9 +19,11 @@ import trio
 
 from actors.corpus import load
 from actors.nano.world import unseen
+from actors.roles.diversity import DiversityMeter
 from actors.roles.episode import Undone, play
 from actors.roles.pool import MOST_ENDS
 from actors.roles.session import Session, attend
+from actors.text.measures.diversity import load_embedding
 from spade.codec import program_digest
 from spade.config import Config
 from spade.disk import hold, read
@@ -28,7 +32,7 @@ from spade.estimates import mean_and_error
 from spade.policy import best
 from spade.policy.manifest import PARAMETERS
 from spade.processes.entry import Launch, main
-from spade.protocol import EndedPlay, Evaluation, Form, PlayLease, Validate, Weights
+from spade.protocol import EndedPlay, Evaluation, Form, PlayLease, Validate
 from spade.returns import won
 from spade.seeds import INSTANCE_MASK, derive
 
@@ -122,7 +126,7 @@ class Evaluator:
         """One evaluation after the other until cancelled; weights published meanwhile are skipped."""
         due = 0
         while True:
-            weights = await self._published(due)
+            weights = await self._replay.weights_after(due)
             folder = self._run / "weights" / weights.digest
             async with _held(folder / PARAMETERS) as here:
                 evaluation = await self._evaluate(weights.step)
@@ -161,13 +165,6 @@ class Evaluator:
         except BusError as error:
             return Undone(str(error), suspect=isinstance(error, SuspectError))
         return await play(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
-
-    async def _published(self, due: int) -> Weights:
-        """The newest policy, once it is of learner step `due`."""
-        pulse = self._replay.client.pulse
-        while pulse.weights is None or pulse.weights.step < due:
-            pulse = await self._replay.client.wait_pulse()
-        return pulse.weights
 
     async def _evaluate(self, step: int) -> Evaluation | None:
         limiter, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
@@ -223,10 +220,22 @@ async def _held(file: Path) -> AsyncIterator[bool]:
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """An evaluator process, until cancelled. Raises ConfigError where it has no programs."""
-    sources, folder = read_programs(config), Path(launch.run)
+    """An evaluator process, until cancelled.
 
-    await attend(launch, config, config.play.lease_s, ready, lambda session: Evaluator(session, sources, folder).work())
+    Raises ConfigError where the programs it is to play, or the embedding it is to use, cannot be had.
+    """
+    settings = config.evaluation
+    sources = read_programs(config) if settings.programs else []
+    embedding = load_embedding(settings.embedding) if settings.diversity_programs else None
+
+    async def work(session: Session) -> None:
+        async with trio.open_nursery() as nursery:
+            if sources:
+                nursery.start_soon(Evaluator(session, sources, Path(launch.run)).work)
+            if embedding is not None:
+                nursery.start_soon(DiversityMeter(session, embedding).work)
+
+    await attend(launch, config, config.play.lease_s, ready, work)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,13 @@ class Profile(Protocol):
         """Open an episode. The hint is the only difference between the arms."""
         ...
 
+    def reveals(self, name: str, observation: str) -> bool | None:
+        """True if the first observation of the program of this class reveals the method; None if only a judge can tell.
+
+        An observation reveals it if it states the rule or the strategy that wins.
+        """
+        ...
+
     def turn(self, observation: str) -> ChatMessage:
         """Go on with an episode."""
         ...

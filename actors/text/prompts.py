@@ -44,7 +44,7 @@ class FullProfile:
         parts = [self._task(skill, challenge)]
         if document is not None:
             parts.append(_document(document))
-        parts += [interface, rules.PROGRAM, rules.PLAYER, world, f"{rules.EXAMPLE}\n\n{_code(example)}"]
+        parts += [interface, rules.PROGRAM, rules.PLAYER, world, f"{rules.EXAMPLE}\n\n{code(example)}"]
         parts += [_vary(seed) for seed in seeds]
         if avoid is not None:
             parts.append(_avoid(avoid))
@@ -55,7 +55,7 @@ class FullProfile:
         return program_in(answer(completion))
 
     def hint(self, source: str) -> list[ChatMessage]:
-        return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{_code(source)}\n\n{rules.HINT.strip()}")]
+        return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{code(source)}\n\n{rules.HINT.strip()}")]
 
     def hint_text(self, completion: str) -> str:
         return _LABEL.sub("", answer(completion).strip()).strip()
@@ -63,6 +63,9 @@ class FullProfile:
     def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
         return [ChatMessage("system", _filled(rules.GAME, max_turns=self._turns).strip()), ChatMessage("user", told)]
+
+    def reveals(self, name: str, observation: str) -> bool | None:
+        return None
 
     def turn(self, observation: str) -> ChatMessage:
         return ChatMessage("user", observation)
@@ -110,18 +113,19 @@ def _vary(seed: MemorySeed) -> str:
         won += f" without a hint, and a hint raised their mean return by {seed.regret:.2f}"
     return (
         f"This earlier environment taught well: {won}. Learn from what makes it so and build something else: another "
-        f"setting, another mechanism, a twist that asks for more.\n\n{_code(seed.source)}"
+        f"setting, another mechanism, a twist that asks for more.\n\n{code(seed.source)}"
     )
 
 
 def _avoid(seed: MemorySeed) -> str:
     return (
         f"This earlier environment taught nothing: it was {seed.reason}. Do not repeat its fault."
-        f"\n\n{_code(seed.source)}"
+        f"\n\n{code(seed.source)}"
     )
 
 
-def _code(source: str) -> str:
+def code(source: str) -> str:
+    """A program as a fenced block."""
     return f"```python\n{source.strip()}\n```"
 
 

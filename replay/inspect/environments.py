@@ -8,7 +8,7 @@ from replay.ledger.records import Audit, Environment, Publication, Reject, RunCo
 from replay.store import open_reader
 from replay.store.load import Header
 from spade.errors import RunError
-from spade.protocol import Form, Repairs, Weights
+from spade.protocol import Form, Measures, Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
@@ -29,6 +29,8 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
     regret_error: float | None
     reward: float | None
     audit: str
+    reward_levels: int
+    measures: Measures
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
@@ -111,6 +113,8 @@ def _summary(environment: Environment) -> EnvironmentSummary:
         regret_error=None if score is None else score.regret_error,
         reward=None if score is None else score.reward,
         audit="" if environment.audit is None else _audit(environment.audit),
+        reward_levels=len(environment.levels),
+        measures=environment.measures,
     )
 
 

@@ -92,9 +92,9 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
     if job.program:
         return _of_pool(state, job)
     draw = state.seed("memory", job.id, job.lease)
-    count = state.config.design.memory_seeds
-    seeds = state.memory.seeds(job.skill, count, draw, by="regret" if state.config.hinted else "reward")
-    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw) if count else None
+    count, hinted = state.config.design.memory_seeds, state.config.hinted
+    seeds = state.memory.seeds(job.skill, count, draw, hinted)
+    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw, hinted) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
     return DesignJob(
@@ -159,7 +159,7 @@ def reject(state: RunState, request: RejectCandidate, now: float) -> None:
 def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
     state.close_job(job, "failed")
     state.counters.failed_jobs += 1
-    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False))
+    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False, skill=job.skill))
     if state.pool is not None and job.program:
         state.pool.reject(job.program)
         state.touch("meta", "draws", state.pool.draws)
@@ -192,6 +192,7 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
         parents=job.varied(request.lease, request.shown),
         repairs=request.repairs,
         program=job.program,
+        measures=request.measures,
     )
     source = Source(request.source, request.hint, request.first_observation, request.reads)
     state.add_environment(environment, source)

@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from random import Random
-from typing import Literal
+
+import msgspec
 
 from replay.ledger.records import Remembered
 from spade.protocol import MemorySeed
@@ -32,34 +33,38 @@ class EnvironmentMemory:
         self._records.append(record)
         return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
 
-    def seeds(
-        self, skill: str, count: int, draw: int, by: Literal["regret", "reward"] = "regret"
-    ) -> tuple[MemorySeed, ...]:
+    def seeds(self, skill: str, count: int, draw: int, hinted: bool = True) -> tuple[MemorySeed, ...]:
         """Up to `count` environments of the skill to vary, drawn by `draw` from the ten of highest regret.
 
-        Only those with a win rate in [0.15, 0.85] and a regret over 0. `by` the reward where no regret is measured.
+        Only those with a win rate in [0.15, 0.85] and a regret over 0. Where nothing is played `hinted` the reward is
+        in place of the regret.
         """
         low, high = SEED_WIN_RATES
 
         def worth(record: Remembered) -> float:
-            return (record.regret if by == "regret" else record.reward) or 0.0
+            return (record.regret if hinted else record.reward) or 0.0
 
-        fit = [r for r in self._records if r.skill == skill and worth(r) > 0 and low <= r.win_rate <= high]
+        fit = [r for r in self._of(skill, hinted) if worth(r) > 0 and low <= r.win_rate <= high]
         best = sorted(fit, key=lambda r: (-worth(r), -r.number))[:HIGHEST]
         chosen = Random(draw).sample(best, min(count, len(best)))
         return tuple(_seed(record, "") for record in chosen)
 
-    def avoid(self, skill: str, high_regret: float, draw: int) -> MemorySeed | None:
+    def avoid(self, skill: str, high_regret: float, draw: int, hinted: bool = True) -> MemorySeed | None:
         """One environment of the skill as a warning, with its reason: win rate over 0.9 or under 0.1.
 
         None with a regret of at least `high_regret`: designers are paid for environments won with the hint alone.
         """
-        extreme = [r for r in self._records if r.skill == skill and not TOO_HARD <= r.win_rate <= TOO_EASY]
+        extreme = [r for r in self._of(skill, hinted) if not TOO_HARD <= r.win_rate <= TOO_EASY]
         fit = [r for r in extreme if r.regret is None or r.regret < high_regret]
         if not fit:
             return None
         record = Random(draw).choice(fit)
         return _seed(record, _reason(record))
+
+    def _of(self, skill: str, hinted: bool) -> list[Remembered]:
+        """Those of a skill; where nothing is played `hinted`, without what another run or an earlier start measured."""
+        found = [record for record in self._records if record.skill == skill]
+        return found if hinted else [msgspec.structs.replace(r, regret=None, win_rate_hinted=None) for r in found]
 
 
 def _seed(record: Remembered, reason: str) -> MemorySeed:

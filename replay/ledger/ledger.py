@@ -27,6 +27,7 @@ from spade.protocol import (
     LeaseAudit,
     LeaseDesigns,
     LeasePlays,
+    MeasuredDiversity,
     Plays,
     Publish,
     Published,
@@ -116,6 +117,12 @@ class Ledger:
                 if why := self._impossible(evaluation):
                     raise RefusalError(f"the evaluation of step {evaluation.step}: {why}")
                 if state.history.add_evaluation(evaluation):
+                    state.touch("meta", "history", state.history)
+            case MeasuredDiversity(diversity=diversity):
+                if why := nonsense.in_diversity(diversity, state.published_step):
+                    raise RefusalError(f"the diversity of step {diversity.step}: {why}")
+                if state.history.diversity != diversity:
+                    state.history.diversity = diversity
                     state.touch("meta", "history", state.history)
             case Checkpointed(step=step):
                 batches.checkpointed(state, step)

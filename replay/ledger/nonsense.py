@@ -11,7 +11,7 @@ import numpy as np
 from replay.ledger.records import Job
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.config import Play
-from spade.protocol import MOST_HINT, Audited, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
+from spade.protocol import MOST_HINT, Audited, Diversity, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
 
 MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; sums stay far below what a record holds
 
@@ -51,6 +51,13 @@ def in_audit(audited: Audited) -> str:
     if not 0 <= audited.seconds <= LONGEST_S:
         return f"its seconds must be finite, 0 to {LONGEST_S:g}"
     return "" if audited.steps <= MOST_STEPS else f"its steps must be at most {MOST_STEPS}"
+
+
+def in_diversity(diversity: Diversity, published_step: int) -> str:
+    """Check a diversity."""
+    if diversity.step > published_step:
+        return "nothing was published after that step"
+    return "" if 0 <= diversity.seconds <= LONGEST_S else f"its seconds must be finite, 0 to {LONGEST_S:g}"
 
 
 def _in_trajectory(trajectory: Trajectory) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import Form, Repairs, StepMetrics, Trajectory, Weights
+from spade.protocol import Form, Measures, Repairs, StepMetrics, Trajectory, Weights
 
 Table = Literal[
     "meta",
@@ -155,7 +155,7 @@ class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
     `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
-    designer told; `program` its name in the pool it is from, "" where it was designed.
+    designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program.
     """
 
     id: str
@@ -178,6 +178,7 @@ class Environment(Record):
     audit: Audit | None = None
     repairs: Repairs = ()
     program: str = ""
+    measures: Measures = Measures()
 
 
 class PlayRecord(Record):

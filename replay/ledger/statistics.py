@@ -7,7 +7,7 @@ import msgspec
 from replay.ledger.reward import clustered_mean
 from spade.config import Replay
 from spade.estimates import mean_and_error
-from spade.protocol import Evaluation
+from spade.protocol import Diversity, Evaluation, Measures, SkillFigures
 
 CANDIDATES = 100
 HISTORY = 240
@@ -22,6 +22,7 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
     won: bool
     turns: int
     sampled: int
+    skill: str = ""
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
@@ -31,6 +32,8 @@ class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
     learnable: bool
     regret: float | None = None
     levels: int | None = None
+    skill: str = ""
+    measures: Measures = Measures()
 
 
 class Statistics(msgspec.Struct, array_like=True):
@@ -104,14 +107,54 @@ class Statistics(msgspec.Struct, array_like=True):
         """Mean number of distinct rewards an environment handed out."""
         return _mean([slot.levels for slot in self.slots if slot.levels is not None])
 
-    def response_tokens(self) -> float | None:
-        """Sampled tokens a turn, unhinted."""
-        plays = [play for play in self.plays if not play.hinted and play.turns]
+    def response_tokens(self, hinted: bool) -> float | None:
+        """Sampled tokens a turn, of one arm."""
+        plays = [play for play in self.plays if play.hinted == hinted and play.turns]
         return sum(play.sampled for play in plays) / sum(play.turns for play in plays) if plays else None
+
+    def turns(self, hinted: bool) -> float | None:
+        """Mean turns of an episode, of one arm."""
+        return _mean([play.turns for play in self.plays if play.hinted == hinted])
+
+    def program_lines(self) -> float | None:
+        """Mean lines of the programs of the last slots."""
+        return _mean([n for slot in self.slots if (n := slot.measures.lines) is not None])
+
+    def hidden_variables(self) -> float | None:
+        """Mean hidden variables of the programs of the last slots."""
+        return _mean([n for slot in self.slots if (n := slot.measures.hidden_variables) is not None])
+
+    def revealing_share(self) -> float | None:
+        """Share of the last slots' programs, of which it is known, whose first observation reveals the method."""
+        return _share([reveals for slot in self.slots if (reveals := slot.measures.reveals) is not None])
+
+    def skills(self) -> dict[str, SkillFigures]:
+        """The figures of each skill that has a play or a slot in the windows."""
+        plays: dict[str, list[PlayFigures]] = {}
+        slots: dict[str, list[SlotFigures]] = {}
+        for play in self.plays:
+            plays.setdefault(play.skill, []).append(play)
+        for slot in self.slots:
+            slots.setdefault(slot.skill, []).append(slot)
+        # "" is of a run that began before skills were kept.
+        names = sorted((plays.keys() | slots.keys()) - {""})
+        return {
+            name: _figures(Statistics(self.keep_plays, self.keep_slots, plays.get(name, []), slots.get(name, [])))
+            for name in names
+        }
 
     def designer_reward(self) -> float | None:
         """Mean designer reward of the last slots."""
         return _mean([slot.reward for slot in self.slots if slot.reward is not None])
+
+
+def _figures(of_skill: Statistics) -> SkillFigures:
+    return SkillFigures(
+        win_rate_unhinted=of_skill.win_rate(hinted=False)[0],
+        win_rate_hinted=of_skill.win_rate(hinted=True)[0],
+        regret=of_skill.regret()[0],
+        learnable_share=of_skill.learnable_share(),
+    )
 
 
 def _share(flags: list[bool]) -> float | None:
@@ -126,12 +169,13 @@ class History(msgspec.Struct, array_like=True):
     """One point a learner step, the newest last: regret with its error, and the win rates unhinted and hinted.
 
     The hinted one is None where nothing was played with a hint. The first evaluation is kept beside the newest ones:
-    the others are compared with it.
+    the others are compared with it. `diversity` is the newest.
     """
 
     regret: list[tuple[float, float]] = []
     win_rates: list[tuple[float, float | None]] = []
     evaluations: list[Evaluation] = []
+    diversity: Diversity | None = None
 
     def add(self, statistics: Statistics) -> None:
         """Take a point, unless nothing is measured yet."""

@@ -140,7 +140,8 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
         state.counters.unhinted += not play.hinted
-        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled))
+        skill = environment.skill
+        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled, skill))
     state.flight.add(play)
     state.touch("plays", play.id, play)
     _note_levels(state, environment, ended.rewards)
@@ -240,7 +241,16 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     environment.score, environment.closed_at = score, now
     environment.state = "quarantined" if quarantined else "closed"
     state.touch("environments", environment.id, environment)
-    state.statistics.add_slot(SlotFigures(score.reward, score.learnable, score.regret, len(environment.levels)))
+    state.statistics.add_slot(
+        SlotFigures(
+            reward=score.reward,
+            learnable=score.learnable,
+            regret=score.regret,
+            levels=len(environment.levels),
+            skill=environment.skill,
+            measures=environment.measures,
+        )
+    )
     if not (quarantined or unaudited):
         _remember(state, environment, score)
     # Without a reward, or without a sampled token, there is nothing to learn from the design.

@@ -12,7 +12,7 @@ import msgspec
 from replay.service.status import metrics_row
 from spade.disk import out_of_descriptors, replace
 from spade.errors import reason
-from spade.protocol import Evaluation, Status
+from spade.protocol import Diversity, Evaluation, Status
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,10 @@ class Journal:
     def evaluation(self, evaluation: Evaluation, elapsed_s: float) -> None:
         """One evaluation."""
         self._row({"kind": "evaluation", "elapsed_s": elapsed_s, **msgspec.structs.asdict(evaluation)})
+
+    def diversity(self, diversity: Diversity, elapsed_s: float) -> None:
+        """One measurement of the diversity."""
+        self._row({"kind": "diversity", "elapsed_s": elapsed_s, **msgspec.structs.asdict(diversity)})
 
     def status(self, status: Status) -> None:
         """The status that `spade status` shows while the run is down; replaced whole or not at all."""

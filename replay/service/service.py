@@ -23,11 +23,13 @@ from replay.service.waiting import Answer, Replies, Waiting
 from replay.service.why import explained, own
 from replay.store import Store
 from replay.store.load import Opened
+from replay.store.newest_programs import newest_programs
 from replay.store.past_batches import dropped, packed_batch, recorded
 from replay.store.retention import Retention
 from spade.config import Config
 from spade.protocol import (
     Done,
+    GetNewestPrograms,
     GetProgram,
     GetStatus,
     Hello,
@@ -71,6 +73,7 @@ class Service:
         self._retention = Retention(opened.state, store)
         self._weights = self._newest()
         self._evaluated = opened.state.history.evaluations[-1:]
+        self._diversity = opened.state.history.diversity
         self._finished = ""
         self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
         self._finish(self._base_s)
@@ -153,6 +156,9 @@ class Service:
         if (evaluated := state.history.evaluations[-1:]) != self._evaluated:
             self._evaluated = evaluated
             self._journal.evaluation(evaluated[0], now)
+        if (diversity := state.history.diversity) is not None and diversity != self._diversity:
+            self._diversity = diversity
+            self._journal.diversity(diversity, now)
         self._finish(now)
         for incoming, answer in replies:
             await self._reply(server, incoming, answer)
@@ -190,6 +196,8 @@ class Service:
         match request:
             case GetStatus():
                 return self.status()
+            case GetNewestPrograms():
+                return request
             case GetProgram(program=digest):
                 return self._program(digest)
             case Serving():
@@ -216,6 +224,9 @@ class Service:
     async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
         if isinstance(answer, BatchRecord):
             answer = await trio.to_thread.run_sync(packed_batch, self._store, answer)
+        elif isinstance(answer, GetNewestPrograms):
+            room = self._config.bus.max_message_bytes // 2
+            answer = await trio.to_thread.run_sync(newest_programs, self._store, answer.count, room)
         # A lost answer loses no lease: the request is sent again, or the lease expires with its holder.
         await server.reply(incoming, answer)
 

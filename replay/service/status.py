@@ -72,10 +72,18 @@ def _recent(state: RunState) -> Recent:
         learnable_share=statistics.learnable_share(),
         zero_variance_share=statistics.zero_variance_share(),
         reward_levels=statistics.reward_levels(),
-        response_tokens=statistics.response_tokens(),
+        response_tokens=statistics.response_tokens(hinted=False),
         designer_reward=statistics.designer_reward(),
         examples_shown=statistics.examples_shown(),
         return_gap={skill: abs(each.fast - each.slow) for skill, each in state.counters.averages.items()},
+        response_tokens_hinted=statistics.response_tokens(hinted=True),
+        turns=statistics.turns(hinted=False),
+        turns_hinted=statistics.turns(hinted=True),
+        program_lines=statistics.program_lines(),
+        hidden_variables=statistics.hidden_variables(),
+        revealing_share=statistics.revealing_share(),
+        diversity=None if state.history.diversity is None else state.history.diversity.share,
+        skills=statistics.skills(),
     )
 
 

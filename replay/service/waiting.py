@@ -9,6 +9,7 @@ from spade.protocol import (
     AnyRequest,
     Audits,
     Designs,
+    GetNewestPrograms,
     LeaseAudit,
     LeaseDesigns,
     LeasePlays,
@@ -22,7 +23,7 @@ from spade.transport import Incoming
 
 PATIENCE = 2  # waiting requests of one peer, in windows: one of live ones, one of those it has given up
 
-Answer = Response | BatchRecord
+Answer = Response | BatchRecord | GetNewestPrograms  # the latter two are answered from the store
 Replies = list[tuple[Incoming, Answer]]
 
 

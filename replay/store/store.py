@@ -157,6 +157,14 @@ class Store:
 
         return self._read(table, read)
 
+    def last(self, table: Table, kind: type[Value], count: int) -> Iterator[Value]:
+        """The records of the greatest keys, at most `count`, the greatest first. Each is read when it is asked for."""
+        decoder = msgspec.msgpack.Decoder(kind)
+        with self._transaction() as transaction, transaction.cursor(db=self._tables[table]) as cursor:
+            for key, value in islice(cursor.iterprev(), count):
+                body = self._body(transaction, table, bytes(key), bytes(value))
+                yield self._decoded(table, text(bytes(key)), body, decoder)
+
     def each(self, table: Table, damaged: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
         """All keys of a table with their encoded records, in order, read a page at a time.
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import typer
 
-from spade.app.commands import actors, config, corpus, doctor, env, keys, model, nano, pool, status, stop, top, up, why
+from spade.app.commands import actors, config, corpus, doctor, keys, model, nano, pool, status, stop, top, up, why
+from spade.app.commands.env import programs, stats
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -47,8 +48,14 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     ),
     "corpus": ("Build and show corpora of documents.", {"build": corpus.build, "show": corpus.show_corpus}),
     "env": (
-        "List, show, check and play environments.",
-        {"ls": env.ls, "show": env.show, "check": env.check, "play": env.play},
+        "List, show, measure, check and play environments.",
+        {
+            "ls": programs.ls,
+            "show": programs.show,
+            "stats": stats.stats,
+            "check": programs.check,
+            "play": programs.play,
+        },
     ),
     "pool": (
         "Make, list, check, import and export pools of environment programs.",

@@ -73,8 +73,12 @@ def _check_pool(config: Config) -> None:
 
 
 def _check_challenges(config: Config) -> None:
-    """Refuse difficulties that need more turns than a play has."""
+    """Refuse difficulties that need more turns than a play has, and a judge that has no words for it."""
     if config.model.profile == "nano":  # its prompts state no difficulty
+        if config.design.judge:
+            raise ConfigError(
+                "design.judge: model.profile 'nano' has no such prompt, and is told without; leave it out"
+            )
         return
     turns = config.play.max_turns
     for name, steps in config.design.difficulties:

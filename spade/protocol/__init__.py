@@ -33,6 +33,14 @@ from spade.protocol.designs import (
     SubmitEnvironment,
 )
 from spade.protocol.engines import Generate, Generated, GetWeights, Overdue, Serving, WeightsPart
+from spade.protocol.measures import (
+    MOST_PROGRAMS,
+    Diversity,
+    GetNewestPrograms,
+    MeasuredDiversity,
+    Measures,
+    NewestPrograms,
+)
 from spade.protocol.plays import EndedPlay, LeasePlays, PlayLease, Plays, ReleasePlay, SubmitPlays
 from spade.protocol.programs import (
     CloseEpisode,
@@ -48,7 +56,7 @@ from spade.protocol.programs import (
     Verdict,
 )
 from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
-from spade.protocol.status import Counts, Drawn, GetStatus, Histories, Recent, Status, Traffic
+from spade.protocol.status import Counts, Drawn, GetStatus, Histories, Recent, SkillFigures, Status, Traffic
 from spade.protocol.supervision import Orders, Process, ReportProcesses
 from spade.protocol.training import (
     Batch,
@@ -74,29 +82,29 @@ AnyRequest = (
     | LeasePlays | SubmitPlays | ReleasePlay
     | LeaseAudit | Audited
     | TakeBatch | Publish | Checkpointed
-    | Evaluated
+    | Evaluated | GetNewestPrograms | MeasuredDiversity
     | ReportProcesses | Orders | GetStatus
 )  # fmt: skip
 
 Response = (
     Ready | Refused | Rehello | Pulse | Done
     | Generated | Overdue | WeightsPart
-    | Observed | Faulted | Verdict | Program
+    | Observed | Faulted | Verdict | Program | NewestPrograms
     | Designs | Plays | Audits
     | Batch | NotYet | Published | Weights
     | Orders | Status
 )  # fmt: skip
 
 __all__ = [
-    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS", "MOST_NAME", "PROTOCOL_VERSION",
-    "AnyRequest", "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob",
-    "Designs", "Done", "Drawn", "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate",
-    "Generated", "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories",
-    "KeepProgram",
-    "LeaseAudit", "LeaseDesigns", "LeasePlays", "MemorySeed", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome",
-    "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published", "Pulse",
-    "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",
-    "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "Role", "Serving", "Stage",
-    "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "Traffic", "Trajectory",
-    "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
+    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS", "MOST_NAME", "MOST_PROGRAMS",
+    "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode",
+    "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn", "EndedPlay", "Evaluated", "Evaluation", "Faulted",
+    "Finish", "Form", "Generate", "Generated", "GetNewestPrograms", "GetProgram", "GetStatus", "GetWeights", "Goodbye",
+    "Group", "Heartbeat", "Hello", "Histories", "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays",
+    "MeasuredDiversity", "Measures", "MemorySeed", "NewestPrograms", "NotYet", "Observed", "OpenEpisode", "Orders",
+    "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published",
+    "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",
+    "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "Role", "Serving",
+    "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch",
+    "Traffic", "Trajectory", "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

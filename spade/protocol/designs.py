@@ -1,6 +1,7 @@
 """Designers, curators and the replay service."""
 
 from spade.protocol.base import Form, Name, Repairs, Request, Wire
+from spade.protocol.measures import Measures
 from spade.protocol.session import Done
 from spade.protocol.trajectories import Trajectory
 
@@ -92,6 +93,7 @@ class SubmitEnvironment(Request[Done], frozen=True):
     shown: tuple[str, ...] = ()
     reads: Form = "inside"
     repairs: Repairs = ()
+    measures: Measures = Measures()
 
 
 class ReleaseDesign(Request[Done], frozen=True):

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from spade.protocol.base import Form, Name, Repairs, Request, Wire
+from spade.protocol.measures import Measures
 from spade.protocol.session import Done
 
 
@@ -101,6 +102,7 @@ class Verdict(Wire, frozen=True):
     first_observation: str = ""
     reads: Form = "inside"
     repairs: Repairs = ()
+    measures: Measures = Measures()
 
 
 class Validate(Request[Verdict], frozen=True):

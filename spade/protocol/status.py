@@ -39,6 +39,15 @@ class Counts(Wire, frozen=True):
     newest_finding: str = ""
 
 
+class SkillFigures(Wire, frozen=True):
+    """Figures of one skill over the same last plays and slots as those of the run."""
+
+    win_rate_unhinted: float | None = None
+    win_rate_hinted: float | None = None
+    regret: float | None = None
+    learnable_share: float | None = None
+
+
 class Recent(Wire, frozen=True):
     """Figures of the last plays, slots, chunks and candidates; None: not measured, or not yet.
 
@@ -58,6 +67,14 @@ class Recent(Wire, frozen=True):
     designer_reward: float | None = None
     examples_shown: float | None = None
     return_gap: dict[str, float] = field(default_factory=dict)
+    response_tokens_hinted: float | None = None
+    turns: float | None = None
+    turns_hinted: float | None = None
+    program_lines: float | None = None
+    hidden_variables: float | None = None
+    revealing_share: float | None = None
+    diversity: float | None = None
+    skills: dict[str, SkillFigures] = field(default_factory=dict)
 
 
 class Traffic(Wire, frozen=True):

@@ -12,7 +12,7 @@ import tokenizers
 
 from spade.errors import RunError
 from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
-from spade.tokens.plain import PlainText, control_ids
+from spade.tokens.plain import PlainText, control_ids, within
 from spade.tokens.template import Slot, Template
 
 
@@ -83,10 +83,12 @@ class Tokenizer:
         template = Template(template_text(folder, settings), variables)
         return cls(read_tokenizer(folder / "tokenizer.json"), template, end_ids(folder))
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a model's text; control tokens written in it are encoded as such, none is added."""
-        ids: list[int] = self._bpe.encode(text, add_special_tokens=False).ids
-        return ids
+    def encode(self, text: str, room: int = sys.maxsize) -> list[int]:
+        """Ids of a model's text; control tokens written in it are encoded as such, none is added.
+
+        If its beginning alone exceeds `room`, perhaps those of the beginning alone.
+        """
+        return within(lambda part: self._bpe.encode(part, add_special_tokens=False).ids, text, room)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of `ids` without special tokens."""

@@ -50,9 +50,10 @@ def actor_settings(checkpoint: Path, *overrides: str) -> config.Config:
 class SmallReplay:
     """The replay service's half of the protocol over fixed work. What is given back is leased again.
 
-    `done` holds everything handed in or given back that counted, in order: EndedPlay, Evaluation, Audited, and requests
-    of designs and releases; `together` how many plays each SubmitPlays brought. While it is `forgetful`, no pulse names
-    any service that is here, as after a restart before they have said hello again.
+    `done` holds everything handed in or given back that counted, in order: EndedPlay, Evaluation, Diversity, Audited,
+    and requests of designs and releases; `together` how many plays each SubmitPlays brought. `newest` are the newest
+    programs. While it is `forgetful`, no pulse names any service that is here, as after a restart before they have said
+    hello again.
     """
 
     def __init__(
@@ -63,9 +64,10 @@ class SmallReplay:
     ) -> None:
         self.work: list[protocol.PlayLease | protocol.DesignJob] = [*plays, *jobs]
         self.audits: list[protocol.AuditJob] = []
-        self.done: list[protocol.AnyRequest | protocol.EndedPlay | protocol.Evaluation] = []
+        self.done: list[protocol.AnyRequest | protocol.EndedPlay | protocol.Evaluation | protocol.Diversity] = []
         self.together: list[int] = []
         self.fetched: list[str] = []
+        self.newest: list[str] = []
         self.counts: list[int] = []
         self.peers: tuple[protocol.Peer, ...] = ()
         self.forgetful = False
@@ -147,6 +149,12 @@ class SmallReplay:
                 return self._note(evaluation)
             case protocol.Audited():
                 return self._note(request)
+            case protocol.GetNewestPrograms(count=count):
+                self.counts.append(count)
+                self.change()
+                return protocol.NewestPrograms(tuple(self.newest[-count:]))
+            case protocol.MeasuredDiversity(diversity=diversity):
+                return self._note(diversity)
         return protocol.Refused(f"no {type(request).__name__} here")
 
     async def _lease(self, kind: type, count: int, wait_s: float) -> tuple[Any, ...]:
@@ -181,7 +189,9 @@ class SmallReplay:
         self._over.add(id if attempt is None else key)
         return self._note(handed_in)
 
-    def _note(self, done: protocol.AnyRequest | protocol.EndedPlay | protocol.Evaluation) -> protocol.Response:
+    def _note(
+        self, done: protocol.AnyRequest | protocol.EndedPlay | protocol.Evaluation | protocol.Diversity
+    ) -> protocol.Response:
         self.done.append(done)
         self.change()
         return protocol.Done()

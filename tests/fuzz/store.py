@@ -29,7 +29,7 @@ from replay.ledger.records import Clock
 from replay.store import DamagedError, open_reader, open_store
 from replay.store.load import open_run
 from replay.store.past_batches import packed_batch
-from spade.app.commands import env
+from spade.app.commands.env import programs as env
 from spade.app.commands.replay import store as stores
 from spade.app.commands.replay.lineage import lineage
 from spade.app.rundir import RunDir

@@ -47,7 +47,7 @@ EXPECTED = {
     "LeasePlays": {"agent"}, "SubmitPlays": {"agent"}, "ReleasePlay": {"agent"},
     "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},
     "TakeBatch": {"learner"}, "Publish": {"learner"}, "Checkpointed": {"learner"},
-    "Evaluated": {"evaluator"},
+    "Evaluated": {"evaluator"}, "GetNewestPrograms": {"evaluator"}, "MeasuredDiversity": {"evaluator"},
     "ReportProcesses": {"supervisor"}, "Orders": {"observer"}, "GetStatus": {"observer", "supervisor"},
 }  # fmt: skip
 WORK = [request for request in REQUESTS if not isinstance(request, Hello | Heartbeat | Goodbye)]

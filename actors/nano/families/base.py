@@ -39,6 +39,11 @@ class Family(Protocol):
     @property
     def skills(self) -> tuple[str, ...]: ...
 
+    @property
+    def statement(self) -> re.Pattern[str]:
+        """The sentence that states the rule in the first observation of those programs that print it."""
+        ...
+
     def knobs(self, rng: random.Random) -> Knobs:
         """Draw the parameters of a program."""
         ...

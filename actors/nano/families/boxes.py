@@ -13,6 +13,7 @@ RANKS = {"heaviest": -1, "second heaviest": -2, "lightest": 0, "second lightest"
 class Boxes:
     name = "Boxes"
     skills = ("logical deduction", "mathematical reasoning")
+    statement = re.compile(f"Open the ({'|'.join(RANKS)})\\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         need = rng.randint(2, 3)

@@ -13,6 +13,7 @@ RULES = {"lights": "in", "blocks": "not in"}
 class Levers:
     name = "Levers"
     skills = ("causal inference", "logical deduction")
+    statement = re.compile(f"One lever ({'|'.join(RULES)}) the lamp\\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         turns = rng.randint(1, 3)

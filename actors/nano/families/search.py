@@ -13,6 +13,7 @@ STRIDES = {"any": 1, "odd": 2, "even": 2}
 class Search:
     name = "Search"
     skills = ("mathematical reasoning", "optimization")
+    statement = re.compile(r"It is (odd|even)\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         rule = rng.choice(("any", "any", "odd", "even"))

@@ -11,6 +11,7 @@ from actors.nano.program import Body
 class Steps:
     name = "Steps"
     skills = ("mathematical reasoning", "pattern recognition")
+    statement = re.compile(r"It adds \d\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         need = rng.randint(1, 3)

@@ -11,6 +11,7 @@ from actors.nano.program import Body
 class Valley:
     name = "Valley"
     skills = ("optimization", "spatial reasoning")
+    statement = re.compile(r"It is \d\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         turns = rng.randint(2, 3)

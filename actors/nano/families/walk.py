@@ -14,6 +14,7 @@ EFFECTS = {"plain": (-1, -1), "reversed": (1, 1), "mirrored": (1, -1)}
 class Walk:
     name = "Walk"
     skills = ("spatial reasoning",)
+    statement = re.compile(f"Controls are ({'|'.join(EFFECTS)})\\.")
 
     def knobs(self, rng: random.Random) -> Knobs:
         size = rng.randint(1, 3)

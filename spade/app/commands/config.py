@@ -121,7 +121,7 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     merged = read_merged(name)
     found = [f"meaning {digest(config)[:12]}"]
     refused: list[SpadeError] = []
-    for look in (_environments, _programs, _keys, _endpoint, _model):
+    for look in (_environments, _programs, _embedding, _keys, _endpoint, _model):
         try:
             found.append(look(config))
         except SpadeError as error:
@@ -142,6 +142,17 @@ def _environments(config: "Config") -> str:
 
     documents = corpus.load(config.design.corpus)
     return f"{len(documents)} documents (digest {documents.digest[:12]})"
+
+
+def _embedding(config: "Config") -> str:
+    """Check that what loads an embedding model is installed; the model itself may have to be downloaded."""
+    from spade.extras import require
+
+    evaluation = config.evaluation
+    if not evaluation.diversity_programs or evaluation.embedding == "tfidf":
+        return ""
+    require("measures")
+    return f"diversity by {evaluation.embedding}"
 
 
 def _programs(config: "Config") -> str:

@@ -22,11 +22,15 @@ def build(
     from actors.corpus import built_at, mixture
     from actors.corpus.spec import read_spec
     from spade.config import mixtures
+    from spade.errors import ConfigError
 
     path = mixtures().get(spec, Path(spec))
+    if not path.exists():
+        shipped = ", ".join(mixtures())
+        raise ConfigError(f"{spec}: No such file or directory; give a TOML file, or a spec that ships: {shipped}")
     file = out or built_at(path.stem)
     mixture.build(read_spec(path), file, say)
-    say(_summary(file))
+    say(_summary(str(file)))
 
 
 def show_corpus(
@@ -38,7 +42,7 @@ def show_corpus(
     from spade.errors import ConfigError
 
     if index is None:
-        say(_summary(Path(corpus)))
+        say(_summary(corpus))
         return
     documents = load(corpus)
     if index >= len(documents):
@@ -48,8 +52,8 @@ def show_corpus(
     show(document.text)
 
 
-def _summary(file: Path) -> str:
+def _summary(corpus: str) -> str:
     from actors.corpus import load
 
-    documents = load(str(file))
-    return f"{file}: {len(documents)} documents, digest {documents.digest}"
+    documents = load(corpus)
+    return f"{corpus}: {len(documents)} documents, digest {documents.digest}"

@@ -76,7 +76,7 @@ def check(folder: Folder, recipe: Recipe = None, set_: Set = None) -> None:
 
     Prints what is wrong with each. Exit code 1 if any is rejected.
     """
-    from spade.app.commands.env import check_sources
+    from spade.app.commands.env.programs import check_sources
     from spade.pools import names
 
     check_sources([(folder / f"{name}.py", _source(folder, name)) for name in names(folder)], recipe, set_)

@@ -65,7 +65,7 @@ def up(
     _begin(config, run, overrides, from_, step, memory)
     opened, resolved, corpus = _open(config, run, overrides)
     services = [launches.replay(opened, resolved, corpus), launches.learner(opened, resolved)]
-    if resolved.evaluation.programs:
+    if resolved.evaluation.programs or resolved.evaluation.diversity_programs:
         services.append(launches.evaluator(opened, resolved))
     actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
     narrated = headless or not interactive()

@@ -167,6 +167,20 @@ def evaluated(status: Status) -> str:
     return f"held-out win rate {' -> '.join(told)}" if told else ""
 
 
+def by_skill(status: Status) -> list[str]:
+    """A table of the figures of each skill, one line each; empty before there are any."""
+    skills = status.recent.skills
+    if not skills:
+        return []
+    width = max(map(len, skills))
+    rows = [f"  {'skill':<{width}}  unhinted  hinted  regret  learnable"]
+    for name, figures in skills.items():
+        shown = (figures.win_rate_unhinted, figures.win_rate_hinted, figures.regret, figures.learnable_share)
+        cells = ["–" if value is None else f"{value:.2f}" for value in shown]
+        rows.append(f"  {name:<{width}}  {cells[0]:>8}  {cells[1]:>6}  {cells[2]:>6}  {cells[3]:>9}")
+    return rows
+
+
 def interactive() -> bool:
     """True if a person looks at the output."""
     return sys.stdout.isatty()

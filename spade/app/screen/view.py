@@ -25,7 +25,8 @@ _STATES = {
 }
 _SMALL_WIDTH = 120
 _LONGEST_TEXT = 500  # characters; no screen shows more of a text
-_HEADER, _FOOTER, _NUMBERS, _CHARTS = 1, 1, 5, 6  # lines; the charts get the rest, at least this
+_HEADER, _FOOTER, _CHARTS = 1, 1, 6  # lines; the charts get the rest, at least this
+_CELLS_SMALL, _CELLS_WIDE = (3, 9), (4, 16)  # columns and cells of the numbers
 
 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
@@ -34,7 +35,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
     room = height - _HEADER - _FOOTER
     processes_height = min(len(status.processes) + 3, max(height // 3, 10))
     panels = [
-        (_NUMBERS, _numbers(status, width)),
+        (_numbers_height(width), _numbers(status, width)),
         (processes_height, _processes(status.processes, processes_height - 3, width)),
     ]
     # A small terminal shows the charts and those panels that fit.
@@ -127,6 +128,11 @@ def _held_out(status: Status, width: int) -> str:
     return words if len(words) <= width - 4 else f"held-out {told}"
 
 
+def _numbers_height(width: int) -> int:
+    columns, cells = _CELLS_WIDE if width >= _SMALL_WIDTH else _CELLS_SMALL
+    return cells // columns + 2
+
+
 def _numbers(status: Status, width: int) -> Panel:
     counts, recent, metrics = status.counts, status.recent, status.step_metrics
     cells = [
@@ -141,15 +147,19 @@ def _numbers(status: Status, width: int) -> Panel:
         ("step", "–" if metrics is None else f"{metrics.step_s:.1f} s, waited {metrics.wait_s:.1f} s"),
         ("rejected", f"{counts.rejected_candidates}, jobs failed {counts.failed_jobs}"),
         ("voids", f"{counts.voids}, leases expired {counts.expired_leases}"),
-        ("response", "–" if recent.response_tokens is None else f"{recent.response_tokens:.1f} tokens"),
+        ("response", f"{_arms(recent.response_tokens, recent.response_tokens_hinted)} tokens"),
+        ("turns", _arms(recent.turns, recent.turns_hinted)),
+        ("lines", f"{_short(recent.program_lines)}, hidden {_short(recent.hidden_variables)}"),
+        ("revealing", _percent(recent.revealing_share)),
+        ("diversity", "–" if recent.diversity is None else f"{recent.diversity:.3f}"),
     ]
-    columns = 4 if width >= _SMALL_WIDTH else 3
+    columns, count = _CELLS_WIDE if width >= _SMALL_WIDTH else _CELLS_SMALL
     table = Table.grid(padding=(0, 2), expand=True)
     for _ in range(columns):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    shown = cells if columns == 4 else cells[:9]
-    for start in range(0, len(shown), columns):
-        table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in shown[start : start + columns]))
+    for start in range(0, count, columns):
+        row = cells[start : min(start + columns, count)]
+        table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in row))
     return _panel(table, "the loop", "white", status.waiting_for)
 
 
@@ -238,6 +248,14 @@ def _figure(value: float) -> str:
 
 def _number(value: float | None) -> str:
     return "  – " if value is None else f"{value:.2f}"
+
+
+def _short(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _arms(unhinted: float | None, hinted: float | None) -> str:
+    return f"{_short(unhinted)} / {_short(hinted)}"
 
 
 def _percent(value: float | None) -> str:

@@ -16,7 +16,7 @@ from spade.config.sections.bounds import (
     Share,
     ShareAboveZero,
 )
-from spade.protocol import MOST_ACTORS
+from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 
 Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
 
@@ -87,6 +87,10 @@ class Design(Section, frozen=True):
     train: bool = True
     """False trains the policy on plays alone: designs are kept and never trained. After a resume with another value it
     holds from the next designer group."""
+
+    judge: bool = False
+    """True asks the model about each admitted program whether its first observation reveals the method
+    (`revealing_share` in docs/metrics.md), within `design.hint_max_tokens`. Nano's are told without asking."""
 
 
 class Pool(Section, frozen=True):
@@ -183,7 +187,10 @@ class Actors(Section, frozen=True):
 
 
 class Evaluation(Section, frozen=True):
-    """The policy measured on the same programs again and again, unhinted. It is not trained on these plays."""
+    """The policy measured on the same programs again and again, unhinted, and the newest programs on each other.
+
+    It is not trained on these plays.
+    """
 
     programs: str = ""
     """A folder of environment programs (`*.py`), `builtin` (the held-out programs of nano), or "" for no evaluation."""
@@ -195,7 +202,16 @@ class Evaluation(Section, frozen=True):
     """Episodes at once, which is also the most engine rows that the evaluator takes."""
 
     every_steps: Count = 10
-    """Least number of learner steps between the policies of two evaluations."""
+    """Least number of learner steps between the policies of two evaluations, and between two measurements of the
+    diversity."""
+
+    diversity_programs: Annotated[int, Meta(ge=0, le=MOST_PROGRAMS)] = 0
+    """Number of newest admitted programs of which the diversity is measured (docs/metrics.md, "Diversity"); 0 measures
+    none."""
+
+    embedding: Name = "tfidf"
+    """The measure by which two programs are alike: `tfidf`, the words that they share, or the folder or hub name of a
+    sentence-transformers model (extra `measures`), which runs on the evaluator's CPU."""
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]

@@ -5,14 +5,17 @@ import os
 import re
 import subprocess
 import sys
+from array import array
 from contextlib import suppress
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import Table, parquet
 
 from actors import corpus
+from actors.corpus import indexed
 from actors.corpus.documents import Digest, make, read_line, write_line
 from actors.text.profile import Document
 from spade.decoding import UnreadableError
@@ -105,7 +108,11 @@ def test_what_is_no_file_of_documents_is_one_line(tmp_path):
     parquet.write_table(Table.from_pydict({"text": ["A tide.", None]}), tmp_path / "rows.d" / "a.parquet")
     (tmp_path / "cut.d" / "a.parquet").write_bytes((tmp_path / "rows.d" / "a.parquet").read_bytes()[:-9])
     parquet.write_table(Table.from_pydict({"body": ["A tide."]}), tmp_path / "other.parquet")
+    parquet.write_table(Table.from_pydict({"text": [["A", "tide."]]}), tmp_path / "list.parquet")
+    parquet.write_table(Table.from_pydict({"te\x1b[31mxt\n": ["A tide."]}), tmp_path / "controls.parquet")
     for name, says in {
+        "list.parquet": "list.parquet, row 1: column 'text' holds no text but list",
+        "controls.parquet": "its columns: te\\x1b[31mxt\\n",
         "fifo": "fifo: is not a regular file",
         "loop": "loop: Too many levels",
         "empty": "holds no file .txt",
@@ -162,6 +169,48 @@ def test_an_index_is_made_once_and_no_other_files_index_is_taken(tides, tmp_path
         assert documents[99].text == "Tide 99."
         assert documents.digest == digest
         assert index.read_bytes() == whole
+
+
+@pytest.mark.parametrize("places", [(), (2**64 - 1,), (0, 2**63), (0, 5, 3), (0, 0), (40,)])
+def test_a_forged_index_ends_in_one_line(tides, places):
+    corpus.load(str(tides))
+    file = tides.with_name("tides.jsonl.index")
+    forged = array("Q", places).tobytes()
+    whole = msgspec.msgpack.decode(file.read_bytes(), type=indexed.CorpusIndex)
+    forgery = msgspec.structs.replace(whole, places=forged, check=indexed.checked(forged))
+    file.write_bytes(msgspec.msgpack.encode(forgery))
+    documents = corpus.load(str(tides))
+    assert len(documents) >= 1
+    with suppress(RunError):
+        list(documents)
+
+
+def test_a_file_that_changes_while_its_index_is_made_is_named(tides, monkeypatch):
+    read = indexed.each_line
+
+    def changed(opened):
+        yield from read(opened)
+        with tides.open("a") as file:
+            file.write('{"text": "A moon."}\n')
+
+    monkeypatch.setattr(indexed, "each_line", changed)
+    with pytest.raises(ConfigError, match=r"tides\.jsonl: changed while it was read"):
+        corpus.load(str(tides))
+    assert not tides.with_name("tides.jsonl.index").exists()
+
+
+def test_the_documents_and_the_digest_are_of_one_file_though_another_takes_its_name(tides, monkeypatch):
+    new = tides.with_name("new")
+    new.write_text(tides.read_text().replace("Tide", "Moon"))
+    digest = corpus.load(str(tides)).digest
+    tides.with_name("tides.jsonl.index").unlink()
+
+    def replaced(path, found):
+        new.replace(tides)
+
+    monkeypatch.setattr(indexed, "_kept", replaced)
+    documents = corpus.load(str(tides))
+    assert (documents.digest, documents[99].text) == (digest, "Tide 99.")
 
 
 def test_a_file_that_changed_gets_another_index(tides):

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from actors import corpus
 from actors.corpus import mixture
 from actors.corpus.cutting import counter, whole_sentences
-from actors.corpus.spec import read_spec, shares
+from actors.corpus.documents import LONGEST
+from actors.corpus.spec import CorpusSource, CorpusSpec, read_spec, shares
 from spade.errors import ConfigError, RunError, SpadeError
 
 
@@ -116,6 +118,78 @@ def test_documents_are_cut_by_the_tokenizer_that_the_spec_names(folder):
         assert count(document["text"]) <= 40 < count(document["text"] + " The tide rises.")
         assert document["text"].endswith("rises.")
         assert "dropped: 1 first sentence over the tokens" in said[0]
+
+
+def test_a_document_too_long_for_a_line_of_a_corpus_is_dropped(folder):
+    (folder / "all").mkdir()
+    (folder / "all" / "long.txt").write_text("A tide.\n" * (LONGEST // 8))  # LONGEST bytes; its line has more
+    write("all/tides.jsonl", ["A tide rises."])
+    data, said = made('[[source]]\nname = "all"\npath = "all"\n')
+    assert said == [f"all: 1 documents of 2 rows; dropped: 1 over {LONGEST} bytes"]
+    assert len(data.splitlines()) == 1
+
+
+def test_a_source_that_changed_while_it_was_read_ends_the_build(folder):
+    write("tides.jsonl", texts("Tide", 40))
+    write("moons.jsonl", texts("Moon", 50))
+    (folder / "spec.toml").write_text(TWO)
+    spec = read_spec(folder / "spec.toml")
+    with pytest.raises(RunError, match=r"out\.jsonl: a file of its sources changed meanwhile; .* anew"):
+        mixture.build(spec, folder / "out.jsonl", lambda _: os.utime("tides.jsonl", ns=(1, 1)))
+    assert not (folder / "out.jsonl").exists()
+    mixture.build(spec, folder / "out.jsonl", print)
+
+
+@pytest.mark.parametrize("state", [b"\xff", None, "text"])
+def test_a_draft_whose_progress_cannot_be_read_is_named(folder, state):
+    write("tides.jsonl", texts("Tide", 20))  # too few: the draft stays
+    write("moons.jsonl", texts("Moon", 50))
+    with pytest.raises(RunError):
+        made(TWO)
+    with closing(sqlite3.connect("out.jsonl.draft")) as draft:
+        draft.execute("UPDATE progress SET state = ?", (state,))
+        draft.commit()
+    with pytest.raises(RunError, match=r"out\.jsonl\.draft: is damaged .*; remove it"):
+        made(TWO)
+
+
+def test_a_local_data_set_that_changed_is_another_one(folder):
+    (folder / "set" / "data").mkdir(parents=True)
+    (folder / "set" / "round").symlink_to(folder)
+    file = folder / "set" / "data" / "a.arrow"
+    file.write_bytes(b"A tide.")
+    spec = CorpusSpec(source=(CorpusSource("tides", dataset="set"), CorpusSource("moons", dataset="some/where")))
+    before = spec.fingerprint()
+    assert spec.fingerprint() == before
+    file.write_bytes(b"A moon rises.")
+    assert spec.fingerprint() != before
+
+
+def test_a_full_disk_names_the_corpus_and_the_next_build_goes_on(folder):
+    write("tides.jsonl", texts("Tide", 40))
+    write("moons.jsonl", texts("Moon", 50))
+    whole, said = made(TWO)
+    (folder / "out.jsonl.part").symlink_to("/dev/full")
+    with pytest.raises(RunError, match=r"out\.jsonl: was not written \(No space left on device\); .* goes on"):
+        made(TWO)
+    assert sorted(os.listdir()) == ["moons.jsonl", "out.jsonl.draft", "spec.toml", "tides.jsonl"]
+    assert made(TWO) == (whole, said)
+
+
+def test_a_corpus_that_another_build_finished_meanwhile_is_kept(folder, monkeypatch):
+    write("tides.jsonl", texts("Tide", 40))
+    write("moons.jsonl", texts("Moon", 50))
+    (folder / "spec.toml").write_text(TWO)
+    fingerprint = CorpusSpec.fingerprint
+
+    def finish(self):
+        (folder / "out.jsonl").write_text("its")  # after this build looked for it, before it has the draft
+        return fingerprint(self)
+
+    monkeypatch.setattr(CorpusSpec, "fingerprint", finish)
+    with pytest.raises(RunError, match="exists already"):
+        mixture.build(read_spec(folder / "spec.toml"), folder / "out.jsonl", print)
+    assert (folder / "out.jsonl").read_text() == "its"
 
 
 SENTENCES = st.lists(
@@ -224,6 +298,14 @@ def test_a_corpus_that_exists_is_kept(folder):
     ("[[source]]\nname = 'a'\npath = 'x'\nsplit = 'y'", "source a: config, revision and split"),
     ("[[source]]\nname = 'a'\npath = 'x'\nweight = 1", "give each source a weight"),
     ("documents = 3\n[[source]]\nname = 'a'\npath = 'x'\ncount = 1", "give each source a weight"),
+    (
+        "documents = 3\n[[source]]\nname = 'a'\npath = 'good'\nweight = 9\n"
+        "[[source]]\nname = 'b'\npath = 'good'\nweight = 1",
+        "source b: its weight gives it none of the 3 documents",
+    ),
+    ("documents = 3\n[[source]]\nname = 'a'\npath = 'x'\nweight = nan", "weight"),
+    ('[[source]]\nname = "a"\npath = "x\\u0000"', "source a: path: holds characters that cannot be printed"),
+    ('exclude_ids = "x\\n"\n[[source]]\nname = "a"\npath = "x"', "spec.toml: exclude_ids: holds characters"),
     ("[[source]]\nname = 'a'\npath = 'x'\n[[source]]\nname = 'a'\npath = 'x'", "two sources have one name"),
     ("tokenizer = 'nano'\n[[source]]\nname = 'a'\npath = 'x'", "counts nothing without tokens"),
     ("[[source]]\nname = 'a'\npath = 'nowhere'", "nowhere"),

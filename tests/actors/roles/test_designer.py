@@ -87,6 +87,7 @@ async def test_a_job_ends_with_an_environment_its_hint_and_the_designers_tokens(
     assert submitted.document == DOCUMENTS[3].id
     assert submitted.source == GOOD
     assert submitted.hint == "Use what is in place."
+    assert submitted.measures == protocol.Measures(lines=17, hidden_variables=1)  # the code
     assert submitted.first_observation == "Open the vault. Actions: 10..99"
 
     prompt = tokenizer.prompt_ids(NanoProfile().design(SKILL, DOCUMENTS[3], (), None))

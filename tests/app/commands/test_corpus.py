@@ -34,6 +34,20 @@ def test_a_mixture_is_built_where_its_name_says_and_shown(folder):
     assert text == document["text"]
 
 
+def test_a_file_named_as_the_shipped_documents_is_shown_by_its_path(folder):
+    (folder / "tides.jsonl").rename(folder / "builtin")
+    assert spade(folder, "corpus", "show", "./builtin").stdout.startswith("./builtin: 20 documents, digest ")
+    assert spade(folder, "corpus", "show", "builtin").stdout.startswith("builtin: 230 documents, digest ")
+
+
+def test_a_spec_that_is_not_there_and_no_corpus_at_all_are_one_line_with_what_there_is(folder):
+    (line,) = spade(folder, "corpus", "build", "game").stderr.splitlines()
+    assert line == "spade: game: No such file or directory; give a TOML file, or a spec that ships: games"
+    assert not (folder / "corpora").exists()
+    (line,) = spade(folder, "corpus", "show", "").stderr.splitlines()
+    assert line == "spade: design.corpus: is empty; give a file of documents, 'builtin' or 'none'"
+
+
 def test_a_run_keeps_its_corpus_and_refuses_designers_that_have_another(folder):
     settings = ("--set", "bus.call_deadline_s=60")
     up = ("replay", "up", "nano", "--run", "run", *settings, "--set")

@@ -9,7 +9,7 @@ from replay.service.status import metrics_row
 from spade.app.commands.status import status
 from spade.app.rundir import RunDir
 from spade.config import load
-from spade.protocol import Counts, Evaluation, Histories, Process, Recent, Status, StepMetrics, Traffic
+from spade.protocol import Counts, Evaluation, Histories, Process, Recent, SkillFigures, Status, StepMetrics, Traffic
 
 NAMES = [
     "run", "elapsed_s", "learner_step", "policy_version", "plays", "plays_per_s", "sampled_tokens_per_s",
@@ -21,6 +21,8 @@ NAMES = [
     "stalled_s", "strangers", "quarantined", "newest_quarantined", "broadcast_s", "evaluations", "audits",
     "audit_findings", "audits_left_out", "audit_steps", "audit_s", "newest_finding", "examples_shown", "return_gap",
     "wasted_share_agent", "wasted_share_designer", "rollouts", "finished",
+    "response_tokens_hinted", "turns", "turns_hinted", "program_lines", "hidden_variables", "revealing_share",
+    "diversity", "skills", "pool_programs", "pool_rejected", "pool_pass", "pool_left",
 ]  # fmt: skip
 STATUS = Status(
     run="a run",
@@ -49,6 +51,21 @@ def test_the_json_of_a_status_has_every_figure_by_its_name(left, capsys):
     assert (told["regret"], told["regret_history"], told["win_rate_history"]) == (0.25, [[0.25, 0.0]], [[0.5, 0.75]])
     assert (told["step_metrics"]["loss"], told["evaluations"][0]["win_rate"]) == (0.5, 0.5)
     assert (told["processes"][0]["name"], told["processes"][0]["state"]) == ("agent-0", "stopped")
+
+
+def test_a_table_by_skill_is_told_where_there_are_figures(left, capsys):
+    status(left)
+    assert "skill" not in capsys.readouterr().out
+    skills = {"optimization": SkillFigures(0.5, 0.75, None, 1.0), "pattern recognition": SkillFigures()}
+    told = msgspec.structs.replace(STATUS, recent=Recent(skills=skills))
+    (left / "status.json").write_bytes(msgspec.json.encode(told))
+    status(left)
+    rows = capsys.readouterr().out.splitlines()
+    assert "  skill                unhinted  hinted  regret  learnable" in rows
+    assert "  optimization             0.50    0.75       –       1.00" in rows
+    assert "  pattern recognition         –       –       –          –" in rows
+    status(left, json=True)
+    assert json.loads(capsys.readouterr().out)["skills"]["optimization"]["win_rate_hinted"] == 0.75
 
 
 def test_a_row_of_the_metrics_has_the_figures_and_those_of_the_learner_step():

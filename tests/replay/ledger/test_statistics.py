@@ -4,7 +4,7 @@ import pytest
 
 from replay.ledger.statistics import CANDIDATES, HISTORY, History, Meter, PlayFigures, SlotFigures, Statistics
 from spade.config import Replay
-from spade.protocol import Evaluation
+from spade.protocol import Evaluation, Measures, SkillFigures
 
 
 @pytest.fixture
@@ -12,16 +12,18 @@ def statistics():
     return Statistics.of(Replay(learnable_slots=4, statistics_plays=6))
 
 
-def play(environment="e0", hinted=False, won=True, turns=2, sampled=10):
-    return PlayFigures(environment, hinted, won, turns, sampled)
+def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze"):
+    return PlayFigures(environment, hinted, won, turns, sampled, skill)
 
 
 def test_nothing_is_measured_at_first(statistics):
     assert statistics.win_rate(hinted=False) == (None, None)
     assert statistics.regret() == (None, None)
     shares = (statistics.learnable_share(), statistics.validity(), statistics.zero_variance_share())
-    means = (statistics.reward_levels(), statistics.response_tokens(), statistics.designer_reward())
-    assert shares == means == (None,) * 3
+    means = (statistics.reward_levels(), statistics.response_tokens(hinted=False), statistics.designer_reward())
+    measures = (statistics.program_lines(), statistics.hidden_variables(), statistics.revealing_share())
+    assert shares == means == measures == (None,) * 3
+    assert (statistics.turns(hinted=False), statistics.skills()) == (None, {})
 
 
 def test_win_rates_are_over_the_last_plays_by_arm(statistics):
@@ -55,7 +57,57 @@ def test_response_length_is_a_turns(statistics):
     statistics.add_play(play(turns=4, sampled=10))
     statistics.add_play(play(hinted=True, turns=1, sampled=1_000))
     statistics.add_play(play(turns=0, sampled=0))
-    assert statistics.response_tokens() == 4.0
+    assert statistics.response_tokens(hinted=False) == 4.0
+    assert statistics.response_tokens(hinted=True) == 1_000.0
+
+
+def test_turns_are_an_episodes_of_each_arm(statistics):
+    for turns, hinted in ((1, False), (4, False), (0, False), (3, True)):
+        statistics.add_play(play(turns=turns, hinted=hinted))
+    assert statistics.turns(hinted=False) == pytest.approx(5 / 3)
+    assert statistics.turns(hinted=True) == 3.0
+
+
+def test_each_skill_has_its_share_of_the_same_windows(statistics):
+    for skill, hinted, won in (
+        ("maze", False, True), ("maze", False, True),  # fall out of the window of six
+        ("maze", False, True), ("maze", False, False), ("maze", True, True),
+        ("lamps", False, False), ("lamps", True, True), ("lamps", True, False),
+    ):  # fmt: skip
+        statistics.add_play(play(skill=skill, hinted=hinted, won=won))
+    for skill, learnable, regret in (
+        ("maze", False, 9.0),
+        ("maze", True, 0.5),
+        ("maze", False, None),
+        ("tides", True, 0.25),
+    ):
+        statistics.add_slot(SlotFigures(0.0, learnable, regret, skill=skill))
+    statistics.add_slot(SlotFigures(0.0, False, skill="maze"))  # a failed job; the first slot falls out
+    assert statistics.skills() == {
+        "lamps": SkillFigures(0.0, 0.5, None, None),
+        "maze": SkillFigures(0.5, 1.0, 0.5, 1 / 3),
+        "tides": SkillFigures(None, None, 0.25, 1.0),
+    }
+
+
+def test_slots_and_plays_of_an_older_run_have_no_skill(statistics):
+    statistics.add_play(play(skill=""))
+    statistics.add_slot(SlotFigures(0.0, True))
+    assert statistics.skills() == {}
+
+
+def test_measures_of_programs_are_means_over_the_slots_that_have_them(statistics):
+    for measures in (
+        Measures(9, 9, True),
+        Measures(10, 1, True),
+        Measures(21, None, False),
+        Measures(11, 2),
+        Measures(),
+    ):
+        statistics.add_slot(SlotFigures(0.0, True, measures=measures))
+    assert statistics.program_lines() == 14.0
+    assert statistics.hidden_variables() == 1.5
+    assert statistics.revealing_share() == 0.5
 
 
 def test_windows_are_bounded(statistics):

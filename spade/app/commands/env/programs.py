@@ -1,4 +1,4 @@
-"""`spade env`: list, show, check and play environments."""
+"""List, show, check and play environments."""
 
 import os
 from pathlib import Path
@@ -12,6 +12,7 @@ from spade.errors import RunError, reason
 from spade.text import line, visible
 
 if TYPE_CHECKING:
+    from replay.inspect.environments import EnvironmentDetail
     from spade.app.screen.console import Screen
     from spade.config import Config
     from spade.protocol import Faulted, Form, Observed, Verdict
@@ -37,10 +38,13 @@ def ls(
             why = " ".join(reject.reason.split())
             say(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
-    say(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} unhinted hinted regret reward")
+    figures = "unhinted hinted regret reward  lines hidden levels"
+    say(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} {figures}")
     for env in read_environments(found.store):
         numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
         row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
+        counts = (env.measures.lines, env.measures.hidden_variables, env.reward_levels or None)
+        row += "".join(f" {'–' if count is None else count:>6}" for count in counts)
         say(f"{env.id:<8} {line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
 
 
@@ -73,10 +77,25 @@ def show(
         ("designer reward", env.reward),
     ):
         console.tell((f"{name:<18}", "dim"), f" {unknown if value is None else f'{value:.3f}'}")
+    for name, told in _told(env):
+        console.tell((f"{name:<18}", "dim"), f" {told}")
     if env.audit:
         console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
     if env.repairs:
         console.tell((f"{'repaired':<18}", "dim"), f" {', '.join(env.repairs)}")
+
+
+def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
+    """The measures of the program that are known, by name."""
+    measures = env.measures
+    reveals = {True: "reveals the method", False: "does not reveal the method", None: None}[measures.reveals]
+    known = (
+        ("lines", measures.lines),
+        ("hidden variables", measures.hidden_variables),
+        ("reward levels", env.reward_levels or None),
+        ("first observation", reveals),
+    )
+    return [(name, str(value)) for name, value in known if value is not None]
 
 
 def check(

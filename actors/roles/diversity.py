@@ -1,0 +1,44 @@
+"""The measurement of how different the newest programs are, in the evaluator's process, where nobody waits for it."""
+
+from functools import partial
+
+import trio
+
+from actors.roles.session import Session
+from actors.text.measures.diversity import Embedding, vendi_share
+from spade.protocol import Diversity
+
+FEWEST = 2
+
+
+class DiversityMeter:
+    """Gauges: `diversities` measured."""
+
+    def __init__(self, session: Session, embedding: Embedding) -> None:
+        self._session = session
+        self._settings = session.config.evaluation
+        self._embedding = embedding
+        session.gauges.update(diversities=0)
+
+    async def work(self) -> None:
+        """One measurement after the other until cancelled; none of fewer than two programs."""
+        due = 0
+        while True:
+            weights = await self._session.replay.weights_after(due)
+            measured = await self._measure(weights.step)
+            if measured is not None:
+                await self._session.hand_in(partial(self._session.replay.measured_diversity, measured))
+                self._session.gauges["diversities"] += 1
+            due = weights.step + self._settings.every_steps
+
+    async def _measure(self, step: int) -> Diversity | None:
+        sources = await self._session.replay.newest_programs(self._settings.diversity_programs)
+        if len(sources) < FEWEST:
+            return None
+        began = trio.current_time()
+        # Left behind by a cancellation: an embedding model may take minutes.
+        share = await trio.to_thread.run_sync(self._share, sources, abandon_on_cancel=True)
+        return Diversity(step, share, len(sources), self._settings.embedding, trio.current_time() - began)
+
+    def _share(self, sources: tuple[str, ...]) -> float:
+        return vendi_share(self._embedding(sources))

@@ -1,0 +1,1 @@
+"""Measures of programs, from their text alone: of one program, and of many together."""

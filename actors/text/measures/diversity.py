@@ -1,0 +1,33 @@
+"""The diversity of many programs: the share of them that the Vendi score counts as different."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from actors.text.measures.tfidf import tfidf
+
+Similarities = NDArray[np.float64]
+"""Cosine similarities, shape (programs, programs): symmetric, 1 on the diagonal."""
+Embedding = Callable[[Sequence[str]], Similarities]
+TFIDF = "tfidf"
+
+
+def load_embedding(name: str) -> Embedding:
+    """The similarity that `evaluation.embedding` names. Raises ConfigError where it cannot be had."""
+    if name == TFIDF:
+        return tfidf
+    from actors.text.measures.sentences import SentenceEmbedding
+
+    return SentenceEmbedding(name)
+
+
+def vendi_share(similarities: Similarities) -> float:
+    """Vendi score / n: 1 / n where all of n programs are alike, 1 where no two have anything in common.
+
+    The score is the exponential of the Shannon entropy of the eigenvalues of similarities / n (Friedman, Dieng 2023).
+    """
+    n = len(similarities)
+    shares = np.linalg.eigvalsh(similarities / n)
+    shares = shares[shares > 0]  # an eigenvalue of 0 may come out a little under it
+    return min(float(np.exp(-np.sum(shares * np.log(shares)))) / n, 1.0)

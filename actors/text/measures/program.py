@@ -1,0 +1,188 @@
+"""Measures of one program, from its syntax tree: its lines, and the variables it hides from the player. Pure.
+
+A *hidden variable* is an attribute of `self` that holds something of the instance and that no text shows.
+
+It holds something if `__init__`, `reset` or a method that they call gives it, or an item of it, a value that is not an
+empty start (0, None, False, "", [] and so on), a parameter by itself, or a `random.Random`: those are counters, limits
+and the generator.
+
+A text shows it if its value stands in an f-string, in "".join(…) or "".format(…), to the right of %, beside a text that
+it is added to, or first in a returned tuple; also as the variable of a loop over it, or as a local copy. Of an item, a
+slice, a comparison, arithmetic, or the len, sum, abs, any or all of it, a text shows the result, not the whole value.
+What is compared is no text, and the player does not see those of `solution`.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from spade.protocol import Measures
+
+_SETTERS = ("__init__", "reset")
+_FILLERS = ("append", "add", "extend", "insert", "update")
+_UNSEEN = "solution"
+
+
+def measure(source: str, name: str) -> Measures:
+    """Lines (those with code) of a program and hidden variables of its class `name`.
+
+    The latter are unknown where the text as it stands is no Python, as of one whose braces are doubled when it is run.
+    """
+    lines = [line for line in map(str.strip, source.splitlines()) if line and not line.startswith("#")]
+    try:
+        classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef) and node.name == name]
+        hidden = len(hidden_variables(classes[-1])) if classes else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        hidden = None
+    return Measures(len(lines), hidden)
+
+
+def hidden_variables(program: ast.ClassDef) -> set[str]:
+    """The names of the hidden variables of a class."""
+    methods = {node.name: node for node in program.body if isinstance(node, ast.FunctionDef)}
+    holding = {name for method in _setting(methods) for name in _given(method)}
+    return holding.difference(*(_shown(method) for name, method in methods.items() if name != _UNSEEN))
+
+
+def _own(node: ast.AST) -> str:
+    """The name in `self.name`; "" for another node."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name
+    return ""
+
+
+# ---------------------------------------------------------------- what holds something
+
+
+def _setting(methods: Mapping[str, ast.FunctionDef]) -> list[ast.FunctionDef]:
+    """The methods that set an instance up."""
+    names = [name for name in _SETTERS if name in methods]
+    for name in names:  # grows meanwhile
+        called = {_own(node.func) for node in ast.walk(methods[name]) if isinstance(node, ast.Call)}
+        names += sorted((called & methods.keys()).difference(names))
+    return [methods[name] for name in names]
+
+
+def _given(method: ast.FunctionDef) -> Iterator[str]:
+    """The attributes that a method gives something to hold."""
+    parameters = {argument.arg for argument in (*method.args.args, *method.args.kwonlyargs)}
+    for node in ast.walk(method):
+        match node:
+            case ast.Assign(targets=targets, value=value) if not _is_start(value, parameters):
+                given = targets
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if not _is_start(value, parameters):
+                given = [target]
+            case ast.For(target=target) | ast.AugAssign(target=target):
+                given = [target]
+            case ast.Call(func=ast.Attribute(value=target, attr=name)) if name in _FILLERS:
+                given = [target]
+            case _:
+                continue
+        yield from (place for each in given for place in _places(each))
+
+
+def _places(target: ast.expr) -> Iterator[str]:
+    """The attributes that an assignment to `target`, or to an item of it, changes."""
+    match target:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            yield from (place for part in parts for place in _places(part))
+        case ast.Subscript(value=value) | ast.Starred(value=value):
+            yield from _places(value)
+        case _ if name := _own(target):
+            yield name
+
+
+def _is_start(value: ast.expr, parameters: set[str]) -> bool:
+    """True for an empty start, a parameter by itself, and a generator."""
+    match value:
+        case ast.Constant(value=constant):
+            return not constant
+        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]):
+            return True
+        case ast.Call(func=ast.Name(id="list" | "dict" | "set" | "tuple" | "str"), args=[]):
+            return True
+        case ast.Call(func=ast.Name(id="Random") | ast.Attribute(attr="Random")):
+            return True
+        case ast.Name(id=name):
+            return name in parameters
+    return False
+
+
+# ---------------------------------------------------------------- what a text shows
+
+
+def _shown(method: ast.FunctionDef) -> set[str]:
+    """The attributes that the texts of a method show; also the local names, as "local NAME"."""
+    shown = {name for text in _texts(method) for name in _held(text)}
+    copies = [copy for node in ast.walk(method) for copy in _copies(node)]
+    while True:
+        behind = {
+            name
+            for target, value in copies
+            if any(isinstance(part, ast.Name) and f"local {part.id}" in shown for part in ast.walk(target))
+            for name in _held(value)
+        }
+        if behind <= shown:
+            return shown
+        shown |= behind
+
+
+def _texts(node: ast.AST) -> Iterator[ast.expr]:
+    """The texts in a node, the outermost of each."""
+    if isinstance(node, ast.Compare):
+        return
+    if _is_text(node):
+        yield node  # type: ignore[misc]
+        return
+    if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and node.value.elts:
+        yield node.value.elts[0]
+    for child in ast.iter_child_nodes(node):
+        yield from _texts(child)
+
+
+def _is_text(node: ast.AST) -> bool:
+    match node:
+        case ast.JoinedStr() | ast.Constant(value=str()):
+            return True
+        case ast.Call(func=ast.Attribute(value=value, attr="join" | "format")):
+            return _is_text(value)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _is_text(left) or _is_text(right)
+        case ast.BinOp(left=left, op=ast.Mod()):
+            return _is_text(left)
+    return False
+
+
+def _copies(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets that hold what stands behind them, or items of it."""
+    match node:
+        case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+            yield target, value
+        case ast.Assign(targets=[target], value=ast.Name() | ast.Attribute() as value):
+            yield target, value
+
+
+def _held(node: ast.AST) -> Iterator[str]:
+    """The attributes whose values a text with this node shows, and the local names as "local NAME"."""
+    if name := _own(node):
+        yield name
+        return
+    match node:
+        case ast.Name(id=name):
+            yield f"local {name}"
+        case (
+            ast.Compare()
+            | ast.UnaryOp()
+            | ast.Subscript()
+            | ast.Call(func=ast.Name(id="len" | "sum" | "abs" | "any" | "all"))
+        ):
+            return
+        case ast.BinOp() if not _is_text(node):
+            return
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (*_held(body), *_held(orelse))
+        case ast.comprehension(iter=value):
+            yield from _held(value)
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _held(child)

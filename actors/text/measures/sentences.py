@@ -1,0 +1,44 @@
+"""Similarities of texts by an embedding model of the package sentence-transformers (extra `measures`)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spade.errors import ConfigError, reason
+from spade.extras import require
+
+BATCH = 8
+
+
+class SentenceEmbedding:
+    """An embedding model on the CPU: the GPUs are the engines' and the learner's.
+
+    A text longer than the model reads is cut, by the model. Vectors of the last call's texts are kept.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Load the model of a folder or of a name on the hub. Raises ConfigError where that is not possible."""
+        require("measures")
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            self._model: Any = SentenceTransformer(name, device="cpu")
+        except (OSError, ValueError, KeyError) as error:
+            why = next(iter(reason(error).splitlines()), "")  # the package tells in many
+            raise ConfigError(
+                f"evaluation.embedding: {name!r} cannot be loaded ({why}); give 'tfidf', or the folder or "
+                "hub name of a sentence-transformers model"
+            ) from None
+        self._known: dict[str, NDArray[np.float64]] = {}
+
+    def __call__(self, sources: Sequence[str]) -> NDArray[np.float64]:
+        """Cosine similarities, shape (sources, sources)."""
+        new = [source for source in dict.fromkeys(sources) if source not in self._known]
+        if new:
+            vectors = self._model.encode(new, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False)
+            self._known |= dict(zip(new, np.asarray(vectors, dtype=np.float64), strict=True))
+        self._known = {source: self._known[source] for source in sources}
+        stacked = np.stack([self._known[source] for source in sources])
+        return stacked @ stacked.T

@@ -1,0 +1,37 @@
+"""Similarities of texts by the words that they share, weighted by TF-IDF. Needs no model."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def words(source: str) -> list[str]:
+    """The identifiers, keywords and words of a program's code, comments and texts, in lower case."""
+    return _WORD.findall(source.lower())
+
+
+def tfidf(sources: Sequence[str]) -> NDArray[np.float64]:
+    """Cosine similarities, shape (sources, sources).
+
+    A word's weight in a source is its count there · (ln((1 + n) / (1 + sources that have it)) + 1).
+    """
+    counts = [Counter(words(source)) for source in sources]
+    having: dict[str, list[int]] = {}
+    for place, count in enumerate(counts):
+        for word in count:
+            having.setdefault(word, []).append(place)
+    products = np.zeros((len(counts), len(counts)))
+    for word, places in having.items():
+        idf = math.log((1 + len(counts)) / (1 + len(places))) + 1
+        weights = idf * np.array([counts[place][word] for place in places])
+        products[np.ix_(places, places)] += np.outer(weights, weights)
+    lengths = np.sqrt(np.maximum(products.diagonal(), np.finfo(float).tiny))
+    similarities: NDArray[np.float64] = products / np.outer(lengths, lengths)
+    np.fill_diagonal(similarities, 1.0)  # also of a source without a word
+    return similarities

@@ -1,0 +1,16 @@
+"""The programs that were admitted last, for the measurement of their diversity."""
+
+from replay.ledger.records import Source
+from replay.store.store import Store
+from spade.protocol import NewestPrograms
+
+
+def newest_programs(store: Store, count: int, room: int) -> NewestPrograms:
+    """The `count` newest admitted programs by their jobs, the oldest first; fewer, if all take over `room` bytes."""
+    newest: list[str] = []
+    for record in store.last("sources", Source, count):
+        room -= len(record.source.encode())
+        if room < 0:
+            break
+        newest.append(record.source)
+    return NewestPrograms(tuple(reversed(newest)))

@@ -1,0 +1,1 @@
+"""`spade env`: list, show, measure, check and play environments."""

@@ -1,0 +1,31 @@
+"""TF-IDF of the package against scikit-learn's, with the same words."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from actors.corpus import load
+from actors.nano.world import draw
+from actors.text.measures.tfidf import tfidf, words
+from spade.config import SKILLS
+
+
+def reference(sources):
+    """Cosine similarities of scikit-learn; its vectors have length 1."""
+    vectors = TfidfVectorizer(analyzer=words).fit_transform(sources)
+    return (vectors @ vectors.T).toarray()
+
+
+def test_similarities_of_programs_are_those_of_scikit_learn():
+    rng, documents = random.Random(0), load("builtin")
+    sources = [draw(rng, rng.choice(documents), rng.choice(SKILLS)).source for _ in range(64)]
+    assert np.abs(tfidf(sources) - reference(sources)).max() < 1e-12
+
+
+@given(st.lists(st.text("abAB_1 \n=ä", min_size=1, max_size=30).map("w {}".format), min_size=1, max_size=9))
+def test_similarities_of_any_texts_are_those_of_scikit_learn(sources):
+    assert tfidf(sources) == pytest.approx(reference(sources))
