@@ -71,6 +71,11 @@ def test_a_checkpoint_folder_is_opened_and_a_name_on_the_hub_is_not_looked_up(tm
     assert check_config("nano", ("model.path=someone/something",)).endswith("; model someone/something of the hub")
 
 
+def test_a_domain_that_a_model_or_its_prompts_do_not_have_is_refused():
+    (said,) = refused("run.domain=tools", "evaluation.programs=")
+    assert said.startswith("run.domain = 'tools': the chat template of nano drops the tools; use a model whose")
+
+
 def test_a_design_prompt_without_room_is_refused():
     (said,) = refused("model.profile=full", "play.max_turns=12")
     assert said.startswith("engine.context_tokens: a design prompt does not fit the 512 tokens")
