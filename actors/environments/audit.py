@@ -15,7 +15,7 @@ import trio
 from actors.environments.offers import choose
 from actors.sandbox import Sandbox
 from actors.text.actions import sent
-from actors.text.conversation import Conversation, Player, converse
+from actors.text.conversation import Conversation, Move, Player, converse
 from spade.codec import answer_digest
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
 from spade.returns import won
@@ -100,10 +100,11 @@ class Auditor:
         """The difference to the record, "" if there is none."""
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
-        actions = iter(recording.actions)
+        calls = recording.calls or ((),) * len(recording.actions)
+        moves = map(Move, recording.actions, calls)
 
-        async def again(_: Observed) -> str | None:
-            return next(actions, None)
+        async def again(_: Observed) -> Move | None:
+            return next(moves, None)
 
         answers = (await self._play(replay.seed, recording.max_turns, again)).answers
         last = answers[-1]
@@ -130,19 +131,19 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
-        async def anything(seen: Observed) -> str:
-            return sent(choose(seen.observation, self._rng), self._job.reads)
+        async def anything(seen: Observed) -> Move:
+            return Move(sent(choose(seen.observation, self._rng), self._job.reads))
 
         played = await self._play(seed, self._job.max_turns, anything)
         return won(played.episode_return, self._job.win_return)
 
-    async def _play(self, seed: int, max_turns: int, player: Player) -> Conversation:
+    async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if that proves nothing."""
         self._opened += 1
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
 
-        async def step(turn: int, action: str) -> Observed | Faulted:
-            answer = await self._timed(self._sandbox.step(name, turn, action))
+        async def step(turn: int, move: Move) -> Observed | Faulted:
+            answer = await self._timed(self._sandbox.step(name, turn, move.action, move.calls))
             self.steps += 1
             return answer
 

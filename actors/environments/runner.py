@@ -144,7 +144,7 @@ class Runner:
         tenant = self._tenants.get(request.episode)
         if tenant is not None:
             tenant.owner, tenant.asked = owner, trio.current_time()
-        return await self._sandbox.step(request.episode, request.turn, request.action)
+        return await self._sandbox.step(request.episode, request.turn, request.action, request.calls)
 
     async def _validate(self, request: Validate) -> Response:
         if self._full():

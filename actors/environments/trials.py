@@ -48,6 +48,8 @@ class Trials:
         try:
             loaded = await self.ask(process, LoadProgram(self.source, self.max_turns, self.limits.observation_bytes))
             self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
+            if isinstance(loaded, Loaded) and loaded.tools:
+                raise RejectedError("its class extends ToolUseBaseEnv, and programs with tools are not played yet")
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage

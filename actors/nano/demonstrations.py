@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from actors.nano.families import FAMILIES
 from actors.nano.players import Guesser, instantiate, play
 from actors.nano.world import DrawnEnvironment, draw, vary
+from actors.text.conversation import GameTalk
 from actors.text.profile import ChatMessage, Document, Profile
 from spade.config import SKILLS
 from spade.protocol import MemorySeed
@@ -96,4 +97,5 @@ def show(
     skilled = rng.random() < (SKILLED_HINTED if hinted else SKILLED_UNHINTED)
     informed = hinted or environment.knobs.printed
     player = environment.family.player(environment.knobs, informed, rng) if skilled else Guesser(rng)
-    return play(instance, player, rng.getrandbits(31), environment.hint if hinted else None, profile).messages
+    hint = environment.hint if hinted else None
+    return play(instance, player, rng.getrandbits(31), hint, GameTalk(profile.play)).messages

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.nano.families import Player, offered, say
-from actors.text.actions import action_said
-from actors.text.conversation import Conversation
-from actors.text.profile import ChatMessage, Profile
+from actors.text.conversation import Conversation, Talk
+from actors.text.profile import ChatMessage
 from spade.protocol import Observed
 
 
@@ -37,24 +36,26 @@ def instantiate(source: str) -> Any:
     return next(value for name, value in scope.items() if name.endswith("Env"))()
 
 
-def begin(environment: Any, seed: int) -> Conversation:
+def begin(environment: Any, seed: int) -> Conversation[str]:
     """A play of an instance, at its first observation."""
     observation, _ = environment.reset(seed)
     return Conversation(Observed(observation), environment.max_turns)
 
 
-def go_on(environment: Any, conversation: Conversation, message: str) -> None:
-    """Take the action in a player's message."""
-    conversation.actions.append(action_said(message))
-    observation, reward, terminated, truncated, _ = environment.step(conversation.actions[-1])
+def go_on(environment: Any, conversation: Conversation[str], action: str) -> None:
+    """Take an action."""
+    conversation.actions.append(action)
+    observation, reward, terminated, truncated, _ = environment.step(action)
     conversation.answers.append(Observed(observation, reward, terminated, truncated))
 
 
-def play(environment: Any, player: Player, seed: int, hint: str | None, profile: Profile) -> Playthrough:
+def play(environment: Any, player: Player, seed: int, hint: str | None, talk: Talk) -> Playthrough:
     """One episode from reset to its end."""
-    conversation, messages = begin(environment, seed), list[ChatMessage]()
+    conversation = begin(environment, seed)
+    messages, move = list[ChatMessage](), None
     while (seen := conversation.pending) is not None:
-        messages += [profile.turn(seen.observation)] if messages else profile.play(seen.observation, hint)
+        messages += talk.open(seen, hint).messages if move is None else talk.turn(seen, move)
         messages.append(ChatMessage("assistant", player.act(seen.observation)))
-        go_on(environment, conversation, messages[-1].content)
+        move = talk.act(messages[-1].content)
+        go_on(environment, conversation, move.action)
     return Playthrough(messages, conversation.episode_return)

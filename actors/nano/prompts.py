@@ -47,9 +47,6 @@ class NanoProfile:
         family = next((family for family in FAMILIES if name.endswith(f"{family.name}Env")), None)
         return None if family is None else family.statement.search(observation) is not None
 
-    def turn(self, observation: str) -> ChatMessage:
-        return ChatMessage("user", observation)
-
 
 def class_name(source: str) -> str:
     """The name of the first class in a program, "" if there is none."""

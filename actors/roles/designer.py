@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from actors import corpus
+from actors.roles.domains import load_profile
 from actors.roles.jobs import JobWork
 from actors.roles.judge import Judge
 from actors.roles.session import Session, attend
@@ -171,7 +172,8 @@ def _reject(job: DesignJob, attempt: Attempt, failure: FailedStage, *, last: boo
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """A designer process, until cancelled."""
+    """A designer process, until cancelled. Raises ConfigError where the domain has no prompts for the model."""
+    load_profile(config)
     documents = corpus.load(config.design.corpus)
 
     async def work(session: Session) -> None:

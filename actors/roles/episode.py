@@ -1,16 +1,18 @@
 """A play: one episode from its first observation to its end, with its tokens and its rewards."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
 from actors.roles.pool import LostError, PooledService
 from actors.roles.session import Session
-from actors.text.actions import action_said, sent
-from actors.text.conversation import Conversation, converse
+from actors.text.conversation import Conversation, Move, converse
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import answer_digest, unpack_ids
+from spade.decoding import UnreadableError
 from spade.errors import BusError, SuspectError
 from spade.protocol import (
     CloseEpisode,
@@ -25,7 +27,7 @@ from spade.protocol import (
     StepEpisode,
 )
 from spade.seeds import derive
-from spade.tokens import LONG_TEXT, Reading
+from spade.tokens import LONG_TEXT, NO_TOOLS, Reading
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +69,9 @@ class Episode:
         self._source = source
         self._opening = trio.current_time()
         self._dialogue = session.dialogue()
-        self._turns = 0
+        self._talk = session.talk(lease.reads)
+        self._moves: list[Move] = []
+        self._unfit = f"a first prompt of over {self._most} tokens does not fit play.context_tokens"
         self._answers = b""
         self._builder = TrajectoryBuilder(session.config.play.temperature)
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
@@ -94,25 +98,32 @@ class Episode:
             reply = await self._runner.call(opening, within_s)
         return self._answer(reply)
 
-    async def _act(self, seen: Observed) -> str | None:
-        """The model's action; None where the context has no room for a turn."""
-        reading = await self._read(seen.observation)
+    async def _act(self, seen: Observed) -> Move | None:
+        """The model's move; None where the context has no room for a turn."""
+        try:
+            reading = await self._read(seen)
+        except UnreadableError as error:
+            self._unfit = f"the program's tools: {error}"
+            return None
         if reading.tokens > self._most:
             return None
         self._builder.rewind(reading.kept)
         self._builder.read(reading.ids)
-        self._turns += 1
         said = unpack_ids((await self._sample()).ids).tolist()
         self._dialogue.said(said)
-        return sent(action_said(self._session.tokenizer.decode(said)), self._lease.reads)
+        self._moves.append(self._talk.act(self._session.tokenizer.decode(said, self._talk.marks)))
+        return self._moves[-1]
 
-    async def _read(self, observation: str) -> Reading:
-        """The next turn's prompt; a long observation is encoded in a thread, so that the event loop goes on."""
-        profile, hint = self._session.profile, self._lease.hint
-        messages = [profile.turn(observation)] if self._turns else profile.play(observation, hint)
-        if len(observation) <= LONG_TEXT:
-            return self._dialogue.read(messages, self._builder.ids, self._most)
-        return await trio.to_thread.run_sync(self._dialogue.read, messages, self._builder.ids, self._most)
+    async def _read(self, seen: Observed) -> Reading:
+        """The next turn's prompt; long messages are encoded in a thread, so that the event loop goes on."""
+        tools = NO_TOOLS
+        if self._moves:
+            messages = self._talk.turn(seen, self._moves[-1])
+        else:
+            messages, tools = self._talk.open(seen, self._lease.hint)
+        read = partial(self._dialogue.read, messages, self._builder.ids, self._most, tools)
+        length = sum(len(message.content) for message in messages) + len(tools.skeleton)
+        return read() if length <= LONG_TEXT else await trio.to_thread.run_sync(read)
 
     @property
     def _most(self) -> int:
@@ -122,15 +133,15 @@ class Episode:
 
     async def _sample(self) -> Generated:
         play = self._session.config.play
-        seed = derive(b"", "turn", self._lease.sampler, self._turns)
+        seed = derive(b"", "turn", self._lease.sampler, len(self._moves) + 1)
         near = self._lease.environment
         most = min(play.max_turn_tokens, play.context_tokens - self._builder.tokens)
         generated = await self._session.generate(self._builder.ids, most, play.temperature, seed, near)
         self._builder.sampled(generated)
         return generated
 
-    async def _step(self, turn: int, action: str) -> Observed | Faulted:
-        config, request = self._session.config, StepEpisode(self._name, turn, action)
+    async def _step(self, turn: int, move: Move) -> Observed | Faulted:
+        config, request = self._session.config, StepEpisode(self._name, turn, move.action, move.calls)
         # The env-runner enforces the program's deadline, we wait for the env-runner.
         within_s = config.sandbox.step_s + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
@@ -153,14 +164,14 @@ class Episode:
             except BusError as error:
                 log.info("%s not closed: %s", self._name, error)
 
-    def _end(self, played: Conversation) -> EndedPlay:
+    def _end(self, played: Conversation[Move]) -> EndedPlay:
         last, fault = played.answers[-1], ""
         if isinstance(last, Faulted):
             fault = f"{last.kind}: {last.detail}"
         elif not played.actions and played.pending is None:
             fault = "protocol: the episode is over before the first action"
         elif not played.actions:
-            fault = f"protocol: a first prompt of over {self._most} tokens does not fit play.context_tokens"
+            fault = f"protocol: {self._unfit}"
         return EndedPlay(
             id=self._lease.id,
             lease=self._lease.lease,
@@ -170,5 +181,14 @@ class Episode:
             seconds=trio.current_time() - self._opening,
             trajectory=None if fault else self._builder.trajectory(),
             fault=fault,
-            recording=None if fault else Recording(tuple(played.actions), self._answers, self._max_turns),
+            recording=None if fault else self._recording(played.actions),
+            calls=sum(len(move.calls) for move in played.actions),
+            refused=sum(result.refused for seen in played.observed for result in seen.results),
+            malformed=sum(block is not None for move in played.actions for block in move.blocks),
+            done=max((seen.done for seen in played.observed), default=0),
+            instructions=max((seen.instructions for seen in played.observed), default=0),
         )
+
+    def _recording(self, moves: Sequence[Move]) -> Recording:
+        actions, calls = tuple(move.action for move in moves), tuple(move.calls for move in moves)
+        return Recording(actions, self._answers, self._max_turns, calls if any(calls) else ())

@@ -3,12 +3,11 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from actors.nano.prompts import NanoProfile
 from actors.roles import connected
 from actors.roles.connected import Connected
+from actors.roles.domains import Talks, load_profile, load_talks
 from actors.roles.pool import Pool
 from actors.text.profile import Profile
-from actors.text.prompts import FullProfile
 from spade.config import Config
 from spade.errors import BusError
 from spade.policy import model_folder
@@ -23,12 +22,20 @@ class OverdueError(BusError):
 
 @dataclass(frozen=True)
 class Session(Connected):
-    """The connections of an actor, and how it speaks. `sampler`: the role of its engines; `dialogue` begins a play."""
+    """The connections of an actor, and how it speaks. `sampler`: the role of its engines.
+
+    `dialogue` and `talk` begin a play.
+    """
 
     sampler: Role
     tokenizer: Tokenizer
     dialogue: Callable[[], Dialogue]
-    profile: Profile
+    talk: Talks
+
+    @property
+    def profile(self) -> Profile:
+        """The designer's prompts. Raises ConfigError where the domain has none for the model."""
+        return load_profile(self.config)
 
     @property
     def engines(self) -> Pool:
@@ -69,20 +76,15 @@ async def attend(
     """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
-    profile = load_profile(config)
+    talk = load_talks(config, tokenizer)
     elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
     sampler: Role = "endpoint" if elsewhere else "engine"
 
     async def speak(link: Connected) -> None:
         await work(
             Session(
-                link.config, link.replay, link.pools, link.outbox, link.retiring, sampler, tokenizer, dialogue, profile
+                link.config, link.replay, link.pools, link.outbox, link.retiring, sampler, tokenizer, dialogue, talk
             )
         )
 
     await connected.attend(launch, config, (sampler, "env-runner"), lease_s, ready, speak, corpus)
-
-
-def load_profile(config: Config) -> Profile:
-    """The profile that model.profile names."""
-    return NanoProfile() if config.model.profile == "nano" else FullProfile(config.design, config.play)

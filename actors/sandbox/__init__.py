@@ -1,16 +1,14 @@
 """Untrusted programs in killable processes: `open_sandbox` is the way in. What it promises: docs/sandbox.md.
 
-    opening     the way in: the strongest tier that holds here
-    tiers       which walls stand together, and the attacks that prove them
-    host        the sandbox: episodes by name, turn counts, bounds
-    budget      the memory of all together
-    programs    programs by digest, fetched once
-    process     one child and its channel: deadlines and typed faults
-    zygote      the fork server as the host sees it
-    wire        the frames between host and child
-    inside/     what runs behind the walls, and raises them
-
-A program that uses tools will have a base class of its own in `inside/`; there is none yet.
+opening     the way in: the strongest tier that holds here
+tiers       which walls stand together, and the attacks that prove them
+host        the sandbox: episodes by name, turn counts, bounds
+budget      the memory of all together
+programs    programs by digest, fetched once
+process     one child and its channel: deadlines and typed faults
+zygote      the fork server as the host sees it
+wire        the frames between host and child
+inside/     what runs behind the walls, and raises them; `inside/tools/` plays programs with tools
 """
 
 from actors.sandbox.host import Sandbox

@@ -6,17 +6,18 @@ Deadlines, turn counts and the bounds of rewards live here, out of a program's r
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import msgspec
 import trio
 
 from actors.sandbox.budget import excess, pause_s
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
-from actors.sandbox.wire import Answered, LoadProgram, Reset, Step
+from actors.sandbox.wire import Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
 from actors.sandbox.zygote import Zygote, run_zygote
 from spade.config import Sandbox as Limits
-from spade.protocol import Faulted, Observed
+from spade.protocol import Faulted, Observed, ToolCall, ToolResult
 
 REWARD_BOUND = 10.0
 RECENT = 0.05
@@ -26,6 +27,7 @@ PLAYS, REPEATS = TWINS = range(2)
 
 No program can tell them apart, since it knows neither seed. More zygotes for the plays would share less memory.
 """
+OTHER_KIND = Faulted("protocol", "the answer is of another kind than the request")
 STARTING = (OSError, EOFError, trio.TooSlowError)
 _HEAVY = re.compile(r"\b(np|numpy|math_verify|sympy)\b")
 
@@ -35,13 +37,16 @@ class BreachError(Exception):
 
 
 class ProgramEpisode:
-    """An episode: its child while it goes on, the last turn that was played, and the answer to it."""
+    """An episode: its child while it goes on, the last turn that was played, and the answer to it.
+
+    `tools`: it is played by calls.
+    """
 
     def __init__(self, source: str, max_turns: int) -> None:
         self.source = source
         self.max_turns = max_turns
         self.process: ChildProcess | None = None
-        self.over = False
+        self.over = self.tools = False
         self.turn = 0
         self.answer: Observed | Faulted = Faulted("lost", "the episode was closed before it began")
         self.lock = trio.Lock()
@@ -49,7 +54,7 @@ class ProgramEpisode:
     def settle(self, answer: Observed | Faulted) -> Observed | Faulted:
         """Keep the turn's answer, truncated at the turn limit; end the child if the episode is over."""
         if isinstance(answer, Observed) and self.turn >= self.max_turns and not answer.terminated:
-            answer = Observed(answer.observation, answer.reward, terminated=False, truncated=True)
+            answer = msgspec.structs.replace(answer, truncated=True)
         self.answer = answer
         if isinstance(answer, Faulted) or answer.terminated or answer.truncated:
             self.free()
@@ -130,10 +135,14 @@ class Sandbox:
         )
         if isinstance(loaded, Faulted):
             return loaded
+        entry.tools = isinstance(loaded, Loaded) and loaded.tools
         return checked(await process.request(Reset(seed), self.limits.step_s), self.limits)
 
-    async def step(self, episode: str, turn: int, action: str) -> Observed | Faulted:
-        """Play `turn` (from 1) within `step_s`; the last turn, asked for again, is answered from memory."""
+    async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:
+        """Play `turn` (from 1) within `step_s`; the last turn, asked for again, is answered from memory.
+
+        A program with tools gets the `calls` in their order, then the action as the answer.
+        """
         entry = self._episodes.get(episode)
         if entry is None:
             return Faulted("lost", f"no episode {episode!r} here")
@@ -142,12 +151,30 @@ class Sandbox:
                 return entry.answer
             if turn != entry.turn + 1 or entry.process is None:
                 return Faulted("lost", f"turn {turn} cannot follow turn {entry.turn} of episode {episode!r}")
+            if calls and not entry.tools:
+                return Faulted("infrastructure", f"the program of episode {episode!r} has no tools to call")
             began = time.monotonic()
-            answer = checked(await entry.process.request(Step(action), self.limits.step_s), self.limits)
+            request = Act(tuple((call.name, call.arguments) for call in calls), action) if entry.tools else Step(action)
+            answer = checked(await entry.process.request(request, self.limits.step_s), self.limits, len(calls))
             entry.turn = turn
             self._steps += 1
             self._step_s += RECENT * (time.monotonic() - began - self._step_s)
             return self._count(entry, answer)
+
+    async def inspect(self, episode: str) -> Inspected | Faulted:
+        """The state and the criteria of a program with tools, within `step_s`."""
+        entry = self._episodes.get(episode)
+        if entry is None:
+            return Faulted("lost", f"no episode {episode!r} here")
+        async with entry.lock:
+            if entry.process is None or not entry.tools:
+                return Faulted("lost", f"episode {episode!r} is over, or its program has no tools")
+            answer = await entry.process.request(Inspect(), self.limits.step_s)
+            if isinstance(answer, Inspected):
+                return answer
+            fault = answer if isinstance(answer, Faulted) else OTHER_KIND
+            self._count(entry, fault)
+            return fault
 
     def _count(self, entry: ProgramEpisode, answer: Observed | Faulted) -> Observed | Faulted:
         answer = entry.settle(answer)
@@ -223,16 +250,23 @@ class Sandbox:
             process.kill()
 
 
-def checked(answer: Answer | Faulted, limits: Limits) -> Observed | Faulted:
-    """An answer to `reset` or `step`, held to the bounds."""
-    match answer:
-        case Faulted():
-            return answer
-        case Answered(text=text, reward=reward, terminated=terminated, truncated=truncated):
-            if not abs(reward) <= REWARD_BOUND:
-                return Faulted("reward", f"the reward must be within ±{REWARD_BOUND:g}, is {reward:g}")
-            if len(text.encode()) > limits.observation_bytes:
-                return Faulted("protocol", f"the observation is over {limits.observation_bytes} bytes")
-            return Observed(text, reward, terminated, truncated)
-        case _:
-            return Faulted("protocol", "the answer is of another kind than the request")
+def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observed | Faulted:
+    """An answer to `reset`, `step` or a message of so many calls, held to the bounds."""
+    if isinstance(answer, Faulted):
+        return answer
+    if not isinstance(answer, Answered):
+        return OTHER_KIND
+    if not abs(answer.reward) <= REWARD_BOUND:
+        return Faulted("reward", f"the reward must be within ±{REWARD_BOUND:g}, is {answer.reward:g}")
+    if len(answer.text.encode()) > limits.observation_bytes:
+        return Faulted("protocol", f"the observation is over {limits.observation_bytes} bytes")
+    if len(answer.results) != calls:
+        return Faulted("protocol", f"{len(answer.results)} results of {calls} calls")
+    if sum(len(result.text.encode()) for result in answer.results) > limits.observation_bytes:
+        return Faulted("protocol", f"the results of a message are over {limits.observation_bytes} bytes")
+    tools = msgspec.json.encode(answer.tools).decode() if answer.tools else ""
+    if len(tools.encode()) > limits.observation_bytes:
+        return Faulted("protocol", f"the tools are over {limits.observation_bytes} bytes")
+    results = tuple(ToolResult(result.text, result.refused) for result in answer.results)
+    played = answer.text, answer.reward, answer.terminated, answer.truncated
+    return Observed(*played, results, tools, answer.done, answer.instructions)

@@ -12,7 +12,7 @@ from secrets import token_hex
 import trio
 
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
-from actors.sandbox.wire import Answered, Blamed, Loaded, LoadProgram, Request, Solved, pack, unpack
+from actors.sandbox.wire import Answered, Blamed, Inspected, Loaded, LoadProgram, Request, Solved, pack, unpack
 from spade.decoding import UnreadableError
 from spade.protocol import Faulted
 
@@ -24,7 +24,7 @@ _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 _SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time signals have no name
 
-Answer = Loaded | Answered | Solved
+Answer = Loaded | Answered | Inspected | Solved
 
 
 class ChildProcess:

@@ -1,7 +1,6 @@
 """Programs by digest: fetched once, checked, and kept while there is room."""
 
 import logging
-import sys
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
@@ -38,25 +37,25 @@ class Programs:
         self._most = most
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._kept: OrderedDict[str, bytes] = OrderedDict()  # UTF-8: the size of a str grows when it is encoded
         self._coming: dict[str, _Fetch] = {}
 
     def keep(self, source: str) -> None:
         """Add a program; plays may name it from now on."""
         digest = program_digest(source)
         if digest not in self._kept:
-            self._kept[digest] = source
-            self._bytes += sys.getsizeof(source)
+            self._kept[digest] = source.encode()
+            self._bytes += len(self._kept[digest])
         self._kept.move_to_end(digest)
         while len(self._kept) > 1 and (len(self._kept) > self._most or self._bytes > self._most_bytes):
             _, dropped = self._kept.popitem(last=False)
-            self._bytes -= sys.getsizeof(dropped)
+            self._bytes -= len(dropped)
 
     async def get(self, digest: str) -> str | Faulted:
         """The program, or why there is none, as a fault of ours. Callers at the same time share one fetch."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
-            return self._kept[digest]
+            return self._kept[digest].decode()
         coming = self._coming.get(digest)
         if coming is not None:
             await coming.over.wait()

@@ -10,7 +10,7 @@ from spade.protocol import MemorySeed
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One message of a conversation; `role` is system, user or assistant."""
+    """One message of a conversation; `role` is system, user, assistant or tool."""
 
     role: str
     content: str
@@ -63,8 +63,4 @@ class Profile(Protocol):
 
         An observation reveals it if it states the rule or the strategy that wins.
         """
-        ...
-
-    def turn(self, observation: str) -> ChatMessage:
-        """Go on with an episode."""
         ...

@@ -67,9 +67,6 @@ class FullProfile:
     def reveals(self, name: str, observation: str) -> bool | None:
         return None
 
-    def turn(self, observation: str) -> ChatMessage:
-        return ChatMessage("user", observation)
-
     def _task(self, skill: str, challenge: Challenge) -> str:
         meaning, concepts = rules.SKILLS[skill]
         course = f"about {challenge.steps} or more actions long when played well"

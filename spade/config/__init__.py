@@ -5,12 +5,12 @@ one way in: the base, the file, then overrides, then the bounds of each setting,
 """
 
 from spade.config.checks import is_local
+from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
 from spade.config.inheritance import mixtures, read_merged, recipes
 from spade.config.loading import MEANING, differences, digest, dump, load
 from spade.config.sections import (
     LONGEST_WAIT_S,
-    SKILLS,
     Actors,
     Audit,
     Bus,
@@ -29,14 +29,15 @@ from spade.config.sections import (
     Reward,
     Run,
     Sandbox,
-    Skill,
     Supervise,
     Tier,
+    ToolUse,
 )
 
 __all__ = [
-    "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
-    "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "EngineKind", "Evaluation", "Learner", "Limits",
-    "Loss", "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Skill", "Supervise", "Tier",
+    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
+    "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
+    "Learner", "Limits", "Loss", "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Skill", "Supervise",
+    "Tier", "ToolUse",
     "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "recipes",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Bus, Config, Endpoint, Learner
 from spade.errors import ConfigError
@@ -21,6 +22,7 @@ BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of
 def check(config: Config) -> None:
     """Refuse a config that cannot work. Raises ConfigError that names the fields."""
     _check_texts(config)
+    _check_domain(config)
     _check_rounds(config)
     _check_pool(config)
     _check_challenges(config)
@@ -41,6 +43,24 @@ def _check_texts(config: Config) -> None:
             for text in value if isinstance(value, tuple) else (value,):
                 if isinstance(text, str) and not text.isprintable():
                     raise ConfigError(f"{section}.{field}: holds characters that cannot be printed: {text!r}")
+
+
+def _check_domain(config: Config) -> None:
+    """Refuse what the run's domain does not have."""
+    name, domain = config.run.domain, DOMAINS[config.run.domain]
+    if others := [skill for skill in config.run.skills if skill not in domain.skills]:
+        raise ConfigError(
+            f"run.skills: {others[0]!r} is none of run.domain = {name!r}; it has {', '.join(domain.skills)}"
+        )
+    if config.play.thoughts not in domain.thoughts:
+        raise ConfigError(
+            f"play.thoughts: {config.play.thoughts!r} does not go with run.domain = {name!r}, whose conversations "
+            f"need {domain.thoughts[0]!r}"
+        )
+    if config.evaluation.programs == "builtin" and not domain.builtin:
+        raise ConfigError(
+            f"evaluation.programs: 'builtin' has no programs of run.domain = {name!r}; give a folder, or \"\" for none"
+        )
 
 
 def _check_rounds(config: Config) -> None:

@@ -8,6 +8,8 @@ from spade.protocol.audits import Audited, AuditJob, Audits, LeaseAudit, Recorde
 from spade.protocol.base import (
     DIGEST_BYTES,
     MOST_ACTORS,
+    MOST_ARGUMENTS,
+    MOST_CALLS,
     MOST_GAUGES,
     MOST_HINT,
     MOST_ITEMS,
@@ -52,6 +54,8 @@ from spade.protocol.programs import (
     Program,
     Stage,
     StepEpisode,
+    ToolCall,
+    ToolResult,
     Validate,
     Verdict,
 )
@@ -72,7 +76,7 @@ from spade.protocol.training import (
 )
 from spade.protocol.trajectories import Recording, Trajectory
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye
@@ -96,15 +100,16 @@ Response = (
 )  # fmt: skip
 
 __all__ = [
-    "DIGEST_BYTES", "MOST_ACTORS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS", "MOST_NAME", "MOST_PROGRAMS",
-    "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited", "Audits", "Batch", "Checkpointed", "CloseEpisode",
-    "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn", "EndedPlay", "Evaluated", "Evaluation", "Faulted",
-    "Finish", "Form", "Generate", "Generated", "GetNewestPrograms", "GetProgram", "GetStatus", "GetWeights", "Goodbye",
-    "Group", "Heartbeat", "Hello", "Histories", "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays",
-    "MeasuredDiversity", "Measures", "MemorySeed", "NewestPrograms", "NotYet", "Observed", "OpenEpisode", "Orders",
-    "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published",
-    "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",
-    "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "Role", "Serving",
-    "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch",
-    "Traffic", "Trajectory", "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
+    "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS",
+    "MOST_NAME", "MOST_PROGRAMS", "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited", "Audits", "Batch",
+    "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn", "EndedPlay",
+    "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated", "GetNewestPrograms", "GetProgram",
+    "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories", "KeepProgram", "LeaseAudit",
+    "LeaseDesigns", "LeasePlays", "MeasuredDiversity", "Measures", "MemorySeed", "NewestPrograms", "NotYet", "Observed",
+    "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program",
+    "Publish", "Published", "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello",
+    "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request",
+    "Response", "Role", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment",
+    "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "Traffic", "Trajectory", "Validate", "Verdict", "Wait",
+    "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

@@ -18,6 +18,8 @@ ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", 
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
 MOST_ACTORS = 256  # most actors of a role that an order may ask for
 MOST_HINT = 65_536  # characters of a hint; a message of leases holds several hints
+MOST_CALLS = 64  # calls of one turn
+MOST_ARGUMENTS = 65_536  # characters of a call's arguments
 DIGEST_BYTES = 16
 _T = TypeVar("_T")
 Many = Annotated[tuple[_T, ...], Meta(max_length=MOST_ITEMS)]

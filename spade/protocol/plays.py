@@ -1,6 +1,6 @@
 """Agents and the replay service."""
 
-from spade.protocol.base import Form, Many, Name, Outcome, Request, Wire
+from spade.protocol.base import Count, Form, Many, Name, Outcome, Request, Wire
 from spade.protocol.session import Done
 from spade.protocol.trajectories import Recording, Trajectory
 
@@ -47,6 +47,9 @@ class EndedPlay(Wire, frozen=True):
 
     `rewards` are those of every step; `episode_return` is the last one clipped to [-1, 1] if the episode terminated,
     else 0; `trajectory` is None if a fault of the environment voids the play, and `fault` says which.
+
+    Where tools were used: `calls` were sent, of which the program's schemas `refused` some; `malformed` were not sent,
+    since they cannot be read or were too many; `done` of the `instructions` are done.
     """
 
     id: str
@@ -58,6 +61,11 @@ class EndedPlay(Wire, frozen=True):
     trajectory: Trajectory | None = None
     fault: str = ""
     recording: Recording | None = None
+    calls: Count = 0
+    refused: Count = 0
+    malformed: Count = 0
+    done: Count = 0
+    instructions: Count = 0
 
 
 class SubmitPlays(Request[Done], frozen=True):

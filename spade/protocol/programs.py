@@ -1,19 +1,47 @@
 """Env-runners: agents play programs there, and designers have candidates admitted."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from spade.protocol.base import Form, Name, Repairs, Request, Wire
+from msgspec import Meta
+
+from spade.protocol.base import MOST_ARGUMENTS, MOST_CALLS, Form, Name, Repairs, Request, Wire
 from spade.protocol.measures import Measures
 from spade.protocol.session import Done
 
 
+class ToolCall(Wire, frozen=True):
+    """A call of a tool; `arguments` is the text of a JSON object."""
+
+    name: Name
+    arguments: Annotated[str, Meta(max_length=MOST_ARGUMENTS)] = "{}"
+
+
+Calls = Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)]
+
+
+class ToolResult(Wire, frozen=True):
+    """The result of a call, with the instructions that it led to. A refused call never reached the program."""
+
+    text: str
+    refused: bool = False
+
+
 class Observed(Wire, frozen=True):
-    """The program's answer, after all checks."""
+    """The program's answer, after all checks.
+
+    Of a program with tools: `results` of the turn's calls, in their order; `observation` is the first instruction or
+    the reply to the turn's answer, "" where there is nothing to say beside the results; `tools` is the JSON of a list
+    of OpenAI's function objects, at the opening only; `done` of its `instructions` are done.
+    """
 
     observation: str
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
+    results: Annotated[tuple[ToolResult, ...], Meta(max_length=MOST_CALLS)] = ()
+    tools: str = ""
+    done: int = 0
+    instructions: int = 0
 
 
 class Faulted(Wire, frozen=True):
@@ -45,11 +73,15 @@ class OpenEpisode(Request[Observed | Faulted], frozen=True):
 
 
 class StepEpisode(Request[Observed | Faulted], frozen=True):
-    """One action; `turn` counts from 1: a repeated request is answered from memory."""
+    """One action; `turn` counts from 1: a repeated request is answered from memory.
+
+    To a program with tools: the `calls` of a message, executed in order, then its answer as `action`; "" is none.
+    """
 
     episode: str
     turn: int
     action: str
+    calls: Calls = ()
 
 
 class CloseEpisode(Request[Done], frozen=True):

@@ -1,6 +1,7 @@
 """Tokens that a model read and wrote, and the recording of a play."""
 
 from spade.protocol.base import DIGEST_BYTES, Count, Many, Wire
+from spade.protocol.programs import Calls
 
 
 class Trajectory(Wire, frozen=True):
@@ -83,6 +84,7 @@ class Recording(Wire, frozen=True):
     """The course of a play, from which an audit runs it again.
 
     actions    the actions that the program was sent, in order
+    calls      those sent with each action; empty where no action has any
     answers    digests (`codec.answer_digest`) of its answers, 16 bytes each: to the reset, then to each action
     max_turns  turns that the program was granted
     """
@@ -90,7 +92,10 @@ class Recording(Wire, frozen=True):
     actions: Many[str]
     answers: bytes
     max_turns: Count
+    calls: Many[Calls] = ()
 
     def __post_init__(self) -> None:
+        if self.calls and len(self.calls) != len(self.actions):
+            raise ValueError(f"recording: calls of {len(self.calls)} turns do not fit {len(self.actions)} actions")
         if len(self.answers) != DIGEST_BYTES * (len(self.actions) + 1):
             raise ValueError(f"recording: {len(self.answers)} bytes of digests do not fit {len(self.actions)} actions")

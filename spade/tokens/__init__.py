@@ -1,12 +1,25 @@
 """Text to tokens and back by the checkpoint's own tokenizer and chat template, without transformers.
 
 Control tokens (a turn's begin and end, marks of thoughts and tools) come from the template alone. Texts of programs,
-documents, hints and sources never enter the template; a vocabulary without control tokens encodes them.
+documents, hints and sources never enter the template, nor do the strings of schemas; a vocabulary without control
+tokens encodes them.
 """
 
 from spade.tokens.dialogue import Dialogue, Reading, dialogues
 from spade.tokens.files import end_ids
 from spade.tokens.plain import LONG_TEXT
 from spade.tokens.tokenizer import THINK, THOUGHT, Tokenizer
+from spade.tokens.tools import NO_TOOLS, Tools
 
-__all__ = ["LONG_TEXT", "THINK", "THOUGHT", "Dialogue", "Reading", "Tokenizer", "dialogues", "end_ids"]
+__all__ = [
+    "LONG_TEXT",
+    "NO_TOOLS",
+    "THINK",
+    "THOUGHT",
+    "Dialogue",
+    "Reading",
+    "Tokenizer",
+    "Tools",
+    "dialogues",
+    "end_ids",
+]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from spade.codec import unpack_ids
 from spade.tokens.tokenizer import Contents, Message, Tokenizer
+from spade.tokens.tools import NO_TOOLS, Tools
 
 
 class Reading(NamedTuple):
@@ -26,10 +27,11 @@ class Reading(NamedTuple):
 class Dialogue(Protocol):
     """One play. `read` and `said` are called in turn."""
 
-    def read(self, messages: Sequence[Message], context: bytes, most: int) -> Reading:
-        """The next turn, with `messages` after `context` (little-endian int32).
+    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
+        """The next turn, with `messages` after `context` (little-endian int32); the first one may have `tools`.
 
-        If it does not fit, it is over `most` and lacks ids. Raises RunError if the template refuses the conversation.
+        If it does not fit, it is over `most` and lacks ids. Raises RunError if the template refuses the conversation,
+        UnreadableError if it does so with these tools.
         """
         ...
 
@@ -52,13 +54,12 @@ class Keeping:
         self._tokenizer = tokenizer
         self._said: Sequence[int] | None = None
 
-    def read(self, messages: Sequence[Message], context: bytes, most: int) -> Reading:
-        """See Dialogue; after the first turn `messages` holds one message."""
+    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
+        """See Dialogue."""
         if self._said is None:
-            return Reading(0, self._tokenizer.prompt_ids(messages, most))
+            return Reading(0, self._tokenizer.prompt_ids(messages, most, tools))
         kept = len(context) // 4
-        [observation] = messages
-        return Reading(kept, self._tokenizer.turn_ids(self._said, observation, most - kept))
+        return Reading(kept, self._tokenizer.turn_ids(self._said, messages, most - kept))
 
     def said(self, ids: Sequence[int]) -> None:
         """See Dialogue."""
@@ -79,8 +80,10 @@ class Stripping:
         self._contents = Contents()
         self._opened = False  # the prompt itself begins the thought of the next answer
 
-    def read(self, messages: Sequence[Message], context: bytes, most: int) -> Reading:
+    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
         """See Dialogue."""
+        if tools:
+            self._contents.tools = tools
         self._roles += [message.role for message in messages]
         self._contents.texts.extend(message.content for message in messages)
         ids = self._tokenizer.history_ids(self._roles, self._contents, most)

@@ -6,6 +6,7 @@ ids.
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import tokenizers
@@ -22,6 +23,20 @@ _READ_AHEAD = 4
 def control_ids(bpe: tokenizers.Tokenizer) -> frozenset[int]:
     """The ids of the control tokens."""
     return frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if not _blank(token.content))
+
+
+def within(encode: Callable[[str], list[int]], text: str, room: int) -> list[int]:
+    """Ids of `text` by `encode`; if its beginning alone exceeds `room`, perhaps those of the beginning alone.
+
+    So `room` bounds the time, however long the text is.
+    """
+    end = _READ_AHEAD * (max(room, 0) + 1)
+    while end < len(text):
+        beginning = encode(text[:end])
+        if len(beginning) > room:
+            return beginning
+        end *= _READ_AHEAD
+    return encode(text)
 
 
 class PlainText:
@@ -42,17 +57,8 @@ class PlainText:
             raise RunError("tokenizer.json: a control token has the id of another token; the file is damaged")
 
     def ids(self, text: str, room: int) -> list[int]:
-        """Ids of `text`; if its beginning alone exceeds `room`, perhaps those of the beginning alone.
-
-        So `room` bounds the time, however long the text is.
-        """
-        end = _READ_AHEAD * (max(room, 0) + 1)
-        while end < len(text):
-            beginning = self._encode(text[:end])
-            if len(beginning) > room:
-                return beginning
-            end *= _READ_AHEAD
-        return self._encode(text)
+        """Ids of `text`; if its beginning alone exceeds `room`, perhaps those of the beginning alone."""
+        return within(self._encode, text, room)
 
     def _encode(self, text: str) -> list[int]:
         if len(text) <= LONG_TEXT:

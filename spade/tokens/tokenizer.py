@@ -1,23 +1,26 @@
 """Conversations as tokens: the template's control tokens, and text without control tokens between them."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import tokenizers
 
+from spade.decoding import UnreadableError
 from spade.errors import RunError
 from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
-from spade.tokens.plain import PlainText, control_ids
-from spade.tokens.template import Slot, Template
+from spade.tokens.plain import PlainText, control_ids, within
+from spade.tokens.stand_ins import Slot
+from spade.tokens.template import Template
+from spade.tokens.tools import FIRST, NO_TOOLS, Tools
 
 
 class Message(Protocol):
-    """Anything with a role (system, user, assistant) and content."""
+    """Anything with a role (system, user, assistant, tool) and content."""
 
     @property
     def role(self) -> str: ...
@@ -32,24 +35,32 @@ class Answer(NamedTuple):
     message: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class Contents:
     """The contents of a conversation's messages.
 
     texts    one for each message; "" if tokens replace it
     answers  these tokens, by index of the message
+    tools    those that the opening shows
     known    cache: the ids of texts encoded before
     """
 
     texts: list[str] = field(default_factory=list)
     answers: dict[int, Sequence[int]] = field(default_factory=dict)
+    tools: Tools = NO_TOOLS
     known: dict[str, list[int]] = field(default_factory=dict)
+
+    def shown(self, slot: Slot) -> str:
+        """The text in a slot."""
+        of_tools = slot.number >= FIRST
+        return slot.text(self.tools.strings[slot.number - FIRST] if of_tools else self.texts[slot.number])
 
 
 Segments = tuple[int | Answer | tuple[str | Slot, ...], ...]
 """A layout as control tokens, places of answers, and the runs of text between them."""
 
 THINK, THOUGHT = "<think>", "</think>"
+_OPENINGS = 64  # most cached layouts of openings; one for each structure of tools
 _LAYOUTS = 256  # most cached layouts of histories; a play needs one for each turn
 
 
@@ -65,9 +76,10 @@ class Tokenizer:
         self._bpe = bpe
         self._template = template
         self._controls = control_ids(bpe)
+        self._special = frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if token.special)
         self._plain = PlainText(bpe)
-        self._opening = cache(self._read_opening)
-        self._turn = cache(self._read_turn)
+        self._opening = lru_cache(_OPENINGS)(self._read_opening)
+        self._turn = lru_cache(_LAYOUTS)(self._read_turn)
         self._history = lru_cache(_LAYOUTS)(self._read_history)
         self.end_ids = end_ids
         self.size: int = bpe.get_vocab_size()
@@ -83,35 +95,39 @@ class Tokenizer:
         template = Template(template_text(folder, settings), variables)
         return cls(read_tokenizer(folder / "tokenizer.json"), template, end_ids(folder))
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a model's text; control tokens written in it are encoded as such, none is added."""
-        ids: list[int] = self._bpe.encode(text, add_special_tokens=False).ids
-        return ids
+    def encode(self, text: str, room: int = sys.maxsize) -> list[int]:
+        """Ids of a model's text; control tokens written in it are encoded as such, none is added.
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of `ids` without special tokens."""
-        text: str = self._bpe.decode(ids, skip_special_tokens=True)
+        If its beginning alone exceeds `room`, perhaps those of the beginning alone.
+        """
+        return within(lambda part: self._bpe.encode(part, add_special_tokens=False).ids, text, room)
+
+    def decode(self, ids: Sequence[int], keep: Collection[str] = ()) -> str:
+        """Text of `ids` without special tokens, except those of `keep`."""
+        kept = {self._bpe.token_to_id(token) for token in keep}
+        shown = [id for id in ids if id not in self._special or id in kept]
+        text: str = self._bpe.decode(shown, skip_special_tokens=False)
         return text
 
-    def prompt_ids(self, messages: Sequence[Message], room: int = sys.maxsize) -> list[int]:
+    def prompt_ids(self, messages: Sequence[Message], room: int = sys.maxsize, tools: Tools = NO_TOOLS) -> list[int]:
         """Ids of the conversation up to the beginning of an answer; more than `room` if it does not fit.
 
         Some ids are then missing, since a text that is too long is not read to its end. Raises RunError if the template
-        refuses the conversation.
+        refuses the conversation, UnreadableError if it does so with these tools.
         """
-        opening = self._opening(tuple(message.role for message in messages))
-        return self._ids(opening, Contents([message.content for message in messages]), room)
+        opening = self._opening(tuple(message.role for message in messages), tools.skeleton)
+        return self._ids(opening, Contents([message.content for message in messages], tools=tools), room)
 
-    def turn_ids(self, sampled: Sequence[int], observation: Message, room: int = sys.maxsize) -> list[int]:
+    def turn_ids(self, sampled: Sequence[int], messages: Sequence[Message], room: int = sys.maxsize) -> list[int]:
         """Ids between an assistant's sampled tokens and its next turn: sampled tokens are never tokenised again.
 
-        They are the template's text after an assistant's content, and do not depend on earlier turns. An end-of-turn
-        token at the end of `sampled` is not repeated. `room` as in prompt_ids.
+        They are the template's text after an assistant's content, for all messages there at once, and do not depend on
+        earlier turns. An end-of-turn token at the end of `sampled` is not repeated. `room` as in prompt_ids.
         """
-        turn = self._turn(observation.role)
+        turn = self._turn(tuple(message.role for message in messages))
         if sampled and sampled[-1] in self.end_ids and turn[0] in self.end_ids:
             turn = turn[1:]
-        return self._ids(turn, Contents(["", "", observation.content]), room)
+        return self._ids(turn, Contents(["", "", *(message.content for message in messages)]), room)
 
     def history_ids(self, roles: Sequence[str], contents: Contents, room: int) -> list[int]:
         """Ids of a conversation up to the beginning of the next answer, as the template renders it now.
@@ -119,7 +135,7 @@ class Tokenizer:
         The tokens of earlier answers take their places unchanged; an end-of-turn token at their end is not repeated.
         `room` as in prompt_ids. Raises RunError if the template refuses the conversation.
         """
-        return self._ids(self._history(tuple(roles)), contents, room)
+        return self._ids(self._history(tuple(roles), contents.tools.skeleton), contents, room)
 
     def thought_ids(self) -> tuple[int, int]:
         """The tokens that begin and end a thought. Raises RunError if earlier thoughts do not leave the context."""
@@ -138,19 +154,46 @@ class Tokenizer:
         text = self.decode([id])
         return bool(text) and not text.strip("\n")
 
-    def _read_opening(self, roles: tuple[str, ...]) -> Segments:
-        return _closed(self._segments(self._template.layout(roles, prompt=True)))
+    def dropped(self, roles: Sequence[str], tools: Tools) -> list[str]:
+        """The strings of `tools` that the template does not show in the opening of a conversation.
 
-    def _read_turn(self, role: str) -> Segments:
-        layout = self._template.layout(("user", "assistant", role), prompt=True)
-        [said] = [place for place, piece in enumerate(layout) if isinstance(piece, Slot) and piece.message == 1]
+        Raises RunError if it refuses the conversation.
+        """
+        layout = self._template.layout(roles, tools, prompt=True)
+        seen = {piece.number - FIRST for piece in layout if isinstance(piece, Slot)}
+        return [text for place, text in enumerate(tools.strings) if place not in seen]
+
+    def rendered(self, chat: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> str:
+        """A conversation of our own as the template has it. Raises RunError if the template refuses it."""
+        return self._template.rendered(chat, tools, prompt=False)
+
+    def opens_thought(self) -> bool:
+        """True if the prompt itself begins the thought of the next answer."""
+        behind = self._template.layout(("user",), prompt=True)[-1]
+        return isinstance(behind, str) and behind.rfind(THINK) > behind.rfind(THOUGHT)
+
+    def _read_opening(self, roles: tuple[str, ...], skeleton: str) -> Segments:
+        return _closed(self._segments(self._laid_out(roles, skeleton)))
+
+    def _read_turn(self, roles: tuple[str, ...]) -> Segments:
+        layout = self._template.layout(("user", "assistant", *roles), prompt=True)
+        [said] = [place for place, piece in enumerate(layout) if isinstance(piece, Slot) and piece.number == 1]
         return _closed(self._segments(layout[said + 1 :]))
 
-    def _read_history(self, roles: tuple[str, ...]) -> Segments:
+    def _read_history(self, roles: tuple[str, ...], skeleton: str) -> Segments:
         said = {number for number, role in enumerate(roles) if role == "assistant"}
-        layout = self._template.layout(roles, prompt=True)
-        parts = [Answer(part.message) if isinstance(part, Slot) and part.message in said else part for part in layout]
+        layout = self._laid_out(roles, skeleton)
+        parts = [Answer(part.number) if isinstance(part, Slot) and part.number in said else part for part in layout]
         return _closed(self._segments(parts))
+
+    def _laid_out(self, roles: tuple[str, ...], skeleton: str) -> tuple[str | Slot, ...]:
+        """The layout up to the beginning of an answer. Raises UnreadableError if tools are to blame."""
+        try:
+            return self._template.layout(roles, Tools(skeleton), prompt=True)
+        except RunError as error:
+            if not skeleton:
+                raise
+            raise UnreadableError(str(error)) from None
 
     def _segments(self, layout: Sequence[str | Slot | Answer]) -> Segments:
         pieces = [part for piece in layout for part in (self._split(piece) if isinstance(piece, str) else [piece])]
@@ -180,7 +223,7 @@ class Tokenizer:
         return ids
 
     def _text_ids(self, run: Sequence[str | Slot], contents: Contents, room: int) -> list[int]:
-        text = "".join(part if isinstance(part, str) else part.text(contents.texts[part.message]) for part in run)
+        text = "".join(part if isinstance(part, str) else contents.shown(part) for part in run)
         if text in contents.known:
             return contents.known[text]
         ids = self._plain.ids(text, room)

@@ -53,7 +53,7 @@ def shell(line, cwd, **environment):
     ("spade config check fifo", 1, "spade: fifo: is not a regular file\n"),
     ("spade config check nano --set design.corpus=fifo", 1, "fifo: is not a regular file"),
     ("spade status loop", 1, "no run here"),
-    ("spade up --run loop --headless", 1, "loop: "),
+    ("spade up --run loop --headless", 1, "loop/origin.json: Too many levels of symbolic links"),
     ("spade up --run $'caf\\xe9' --headless", 1, "unprintable"),
     ("spade status $'caf\\xe9'", 1, r"caf\udce9: no run here"),
 ])  # fmt: skip

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import quantiles
 
 import trio
 
@@ -22,11 +23,13 @@ from actors.sandbox.tiers import bubblewrap
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import DOOR, dead, offspring, program, zygotes_of, zygotes_started
+from tests.actors.tool_programs import TICKETS, call
 from tests.bench.harness import clocked, command, conclude, spread
 from tests.hostile.time_and_memory import LOOPS
 
 MS = 1000.0
 LIVE = 64
+CALLS = (call("find", '{"status": "open", "urgent": true}'), call("view", '{"number": 1}'))
 ENDLESS = program(result='f"the {action} door", 0.25, False, False, {}')
 INTERPRETER = """
 import sys
@@ -85,6 +88,20 @@ async def steps(sandbox: Sandbox, rounds: int) -> dict[str, float]:
         with clocked(taken):
             await sandbox.step("e", turn, "?")
     return spread(taken)
+
+
+async def messages(sandbox: Sandbox, rounds: int) -> dict[str, float]:
+    """Messages with two calls of tools, in turns with steps of a game; compared by their quickest tenths."""
+    games: list[float] = []
+    taken: list[float] = []
+    await sandbox.open("game", ENDLESS, 1, 10**6)
+    await sandbox.open("tools", TICKETS, 1, 10**6)
+    for turn in range(1, 10 * rounds + 1):
+        with clocked(games):
+            await sandbox.step("game", turn, "?")
+        with clocked(taken):
+            await sandbox.step("tools", turn, "", CALLS)
+    return {**spread(taken), "times a step": quantiles(taken, n=10)[0] / quantiles(games, n=10)[0]}
 
 
 async def beside_hostile(sandbox: Sandbox, seconds: float) -> dict[str, float]:
@@ -200,6 +217,7 @@ async def measure(limits: Limits, rounds: int) -> dict[str, object]:
             **await spawns(sandbox, rounds),
             "CPU per spawn": await cpu_per_spawn(sandbox, rounds),
             "step": await steps(sandbox, rounds),
+            "message of two calls": await messages(sandbox, rounds),
             "step beside 8 hostile": await beside_hostile(sandbox, rounds / 20),
             "steps per second": await throughput(sandbox, rounds / 40),
             "episodes per GiB": {name: await density(sandbox, source) for name, source in SOURCES.items()},
@@ -207,7 +225,8 @@ async def measure(limits: Limits, rounds: int) -> dict[str, object]:
 
 
 GOALS = {
-    "spawn": "p50 ≤ 10, p99 ≤ 30 ms", "step": "p50 ≤ 0.1, p99 ≤ 1 ms", "step beside 8 hostile": "p99 ≤ 50 ms, 0 wrong",
+    "spawn": "p50 ≤ 10, p99 ≤ 30 ms", "step": "p50 ≤ 0.1, p99 ≤ 1 ms", "message of two calls": "≤ 1.3 times a step",
+    "step beside 8 hostile": "p99 ≤ 50 ms, 0 wrong",
     "steps per second": "≥ 5000", "episodes per GiB": "≥ 250, ≥ 100 once math_verify ran", "CPU per spawn": "≤ 10 ms",
     "system calls": "≤ 65", "host killed": "≤ 1 s",
 }  # fmt: skip

@@ -21,6 +21,7 @@ SMALL = (
     "play.window_chunks=1", "play.window_deadline_s=30.0", "play.lease_s=10.0", "design.lease_s=10.0",
     "learner.batch_sequences=16", "learner.checkpoint_every=2", "bus.silence_s=3.0", "supervise.drain_s=60.0",
     "evaluation.programs=",
+    "evaluation.diversity_programs=0",
 )  # fmt: skip
 
 

@@ -5,7 +5,9 @@ In sources `$FOLDER`, `$ROOT`, `$VICTIM`, `$PORT` and `$NAME` stand for what is 
 
 from dataclasses import dataclass
 
+from spade.protocol import ToolCall
 from tests.actors.odd_programs import program
+from tests.actors.tool_programs import tools
 
 BREACH = "breach"
 """The words of a program whose attack went through."""
@@ -24,6 +26,8 @@ class Hostile:
     source: str
     sees: frozenset[str]
     tiers: frozenset[str] = ANYWHERE
+    calls: tuple[ToolCall, ...] = ()
+    """Made in each turn; after it the state is inspected."""
 
 
 def attack(name: str, code: str, *sees: str, where: str = "step", module: str = "") -> Hostile:
@@ -42,3 +46,8 @@ def harmless(name: str, check: str, code: str = "", module: str = "") -> Hostile
     """After the code, `check` holds where the attack went through; else nothing has happened."""
     result = f'"{BREACH}" if {check} else "held", 0.0, True, False, {{}}'
     return Hostile(name, program(module=module, step=code, result=result), frozenset({ANSWERED}))
+
+
+def tool_attack(name: str, *sees: str, **parts: str) -> Hostile:
+    """A program with tools of which `work` and `look` are called in each turn."""
+    return Hostile(name, tools(**parts), frozenset(sees), calls=(ToolCall("work"), ToolCall("look")))

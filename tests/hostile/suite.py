@@ -23,12 +23,12 @@ from actors.sandbox.inside.walls import NOBODY
 from actors.sandbox.opening import open_layers
 from actors.sandbox.tiers import TIERS, Layers
 from spade.config import Sandbox as Limits
-from spade.protocol import Faulted, Observed
+from spade.protocol import Faulted, Observed, ToolCall
 from tests.actors.odd_programs import DOOR, children_of
-from tests.hostile import calls, frames, hoards, lies, reach, sights, time_and_memory
+from tests.hostile import calls, frames, hoards, lies, reach, sights, time_and_memory, tool_use
 from tests.hostile.hostile import ANSWERED, BREACH, Hostile
 
-FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards, frames)
+FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards, frames, tool_use)
 PROGRAMS: Sequence[Hostile] = [program for family in FAMILIES for program in family.PROGRAMS]
 HASTY = Limits(load_s=6.0, step_s=3.0)
 """For programs that may not answer at all."""
@@ -134,7 +134,7 @@ async def meet(sandbox: Sandbox, hostile: Hostile, around: dict[str, str]) -> li
         source = source.replace(f"${word}", value)
     benign, enemy = f"benign {hostile.name}", f"hostile {hostile.name}"
     transcript = [await sandbox.open(benign, DOOR, 1, TURNS), await sandbox.step(benign, 1, "?")]
-    seen, said = await outcome(sandbox, enemy, source)
+    seen, said = await outcome(sandbox, enemy, source, hostile.calls)
     transcript += [await sandbox.step(benign, 2, "!"), await sandbox.step(benign, 3, ".")]
     for episode in (benign, enemy):
         sandbox.close(episode)
@@ -146,18 +146,26 @@ async def meet(sandbox: Sandbox, hostile: Hostile, around: dict[str, str]) -> li
     return found
 
 
-async def outcome(sandbox: Sandbox, episode: str, source: str) -> tuple[str, str]:
+async def outcome(sandbox: Sandbox, episode: str, source: str, calls: Sequence[ToolCall] = ()) -> tuple[str, str]:
     """The kind of fault, or ANSWERED, and all that was said."""
     answer, said = await sandbox.open(episode, source, 1, TURNS), ""
     for turn in range(1, TURNS + 1):
         if isinstance(answer, Faulted):
             return answer.kind, f"{said} {answer.detail}"
-        said += answer.observation[:1000]
+        said += heard(answer)
         if answer.terminated or answer.truncated:
             break
         await trio.sleep(0.05)  # for what a program does between two requests
-        answer = await sandbox.step(episode, turn, "go")
-    return (answer.kind, answer.detail) if isinstance(answer, Faulted) else (ANSWERED, said + answer.observation[:1000])
+        answer = await sandbox.step(episode, turn, "go", calls)
+        if calls and isinstance(answer, Observed) and not (answer.terminated or answer.truncated):
+            inspected = await sandbox.inspect(episode)
+            answer = inspected if isinstance(inspected, Faulted) else answer
+    return (answer.kind, answer.detail) if isinstance(answer, Faulted) else (ANSWERED, said + heard(answer))
+
+
+def heard(answer: Observed) -> str:
+    """What a player would read, cut."""
+    return answer.observation[:1000] + "".join(result.text[:1000] for result in answer.results)
 
 
 def main() -> None:

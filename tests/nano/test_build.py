@@ -64,7 +64,7 @@ def test_an_episode_is_tokenised_as_its_rendering(built: tuple[Path, Path]) -> N
     ids = tokenizer.prompt_ids(play[:1])
     for place in range(1, len(play) - 1, 2):
         sampled = [*tokenizer.encode(play[place].content), *tokenizer.end_ids]
-        ids += sampled + tokenizer.turn_ids(sampled, play[place + 1])
+        ids += sampled + tokenizer.turn_ids(sampled, [play[place + 1]])
     assert ids == tokenizer.prompt_ids(play[:-1])
 
 

@@ -4,7 +4,7 @@ import re
 
 from actors.nano.prompts import NanoProfile, class_name
 from actors.nano.themes import WORDS
-from actors.roles.session import load_profile
+from actors.roles.domains import load_profile
 from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
 from spade.config import load
@@ -48,7 +48,6 @@ def test_the_hint_is_the_only_difference_between_the_arms() -> None:
     (unhinted,) = PROFILE.play("Which lever? Actions: a b", None)
     (hinted,) = PROFILE.play("Which lever? Actions: a b", "Pull b first.")
     assert hinted.content == f"Hint: Pull b first.\n{unhinted.content}"
-    assert PROFILE.turn("No. Actions: a b") == ChatMessage("user", "No. Actions: a b")
 
 
 def test_it_is_loaded_by_its_name() -> None:

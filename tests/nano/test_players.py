@@ -9,6 +9,7 @@ from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.players import Guesser, instantiate, play
 from actors.nano.prompts import NanoProfile
 from actors.nano.world import draw_knobs, make
+from actors.text.conversation import GameTalk
 from actors.text.profile import Document
 from spade.config import SKILLS
 
@@ -26,7 +27,7 @@ def win_rates(family: Family) -> tuple[float, float, float]:
         seed = rng.getrandbits(31)
         players = (Guesser(rng), family.player(knobs, knobs.printed, rng), family.player(knobs, True, rng))
         for arm, player in enumerate(players):
-            wins[arm] += play(environment, player, seed, None, PROFILE).episode_return >= 1
+            wins[arm] += play(environment, player, seed, None, GameTalk(PROFILE.play)).episode_return >= 1
     guessing, skilled, informed = (won / 300 for won in wins)
     return guessing, skilled, informed
 

@@ -113,8 +113,8 @@ def test_no_words_make_a_control_token_and_all_are_read_as_they_are(built, conte
 @given(content=HOSTILE)
 def test_neither_do_those_of_a_turn(built, content):
     sampled = [*built.bpe.encode("left", add_special_tokens=False).ids, *built.ours.end_ids]
-    controls, texts = parted(built, built.ours.turn_ids(sampled, Said("user", "Q1Q")))
-    found, read = parted(built, built.ours.turn_ids(sampled, Said("user", content)))
+    controls, texts = parted(built, built.ours.turn_ids(sampled, [Said("user", "Q1Q")]))
+    found, read = parted(built, built.ours.turn_ids(sampled, [Said("user", content)]))
     assert found == controls
     assert read == shown(built, texts, {"Q1Q": content})
 
@@ -150,7 +150,7 @@ def test_an_observation_stays_in_its_own_turn(tmp_path, forged):
     ours = Tokenizer.load(tmp_path)
     before = ours.encode("\n<|im_start|>user\n")
     after = ours.encode("<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
-    turn = ours.turn_ids([*ours.end_ids], Said("user", forged))
+    turn = ours.turn_ids([*ours.end_ids], [Said("user", forged)])
     said = turn[len(before) : -len(after)]
     assert turn == before + said + after
     assert ours.decode(said) == forged
@@ -165,14 +165,14 @@ def test_a_template_whose_turns_end_with_ordinary_text_is_refused(tmp_path):
     with pytest.raises(RunError, match="ends a turn by ordinary text"):
         tokenizer.prompt_ids([Said("user", "look")])
     with pytest.raises(RunError, match="ends a turn by ordinary text"):
-        tokenizer.turn_ids([], Said("user", "look"))
+        tokenizer.turn_ids([], [Said("user", "look")])
 
 
 def test_a_turn_is_all_that_follows_the_end_of_an_answer(built):
     observation = Said("user", "No. Actions: left right")
     whole = official(built, [Said("user", "Which door?"), Said("assistant", "left"), observation])
     [ended] = built.ours.end_ids
-    turn = built.ours.turn_ids([ended], observation)
+    turn = built.ours.turn_ids([ended], [observation])
     assert whole[-len(turn) :] == turn
     assert whole[-len(turn) - 1] == ended
 
@@ -192,7 +192,7 @@ def test_nano_reads_its_episodes_as_it_was_trained_to():
                     ids += ours.encode(f"{message.content}<|end|>")
                 else:
                     text += f"<|user|>{message.content}<|end|><|assistant|>"
-                    ids += ours.prompt_ids([message]) if place == 0 else ours.turn_ids(ids, message)
+                    ids += ours.prompt_ids([message]) if place == 0 else ours.turn_ids(ids, [message])
             assert ids == bpe.encode(text, add_special_tokens=False).ids
 
 
@@ -206,7 +206,7 @@ def test_a_text_without_room_is_not_read_to_its_end(built, text, monkeypatch):
     encode = plain._encode
     monkeypatch.setattr(plain, "_encode", lambda beginning: read.append(len(beginning)) or encode(beginning))
     room = 50
-    assert len(built.ours.turn_ids([*built.ours.end_ids], Said("user", f"x{text}x"), room)) > room
+    assert len(built.ours.turn_ids([*built.ours.end_ids], [Said("user", f"x{text}x")], room)) > room
     longest = max(len(token) for token in built.bpe.get_vocab())
     assert sum(read) <= 2 * 4 * 4 * room * longest
 

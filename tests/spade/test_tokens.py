@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from spade.errors import RunError
 from spade.tokens import Tokenizer
-from spade.tokens.template import Slot, Template
+from spade.tokens.stand_ins import Slot
+from spade.tokens.template import Template
 from tests.conftest import TEMPLATE, write_tokenizer
 from tests.spade.token_shapes import QWEN3
 
@@ -68,7 +69,7 @@ def tokenizer(tmp_path_factory):
 def filled(template, chat, **variables):
     """The text of a conversation as its layout has it."""
     layout = Template(template, variables).layout([message.role for message in chat], prompt=True)
-    return "".join(piece.text(chat[piece.message].content) if isinstance(piece, Slot) else piece for piece in layout)
+    return "".join(piece.text(chat[piece.number].content) if isinstance(piece, Slot) else piece for piece in layout)
 
 
 @pytest.mark.parametrize("template", [TEMPLATE, QWEN3, TOOLBOX, TRIMMING])
@@ -91,7 +92,7 @@ def test_turns_put_together_are_the_whole_conversation(tokenizer, observations, 
     chat = [Said("user", observations[0])]
     for answer, observation in zip(answers, observations[1:], strict=False):
         sampled = [*tokenizer.encode(answer), END]
-        ids += sampled + tokenizer.turn_ids(sampled, Said("user", observation))
+        ids += sampled + tokenizer.turn_ids(sampled, [Said("user", observation)])
         chat += [Said("assistant", answer), Said("user", observation)]
     assert ids == tokenizer.prompt_ids(chat)
 
@@ -99,16 +100,16 @@ def test_turns_put_together_are_the_whole_conversation(tokenizer, observations, 
 def test_a_turn_cut_short_is_ended_for_the_model(tiny_checkpoint):
     tokenizer = Tokenizer.load(tiny_checkpoint)
     sampled = tokenizer.encode("left")
-    delta = tokenizer.turn_ids(sampled, Said("user", "no"))
+    delta = tokenizer.turn_ids(sampled, [Said("user", "no")])
     assert delta[0] == END
-    assert delta[1:] == tokenizer.turn_ids([*sampled, END], Said("user", "no"))
-    assert delta[1:] == tokenizer.turn_ids([*sampled, 0], Said("user", "no")), "<|endoftext|> ends a turn as well"
+    assert delta[1:] == tokenizer.turn_ids([*sampled, END], [Said("user", "no")])
+    assert delta[1:] == tokenizer.turn_ids([*sampled, 0], [Said("user", "no")]), "<|endoftext|> ends a turn as well"
 
 
 def test_sampled_thoughts_stay_where_they_are(load):
     tokenizer = load(QWEN3)
     sampled = [*tokenizer.encode("<think>hm</think>left"), END]
-    delta = tokenizer.turn_ids(sampled, Said("user", "no"))
+    delta = tokenizer.turn_ids(sampled, [Said("user", "no")])
     assert delta == tokenizer.encode("\n<|im_start|>user\nno<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
 
 
@@ -150,7 +151,7 @@ def test_a_named_template(tmp_path, load):
 ])  # fmt: skip
 def test_complaints_are_one_clear_line(load, template, complaint):
     with pytest.raises(RunError, match=complaint) as caught:
-        load(template).turn_ids([], CHAT[3])
+        load(template).turn_ids([], [CHAT[3]])
     assert "\n" not in str(caught.value)
 
 

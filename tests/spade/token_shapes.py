@@ -20,7 +20,14 @@ WORDS = (
 )
 
 QWEN3 = """\
-{%- if messages[0].role == 'system' %}
+{%- if tools %}
+    {{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
+    {{- 'Tools:\\n<tools>' }}
+    {%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}
+    {{- '\\n</tools>\\nCall one so:\\n<tool_call>\\n{"name": <name>, "arguments": <object>}\\n</tool_call>' }}
+    {{- '<|im_end|>\\n' }}
+{%- elif messages[0].role == 'system' %}
     {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
 {%- endif %}
 {%- set ns = namespace(asking=true, last=messages|length - 1) %}
@@ -35,16 +42,26 @@ QWEN3 = """\
     {%- if message.role == 'user' or message.role == 'system' and not loop.first %}
         {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
     {%- elif message.role == 'assistant' %}
-        {%- set content = message.content %}
+        {%- set content, thought = message.content, '' %}
         {%- if '</think>' in message.content %}
             {%- set content = message.content.split('</think>')[-1].lstrip('\\n') %}
+            {%- set thought = message.content.split('</think>')[0].split('<think>')[-1].strip('\\n') %}
         {%- endif %}
         {%- if loop.index0 > ns.last %}
-            {{- '<|im_start|>assistant\\n<think>\\n\\n</think>\\n\\n' + content.lstrip('\\n') }}
+            {{- '<|im_start|>assistant\\n<think>\\n' + thought + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
         {%- else %}
             {{- '<|im_start|>assistant\\n' + content }}
         {%- endif %}
+        {%- for call in message.tool_calls or [] %}
+            {%- if not loop.first or content %}{{- '\\n' }}{%- endif %}
+            {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+            {{- call.function.arguments | tojson }}{{- '}\\n</tool_call>' }}
+        {%- endfor %}
         {{- '<|im_end|>\\n' }}
+    {%- elif message.role == 'tool' %}
+        {%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}
+        {{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
+        {%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\\n' }}{%- endif %}
     {%- endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}
@@ -53,6 +70,98 @@ QWEN3 = """\
         {{- '<think>\\n\\n</think>\\n\\n' }}
     {%- endif %}
 {%- endif %}
+"""
+# As Qwen3-Instruct-2507: no thoughts at all.
+QWEN3_2507 = """\
+{%- if tools %}
+    {{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
+    {{- 'Tools:\\n<tools>' }}
+    {%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}
+    {{- '\\n</tools>\\nCall one so:\\n<tool_call>\\n{"name": <name>, "arguments": <object>}\\n</tool_call>' }}
+    {{- '<|im_end|>\\n' }}
+{%- elif messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role == 'user' or message.role == 'system' and not loop.first %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+    {%- elif message.role == 'assistant' %}
+        {{- '<|im_start|>assistant\\n' + message.content }}
+        {%- for call in message.tool_calls or [] %}
+            {%- if not loop.first or message.content %}{{- '\\n' }}{%- endif %}
+            {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
+            {{- call.function.arguments | tojson }}{{- '}\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == 'tool' %}
+        {%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}
+        {{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
+        {%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\\n' }}{%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+"""
+# As Qwen3-Coder, Qwen3.5 and Nemotron 3: schemas and calls have marks of their own; no thoughts here.
+XML = """\
+{%- macro extras(fields, known) %}
+    {%- for key in fields if key not in known %}
+        {%- if fields[key] is mapping or fields[key] is sequence and fields[key] is not string %}
+            {{- '\\n<' ~ key ~ '>' ~ (fields[key] | tojson | safe) ~ '</' ~ key ~ '>' }}
+        {%- else %}
+            {{- '\\n<' ~ key ~ '>' ~ (fields[key] | string) ~ '</' ~ key ~ '>' }}
+        {%- endif %}
+    {%- endfor %}
+{%- endmacro %}
+{%- if messages[0].role == 'system' or tools %}
+    {{- '<|im_start|>system\\n' }}
+    {%- if messages[0].role == 'system' %}{{- messages[0].content }}{%- endif %}
+    {%- if tools %}
+        {{- '\\n\\nTools:\\n<tools>' }}
+        {%- for tool in tools %}
+            {%- set tool = tool.function %}
+            {{- '\\n<function>\\n<name>' ~ tool.name ~ '</name>' }}
+            {{- '\\n<description>' ~ (tool.description | trim) ~ '</description>\\n<parameters>' }}
+            {%- for name, fields in tool.parameters.properties | items %}
+                {{- '\\n<parameter>\\n<name>' ~ name ~ '</name>' }}
+                {%- if fields.type is defined %}{{- '\\n<type>' ~ (fields.type | string) ~ '</type>' }}{%- endif %}
+                {{- extras(fields, ['name', 'type']) }}
+                {{- '\\n</parameter>' }}
+            {%- endfor %}
+            {{- extras(tool.parameters, ['type', 'properties']) }}
+            {{- '\\n</parameters>\\n</function>' }}
+        {%- endfor %}
+        {{- '\\n</tools>\\nCall one so:\\n<tool_call>\\n<function=name>\\n<parameter=a>\\n1\\n</parameter>' }}
+        {{- '\\n</function>\\n</tool_call>' }}
+    {%- endif %}
+    {{- '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if message.role == 'user' or message.role == 'system' and not loop.first %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+    {%- elif message.role == 'assistant' %}
+        {{- '<|im_start|>assistant\\n' + message.content }}
+        {%- for call in message.tool_calls or [] %}
+            {{- '\\n<tool_call>\\n<function=' + call.function.name + '>\\n' }}
+            {%- for name, value in call.function.arguments | items %}
+                {{- '<parameter=' + name + '>\\n' }}
+                {%- if value is mapping or value is sequence and value is not string %}
+                    {{- value | tojson | safe }}
+                {%- else %}
+                    {{- value | string }}
+                {%- endif %}
+                {{- '\\n</parameter>\\n' }}
+            {%- endfor %}
+            {{- '</function>\\n</tool_call>' }}
+        {%- endfor %}
+        {{- '<|im_end|>\\n' }}
+    {%- elif message.role == 'tool' %}
+        {%- if loop.previtem and loop.previtem.role != 'tool' %}{{- '<|im_start|>user\\n' }}{%- endif %}
+        {{- '<tool_response>\\n' + message.content + '\\n</tool_response>\\n' }}
+        {%- if loop.last or loop.nextitem.role != 'tool' %}{{- '<|im_end|>\\n' }}{%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
 """
 LLAMA3 = """\
 {{- bos_token }}
@@ -168,6 +277,14 @@ def qwen3(folder: Path) -> None:
     save(byte_level(normalizers.NFC(), QWEN_CONTROL, QWEN_MARKS), folder, QWEN3, "", "<|im_end|>")
 
 
+def qwen3_2507(folder: Path) -> None:
+    save(byte_level(normalizers.NFC(), QWEN_CONTROL, QWEN_MARKS), folder, QWEN3_2507, "", "<|im_end|>")
+
+
+def xml(folder: Path) -> None:
+    save(byte_level(normalizers.NFC(), (*QWEN_CONTROL, *QWEN_MARKS), ()), folder, XML, "", "<|im_end|>")
+
+
 def llama3(folder: Path) -> None:
     save(byte_level(None, LLAMA_CONTROL, ()), folder, LLAMA3, "<|begin_of_text|>", "<|eot_id|>")
 
@@ -184,6 +301,13 @@ def nano(folder: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(model_folder.resolve("nano") / name, folder)
 
+
+TOOL_SHAPES = (
+    Shape("qwen3", qwen3, QWEN_CONTROL, QWEN_MARKS),
+    Shape("qwen3-2507", qwen3_2507, QWEN_CONTROL, QWEN_MARKS),
+    Shape("xml", xml, (*QWEN_CONTROL, *QWEN_MARKS)),
+)
+"""Their templates show tools and results; the last one's marks are special."""
 
 SHAPES = (
     Shape("qwen3", qwen3, QWEN_CONTROL, QWEN_MARKS),

@@ -75,7 +75,7 @@ class Api:
         except TimeoutError:
             raise BusError(f"{self._url} gives no answer within {self._deadline_s:g} s") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise BusError(f"{self._url}: {error or type(error).__name__}") from None
+            raise BusError(f"{self._url}: {str(error) or type(error).__name__}") from None
         if response.status_code != HTTPStatus.OK:
             raise StatusError(self._url + path, response.status_code, answer)
         return bytes(answer)

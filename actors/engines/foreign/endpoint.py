@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import numpy as np
 import trio
 
 from actors.engines.base import unfit
@@ -31,6 +32,7 @@ from spade.tokens import Tokenizer
 log = logging.getLogger(__name__)
 
 KEY_BYTES = 4_096
+_MOST_FLOAT = float(np.finfo(np.float32).max)
 
 T = TypeVar("T")
 
@@ -87,12 +89,14 @@ class EndpointEngine(AsyncioEngine):
         """Raises BusError where the server has read other tokens than it was given, or given what cannot be used."""
         if not completion.choices:
             raise BusError(f"{self._url} answers with no choice")
-        choice = completion.choices[0]
+        choice, cut = completion.choices[0], False
         if choice.prompt_token_ids not in (None, prompt):
             raise BusError(f"{self._url} changes the prompt's token ids; it must take them as they are")
         ids, logprobs = choice.token_ids, choice.logprobs
         if ids is None:
-            ids, logprobs = self._tokenizer.encode(choice.text), None
+            ids, logprobs = self._tokenizer.encode(choice.text, max_tokens), None
+            cut = len(ids) > max_tokens  # as written they may be more than were sampled
+            ids = ids[:max_tokens]
         elif len(ids) > max_tokens:
             raise BusError(f"{self._url} answers with {len(ids)} tokens where {max_tokens} were asked for")
         if not ids:
@@ -100,12 +104,12 @@ class EndpointEngine(AsyncioEngine):
         if not 0 <= min(ids) <= max(ids) < self._tokenizer.size:
             raise BusError(f"{self._url} answers with token ids that are none of model.path's tokenizer")
         known = (logprobs and logprobs.token_logprobs) or []
-        floats = [value for value in known if value is not None]
+        floats = [value for value in known if value is not None and abs(value) <= _MOST_FLOAT]
         return Generated(
             pack_ids(ids),
             pack_floats(floats) if len(floats) == len(known) == len(ids) else b"",
             (),
-            "length" if choice.finish_reason == "length" else "stop",
+            "length" if cut or choice.finish_reason == "length" else "stop",
         )
 
     async def _find(self, name: str) -> str:

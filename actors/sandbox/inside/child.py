@@ -7,8 +7,10 @@ import json
 import os
 from typing import Any, NoReturn
 
+from .given import ToolUseBaseEnv
 from .messages import FRAME_BYTES, LENGTH
-from .program import Answer, LoadedProgram, ProgramError
+from .program import Answer, LoadedProgram, ProgramError, execute
+from .tools.runtime import ToolProgram
 
 
 def serve(channel: int) -> NoReturn:
@@ -18,7 +20,7 @@ def serve(channel: int) -> NoReturn:
         request = json.loads(read(channel))
         try:
             if request["do"] == "load":
-                environment = LoadedProgram(request["source"], request["max_turns"], request["observation_bytes"])
+                environment = load(request["source"], request["max_turns"], request["observation_bytes"])
                 frame = packed(environment.loaded(), request["nonce"])
             else:
                 frame = packed(perform(environment, request), request["nonce"])
@@ -29,6 +31,13 @@ def serve(channel: int) -> NoReturn:
             frame = frame[os.write(channel, frame) :]
 
 
+def load(source: str, max_turns: int, observation_bytes: int) -> LoadedProgram:
+    """The program as its base class has it played."""
+    kind, repairs = execute(source)
+    domain = ToolProgram if issubclass(kind, ToolUseBaseEnv) else LoadedProgram
+    return domain(kind, repairs, max_turns, observation_bytes)
+
+
 def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answer:
     """The answer to a request on a loaded program."""
     assert environment is not None, "the host loads before it plays"
@@ -37,6 +46,12 @@ def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answe
             return environment.reset(request["seed"])
         case "step":
             return environment.step(request["action"])
+        case "act":
+            assert isinstance(environment, ToolProgram), "the host sends calls to programs with tools"
+            return environment.act(request["calls"], request["answer"])
+        case "inspect":
+            assert isinstance(environment, ToolProgram), "the host inspects programs with tools"
+            return environment.inspect()
         case _:
             return environment.solve()
 

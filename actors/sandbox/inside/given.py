@@ -33,8 +33,44 @@ _NAMES = {
     "fractions": "Fraction",
     "functools": "lru_cache reduce",
     "itertools": "combinations permutations product",
-    "typing": "Any Callable Dict List Optional Sequence Set Tuple Union",
+    "typing": "Any Callable Dict List Literal Optional Sequence Set Tuple Union",
 }
+
+
+class ToolUseBaseEnv:
+    """The base of a program whose player uses tools: `reset`, `solution` and a method `tool_<name>` for each tool.
+
+    The runtime (`tools/runtime.py`) calls those, shows the instructions and grades. `reset` sets `_state`, a dict;
+    `_user_messages`, the instructions; and `_message_criteria`, for each a function of the state. `_current_msg`, the
+    place of the present instruction, is written for the program to read. Programs in the paper's style may set `_tools`
+    and read the other attributes, and define methods of grading of their own, which nobody calls.
+    """
+
+    _tools: object = None
+
+    def __init__(self, max_turns: int = 25, **_: object) -> None:
+        self.max_turns = max_turns
+        self.turn_count = 0
+        if self._tools is None:
+            self._tools = {}
+        self._state: object = {}
+        self._user_messages: object = []
+        self._message_criteria: object = []
+        self._current_msg = 0
+        self._expected_answer: object = "done"
+        self._call_history: list[object] = []
+
+    def reset(self, seed: int | None = None) -> tuple[str, dict[str, object]]:
+        """A new instance: its first instruction, and {}."""
+        raise NotImplementedError("reset is the program's to write")
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
+        """Never called: the runtime calls the tools."""
+        raise NotImplementedError("the runtime calls the tools")
+
+    def _advance_if_done(self) -> str:
+        """Nothing: the runtime gives the next instruction."""
+        return ""
 
 
 def _given() -> dict[str, object]:
@@ -45,7 +81,7 @@ def _given() -> dict[str, object]:
     names: dict[str, object] = {module: importlib.import_module(module) for module in _MODULES}
     for module, listed in _NAMES.items():
         names |= {name: getattr(names[module], name) for name in listed.split()}
-    return names
+    return names | {ToolUseBaseEnv.__name__: ToolUseBaseEnv}
 
 
 def _machine_code() -> list[str]:

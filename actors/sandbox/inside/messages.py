@@ -15,3 +15,6 @@ FRAME_BYTES = 1 << 20
 
 NAME_CHARACTERS = 100
 """The longest name of an environment's class."""
+
+MOST_INSTRUCTIONS = 8
+"""The most instructions of a program with tools."""

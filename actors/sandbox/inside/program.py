@@ -22,7 +22,7 @@ OPTIONAL = ("solution", "close")
 """Methods that an environment may have; `reset` and `step` it must have."""
 
 Kind = Literal["exception", "protocol", "reward"]
-Stage = Literal["parse", "class", "interface", "construct", "play"]
+Stage = Literal["parse", "class", "interface", "construct", "schema", "play"]
 Answer = dict[str, object]
 
 
@@ -42,14 +42,14 @@ class LoadedProgram:
     Every method raises ProgramError and nothing else, whatever code the program's values run.
     """
 
-    def __init__(self, source: str, max_turns: int, observation_bytes: int) -> None:
+    def __init__(self, kind: type, repairs: tuple[str, ...], max_turns: int, observation_bytes: int) -> None:
+        self.kind = kind
+        self.repairs = repairs
         self.observation_bytes = observation_bytes
-        module, self.repairs = execute(source)
         with guarded("class"):
-            self.kind = environment_class(module)
-            self.name = checked_name(self.kind)
+            self.name = checked_name(kind)
         with guarded("construct"):
-            self.arguments = turn_budget(self.kind, max_turns)
+            self.arguments = turn_budget(kind, max_turns)
         self.instance: Any = None
 
     def loaded(self) -> Answer:
@@ -59,13 +59,17 @@ class LoadedProgram:
     def reset(self, seed: int) -> Answer:
         with guarded("construct"):
             reseed(seed)
-            self.instance = self.kind(**self.arguments)
+            self.build()
         with guarded("play"):
             reseed(seed)
             answer = self.instance.reset(seed)
             if not (type(answer) is tuple and len(answer) == 2):
                 raise ProgramError("protocol", "play", f"reset must return (observation, info), not {shape(answer)}")
             return self.observed("reset", answer[0], answer[1], 0.0, False, False)
+
+    def build(self) -> None:
+        """A new instance."""
+        self.instance = self.kind(**self.arguments)
 
     def step(self, action: str) -> Answer:
         with guarded("play"):
@@ -102,8 +106,8 @@ class LoadedProgram:
         return {"is": "observed", "text": said, "reward": reward, "terminated": terminated, "truncated": truncated}
 
 
-def execute(source: str) -> tuple[types.ModuleType, tuple[str, ...]]:
-    """Compile and run the module; returns it and the repairs that its text needed."""
+def execute(source: str) -> tuple[type, tuple[str, ...]]:
+    """Compile and run the module; returns its environment class and the repairs that its text needed."""
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
     with guarded("parse"):
@@ -112,7 +116,7 @@ def execute(source: str) -> tuple[types.ModuleType, tuple[str, ...]]:
     reseed(0)
     with guarded("class"):
         exec(code, vars(module))
-    return module, () if text == source else (REPAIR,)
+        return environment_class(module), () if text == source else (REPAIR,)
 
 
 def environment_class(module: types.ModuleType) -> type:
@@ -223,7 +227,7 @@ def checked_name(kind: type) -> str:
     return name
 
 
-def is_a(value: object, kind: type) -> bool:
+def is_a(value: object, kind: type | tuple[type, ...]) -> bool:
     """isinstance that does not ask the value for its class."""
     return issubclass(type(value), kind)
 

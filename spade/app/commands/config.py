@@ -190,7 +190,7 @@ def _endpoint(config: "Config") -> str:
 def _model(config: "Config") -> str:
     """Check a checkpoint folder: thought tokens, and the room for a design's prompt. Hub names are not looked up."""
     from actors import corpus
-    from actors.roles.session import load_profile
+    from actors.roles.domains import load_profile, load_talks
     from actors.text.design_prompt import fit_prompt
     from spade.policy import model_folder
     from spade.protocol import DesignJob
@@ -201,6 +201,7 @@ def _model(config: "Config") -> str:
         return f"model {path} of the hub"
     tokenizer = Tokenizer.load(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)
+    load_talks(config, tokenizer)
     profile, document = load_profile(config), corpus.load("builtin")[0]
     room = config.engine.context_tokens - config.design.max_tokens
     for skill in config.run.skills:

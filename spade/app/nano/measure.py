@@ -9,6 +9,7 @@ from actors.engines.torch.engine import TorchEngine
 from actors.nano.demonstrations import choose, design
 from actors.nano.players import begin, go_on, instantiate
 from actors.nano.prompts import NanoProfile
+from actors.text.conversation import GameTalk
 from actors.text.profile import ChatMessage, Document
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Engine
@@ -38,6 +39,7 @@ class Checkpoint:
         settings = Engine(rows=ROWS, context_tokens=CONTEXT_TOKENS, kv_bytes=KV_BYTES, device="cpu")
         self.engine = TorchEngine(Weights(0, 0, "", str(folder)), settings, "float32")
         self.profile = NanoProfile()
+        self.talk = GameTalk(self.profile.play)
         self.seed = seed
         self.requests = 0
 
@@ -58,18 +60,18 @@ class Checkpoint:
         played = [begin(environment, play.seed) for environment, play in zip(environments, plays, strict=True)]
         contexts: dict[int, list[int]] = {}
         for number, (conversation, play) in enumerate(zip(played, plays, strict=True)):
-            opening = self.profile.play(conversation.observed[0].observation, play.hint)
-            contexts[number] = self.tokenizer.prompt_ids(opening)
+            opening = self.talk.open(conversation.observed[0], play.hint)
+            contexts[number] = self.tokenizer.prompt_ids(opening.messages)
         while contexts:
             answers = self._sample(list(contexts.values()), TURN_TOKENS)
             for number, answer in zip(list(contexts), answers, strict=True):
-                go_on(environments[number], played[number], self.tokenizer.decode(answer))
+                move = self.talk.act(self.tokenizer.decode(answer))
+                go_on(environments[number], played[number], move.action)
                 seen = played[number].pending
                 if seen is None:
                     del contexts[number]
                 else:
-                    turn = self.profile.turn(seen.observation)
-                    contexts[number] += answer + self.tokenizer.turn_ids(answer, turn)
+                    contexts[number] += answer + self.tokenizer.turn_ids(answer, self.talk.turn(seen, move))
         return [conversation.episode_return for conversation in played]
 
     def _answers(self, requests: Sequence[Sequence[ChatMessage]], max_tokens: int) -> list[str]:

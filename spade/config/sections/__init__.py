@@ -9,12 +9,13 @@ from spade.config.sections.engines import Endpoint, Engine
 from spade.config.sections.learner import Learner, Loss
 from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
 from spade.config.sections.replay import Audit, Replay, Reward
-from spade.config.sections.run import SKILLS, Limits, Model, Run, Skill
+from spade.config.sections.run import Limits, Model, Run
+from spade.config.sections.tools import ToolUse
 
 __all__ = [
-    "LONGEST_WAIT_S", "SKILLS",
+    "LONGEST_WAIT_S",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Limits", "Loss",
-    "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Section", "Skill", "Supervise", "Tier",
+    "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Section", "Supervise", "Tier", "ToolUse",
 ]  # fmt: skip
 
 
@@ -27,6 +28,7 @@ class Config(Section, frozen=True):
     design: Design = Design()
     pool: Pool = Pool()
     play: Play = Play()
+    tools: ToolUse = ToolUse()
     reward: Reward = Reward()
     loss: Loss = Loss()
     learner: Learner = Learner()

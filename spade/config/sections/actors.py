@@ -228,7 +228,7 @@ class Sandbox(Section, frozen=True):
     """Seconds within which a program must be loaded."""
 
     step_s: Seconds = 5.0
-    """Seconds within which a program must answer `reset` or `step`."""
+    """Seconds within which a program must answer `reset`, `step`, or all calls of a message to its tools."""
 
     memory_bytes: Bytes = 268_435_456
     """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
@@ -238,7 +238,8 @@ class Sandbox(Section, frozen=True):
     ended and retried."""
 
     observation_bytes: Bytes = 262_144
-    """Bytes of one observation as UTF-8 (256 KiB); more is a fault of the program."""
+    """Bytes of one observation, or of all results of a message to tools, as UTF-8 (256 KiB); more is a fault of the
+    program."""
 
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""

@@ -1,34 +1,32 @@
 """Settings that say what a run is: its domain, its skills, its model."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
+from spade.config.domains import DOMAINS, DomainName, Skill
 from spade.config.sections.bounds import CountOrZero, SecondsOrZero, Section
-
-Skill = Literal[
-    "mathematical reasoning",
-    "logical deduction",
-    "spatial reasoning",
-    "pattern recognition",
-    "optimization",
-    "causal inference",
-]
-SKILLS: tuple[Skill, ...] = get_args(Skill)
 
 
 class Run(Section, frozen=True):
     """The meaning of a run. A resume with other values is refused."""
 
-    domain: Literal["games"] = "games"
-    """The kind of environments that designers write."""
+    domain: DomainName = "games"
+    """The kind of environments that designers write: `games` are played by actions, in `tools` a simulated service is
+    used by calling its tools."""
 
-    skills: Annotated[tuple[Skill, ...], Meta(min_length=1)] = SKILLS
-    """The skills that design jobs ask for, in the order of their turns. The default is the paper's six."""
+    skills: tuple[Skill, ...] = ()
+    """The skills that design jobs ask for, in the order of their turns. An empty list is the six of the domain, which
+    are the paper's."""
 
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     """The number from which the run's secret is derived, so that two runs hand out the same work. Without it the
     secret is drawn at random, and no program can foresee its instances."""
+
+    def __post_init__(self) -> None:
+        if not self.skills:
+            msgspec.structs.force_setattr(self, "skills", DOMAINS[self.domain].skills)
 
 
 class Limits(Section, frozen=True):

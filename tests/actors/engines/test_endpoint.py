@@ -2,6 +2,8 @@
 
 import gzip
 import socket
+import struct
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -92,7 +94,7 @@ def test_a_server_that_returns_text_alone_will_do(served, tokenizer):
         generated = answers(engine, [ONE])[0]
     expected = answers(served, [ONE])[0]
     text = tokenizer.decode(unpack_ids(expected.ids).tolist())
-    assert tokenizer.decode(unpack_ids(generated.ids).tolist()) == text
+    assert unpack_ids(generated.ids).tolist() == tokenizer.encode(text)[: ONE.max_tokens]
     assert generated.logprobs == b""
 
 
@@ -148,6 +150,36 @@ def test_log_probabilities_that_are_not_those_of_the_tokens_are_none(server, eng
     server.fixed = 200, b'{"choices": [{"token_ids": [5, 6], "logprobs": %s}]}' % logprobs
     generated = answers(engine, [ONE])[0]
     assert (unpack_ids(generated.ids).tolist(), generated.logprobs) == ([5, 6], b"")
+
+
+@pytest.mark.parametrize("value", [b"1e300", b"-1e39"])
+def test_log_probabilities_that_are_no_float32_are_none(server, engine, value):
+    """As infinities the replay service would refuse all that was made with them."""
+    server.fixed = 200, b'{"choices": [{"token_ids": [5], "logprobs": {"token_logprobs": [%s]}}]}' % value
+    assert answers(engine, [ONE])[0].logprobs == b""
+
+
+def test_a_text_is_read_up_to_the_tokens_that_were_asked_for(server, engine, tokenizer):
+    """Encoding takes time, in which no deadline holds: minutes for the longest answer."""
+    text = "the door is open. " * 20_000
+    server.fixed = 200, b'{"choices": [{"text": "%s", "finish_reason": "stop"}]}' % text.encode()
+    generated = answers(engine, [ONE])[0]
+    assert (unpack_ids(generated.ids).tolist(), generated.finish) == (tokenizer.encode(text)[:8], "length")
+
+
+def test_a_connection_that_is_reset_says_so(tokenizer):
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as threads:
+        threads.submit(reset_one, server)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        with pytest.raises(BusError, match=f"{url}: ReadError"):
+            EndpointEngine(settings(url), tokenizer)
+
+
+def reset_one(server):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def test_an_answer_is_read_up_to_a_bound_and_to_its_end(server, engine, monkeypatch):

@@ -80,6 +80,6 @@ async def test_a_request_that_no_engine_sampled_in_time_is_an_error_of_its_own()
         pooled(settings=SETTINGS) as (replay, _, engines),
         service("engine", "engine-0", replay, SETTINGS, lambda _: Overdue(50.0, 10.25)),
     ):
-        session = Session(SETTINGS, None, None, None, None, engines, None, None, trio.Event())
+        session = Session(SETTINGS, None, {"engine": engines}, None, trio.Event(), "engine", None, None, None)
         with pytest.raises(OverdueError, match=r"= 60 s: 50\.0 s in its queue, 10\.2 s being sampled"):
             await session.generate(pack_ids([3]), 5, 1.0, 1)

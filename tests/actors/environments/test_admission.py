@@ -14,6 +14,7 @@ from spade.config import Sandbox as Limits
 from spade.decoding import UnreadableError
 from spade.errors import RunError
 from tests.actors.odd_programs import LIMITS, SEARCH, zygotes_started
+from tests.actors.tool_programs import TICKETS
 
 STAGES = [
     "parse", "class", "interface", "construct", "episode", "solution", "garbage", "random", "constant", "budget",
@@ -49,6 +50,7 @@ FAILURES = [
     ("parse", "SyntaxError", changed(("class SearchEnv:", "class SearchEnv"))),
     ("class", "NameError", "import random\n" + changed(("class SearchEnv:", "class SearchEnv(Unknown):"))),
     ("class", "found: none", "print('nothing')"),
+    ("class", "its class extends ToolUseBaseEnv", TICKETS),
     ("interface", "solution of SearchEnv is not a method", changed(("def solution", "solution = 3\n\n    def answer"))),
     ("construct", "TypeError", changed(("max_turns: int = 4", "max_turns, size"))),
     ("construct", "ZeroDivisionError", changed(("self.max_turns = max_turns", "1 / 0"))),

@@ -127,9 +127,9 @@ async def test_a_program_that_times_out_in_every_try_of_a_replay_is_found_and_on
         class TimesOutOnce:
             once = Faulted("timeout", "a busy machine")
 
-            async def step(self, episode, turn, action):
+            async def step(self, episode, turn, action, calls):
                 fault, self.once = self.once, None
-                return fault or await sandbox.step(episode, turn, action)
+                return fault or await sandbox.step(episode, turn, action, calls)
 
             def __getattr__(self, name):
                 return getattr(sandbox, name)

@@ -1,5 +1,6 @@
 """The env-runner's contract over real sockets: a bus server in the replay service's place hears its heartbeats."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -26,10 +27,12 @@ from spade.protocol import (
     Program,
     Role,
     StepEpisode,
+    ToolCall,
     Validate,
 )
 from spade.transport import Client, Incoming, Server, serve
 from tests.actors.small_services import SmallReplay, process, small_replay
+from tests.actors.tool_programs import TICKETS
 from tests.peers import changed, connected
 
 COUNTER = """
@@ -105,6 +108,26 @@ async def test_an_episode_over_the_bus_and_every_request_twice():
         assert lost.kind == "lost"
         await gauge(replay, "steps", lambda steps: steps == 2)
         await gauge(replay, "live_episodes", lambda live: live == 0)
+
+
+async def test_calls_of_tools_over_the_bus_and_every_request_twice():
+    config, find = small(), ToolCall("find", '{"status": "open", "urgent": true}')
+    async with (
+        running(config, SmallReplay(programs=[TICKETS])) as (address, _),
+        connected(address, config, "agent") as client,
+    ):
+        for _ in range(2):
+            first = await client.call(opening("t#1", TICKETS))
+            assert [tool["function"]["name"] for tool in json.loads(first.tools)] == ["find", "view", "close", "delete"]
+        for _ in range(2):
+            seen = await client.call(StepEpisode("t#1", 1, "done", (find, ToolCall("fly"))))
+            [found, refused] = seen.results
+            [number] = json.loads(found.text)
+            assert (found.refused, refused.refused) == (False, True)
+            assert (seen.terminated, seen.done, seen.instructions, seen.tools) == (False, 0, 2, "")
+        view = ToolCall("view", json.dumps({"number": number}))
+        close = ToolCall("close", json.dumps({"number": number, "note": "solved"}))
+        assert (await client.call(StepEpisode("t#1", 2, "done", (view, close)))).terminated
 
 
 async def test_admission_over_the_bus():

@@ -1,5 +1,4 @@
-import sys
-
+import msgspec
 import pytest
 import trio
 
@@ -60,12 +59,31 @@ async def test_those_used_last_are_kept_by_number(autojump_clock):
 
 async def test_those_used_last_are_kept_by_size_and_always_the_newest(autojump_clock):
     asked = []
-    programs = Programs(store(asked), most_bytes=2 * sys.getsizeof(SOURCES[0]))
+    programs = Programs(store(asked), most_bytes=2 * len(SOURCES[0]))
     assert await fetched(programs, asked, [0, 1, 0, 2, 0]) == [0, 1, 2]
     big = "x" * 10_000
     programs.keep(big)
     assert await programs.get(program_digest(big)) == big
     assert await fetched(programs, asked, [0, 2, 0]) == [0, 2]
+
+
+async def test_programs_that_were_sent_on_are_still_counted(autojump_clock):
+    """Encoding a text that is not ASCII makes the text larger."""
+    odd = [f"# é {number} {'x' * 1_000}" for number in range(20)]
+    by_digest = {program_digest(source): source for source in odd}
+    asked = []
+
+    async def fetch(digest):
+        asked.append(digest)
+        return by_digest[digest]
+
+    programs = Programs(fetch, most_bytes=4_000)
+    for digest in by_digest:
+        msgspec.msgpack.encode(await programs.get(digest))
+    asked.clear()
+    for digest in reversed(by_digest):
+        await programs.get(digest)
+    assert len(asked) > len(odd) - 4
 
 
 @pytest.mark.parametrize(("error", "kind"), [(RefusedError("gone"), "unknown"), (BusError("slow"), "infrastructure")])

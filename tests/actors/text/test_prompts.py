@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors import corpus
 from actors.environments.admission import validate
-from actors.roles.session import load_profile
+from actors.roles.domains import load_profile
 from actors.text import worlds
 from actors.text.prompts import FullProfile, draw_challenge
 from actors.text.rules import SKILLS
@@ -228,4 +228,3 @@ def test_the_hint_is_the_only_difference_between_the_arms(name, observation, hin
 
 def test_the_player_is_told_how_to_answer():
     assert "\\boxed{action}" in profile.play("x", None)[0].content
-    assert profile.turn("next").role == "user"

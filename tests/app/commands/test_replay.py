@@ -165,6 +165,15 @@ def test_a_step_never_taken_is_one_line(kept):
         remake(kept[0], 99, None)
 
 
+def test_a_run_without_steps_has_none_to_repeat(tmp_path, tiny_checkpoint):
+    run = RunDir(tmp_path / "run")
+    run.create(config.load("nano", (*SMALL, f"model.path={tiny_checkpoint}")))
+    with open_store(run.store, "nosync"):
+        pass
+    with pytest.raises(RunError, match="step 1 was never taken; it has no step yet"):
+        remake(run.path, 1, None)
+
+
 def damage_weights(run):
     file = run / "weights" / newest_weights(run / "store").digest / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"x")

@@ -61,7 +61,8 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
         record = recorded(store, step)
         if record is None:
             last = len(store.scan("batches", BatchRecord))
-            raise RunError(f"{run.path}: step {step} was never taken; its steps are 1 to {last}")
+            taken = f"its steps are 1 to {last}" if last else "it has no step yet"
+            raise RunError(f"{run.path}: step {step} was never taken; {taken}")
         start = _start(run.checkpoints, step, config)
         begun = 0 if start is None else start[1].step
         earlier = [batch(store, _record(store, number)) for number in range(begun + 1, step)]

@@ -1,22 +1,25 @@
 """One play as a conversation of a player with a program: whose turn it is, how it ended, and what it returned.
 
-`Conversation` is pure; `converse` carries each action to the program and each answer to the player.
+`Conversation` is pure; `converse` carries each action to the program and each answer to the player. An action is
+whatever the two agree on: the text that a program is sent, or a `Move`.
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 from spade.protocol import Faulted, Observed, Outcome
 from spade.returns import episode_return
 
 Seen = Observed | Faulted
+Action = TypeVar("Action")
 
-Step = Callable[[int, str], Awaitable[Seen]]
+Step = Callable[[int, Action], Awaitable[Seen]]
 """The program's answer to a turn (from 1) and its action."""
-Player = Callable[[Observed], Awaitable[str | None]]
+Player = Callable[[Observed], Awaitable[Action | None]]
 """The action after an answer; None where the player leaves."""
 
 
-class Conversation:
+class Conversation(Generic[Action]):
     """Answers and actions in turn, of at most `max_turns` actions. `first` is the answer to `reset`.
 
     actions  as the program got them
@@ -25,8 +28,8 @@ class Conversation:
 
     def __init__(self, first: Seen, max_turns: int) -> None:
         self.max_turns = max_turns
-        self.actions: list[str] = []
-        self.answers = [first]
+        self.actions: list[Action] = []
+        self.answers: list[Seen] = [first]
 
     @property
     def pending(self) -> Observed | None:
@@ -60,9 +63,9 @@ class Conversation:
         return episode_return(self.rewards, self.outcome == "terminated")
 
 
-async def converse(first: Seen, max_turns: int, step: Step, player: Player) -> Conversation:
+async def converse(first: Seen, max_turns: int, step: Step[Action], player: Player[Action]) -> Conversation[Action]:
     """Play from the answer to `reset` to the end."""
-    conversation = Conversation(first, max_turns)
+    conversation = Conversation[Action](first, max_turns)
     while (seen := conversation.pending) is not None:
         action = await player(seen)
         if action is None:

@@ -1,0 +1,63 @@
+"""The model's side of each domain: the prompts of its designers, and how its plays are talked. Chosen by run.domain."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from actors.nano.prompts import NanoProfile
+from actors.text.conversation import GameTalk, Talk, Tongue, ToolTalk
+from actors.text.profile import Profile
+from actors.text.prompts import FullProfile
+from actors.text.toolcalls import DIALECTS, find_dialect
+from spade.config import Config, DomainName
+from spade.errors import ConfigError
+from spade.protocol import Form
+from spade.tokens import Tokenizer
+
+Talks = Callable[[Form], Talk]
+"""The talk of a play whose program reads actions in this form."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One domain on the model's side.
+
+    profiles  the prompts, by model.profile
+    talks     the talks of a checkpoint's plays. Raises RunError for a checkpoint that cannot have them.
+    """
+
+    profiles: Mapping[str, Callable[[Config], Profile]]
+    talks: Callable[[Config, Tokenizer], Talks]
+
+
+def load_profile(config: Config) -> Profile:
+    """The prompts of the run's domain and model. Raises ConfigError where the domain has none for the model."""
+    profiles = DOMAINS[config.run.domain].profiles
+    if config.model.profile not in profiles:
+        raise ConfigError(
+            f"model.profile: {config.model.profile!r} has no prompts for designers of run.domain = "
+            f"{config.run.domain!r}; it has {', '.join(profiles) or 'none yet'}"
+        )
+    return profiles[config.model.profile](config)
+
+
+def load_talks(config: Config, tokenizer: Tokenizer) -> Talks:
+    """The talks of the run's domain. Raises RunError for a checkpoint that cannot have them."""
+    return DOMAINS[config.run.domain].talks(config, tokenizer)
+
+
+def _game_talks(config: Config, _: Tokenizer) -> Talks:
+    opening = load_profile(config).play
+    return lambda reads: GameTalk(opening, reads)
+
+
+def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
+    tongue = Tongue(find_dialect(tokenizer, DIALECTS, config.model.path), tokenizer.opens_thought())
+    return lambda _: ToolTalk(tongue, config.tools.calls_per_turn)
+
+
+DOMAINS: Mapping[DomainName, Domain] = {
+    "games": Domain(
+        {"nano": lambda _: NanoProfile(), "full": lambda config: FullProfile(config.design, config.play)}, _game_talks
+    ),
+    "tools": Domain({}, _tool_talks),
+}

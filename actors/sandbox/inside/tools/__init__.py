@@ -1,0 +1,1 @@
+"""Programs whose player uses tools: their schemas, their runtime, and what admission asks of them."""

@@ -1,0 +1,82 @@
+"""The calls of a reference solution: a list of (tool, arguments), a list of texts, or a text with calls in it.
+
+In a text a call stands in Python's syntax with literal arguments, `tool_find(status="new")` or `find(status="new")`.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from ..program import clean, is_a, shape
+from .toolset import PREFIX, Tool
+from .values import as_json, blamed
+
+ENDS = 64
+"""Closing brackets that are tried as the end of a call."""
+
+Call = tuple[str, str]
+"""Name, and arguments as JSON."""
+
+_UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
+
+
+def calls(said: object, tools: Mapping[str, Tool]) -> list[Call]:
+    """The calls of a solution in their order. Raises ProgramError where it has none of the forms."""
+    if not is_a(said, (str, list, tuple)):
+        raise blamed(f"solution must return a list of calls or a text, not {shape(said)}")
+    found: list[Call] = []
+    for place, entry in enumerate([said] if is_a(said, str) else said, 1):  # type: ignore[arg-type, var-annotated]
+        if is_a(entry, str):
+            found += _spoken(entry, tools)
+        elif is_a(entry, (list, tuple)) and len(entry) == 2 and is_a(entry[0], str):
+            found.append((_named(entry[0], tools), as_json(f"entry {place} of solution", entry[1])))
+        else:
+            raise blamed(f"entry {place} of solution must be (tool, arguments) or a text, not {shape(entry)}")
+    return found
+
+
+def _named(name: str, tools: Mapping[str, Tool]) -> str:
+    """The name of the tool that is meant, with the prefix of its method or without."""
+    short = name.removeprefix(PREFIX)
+    return short if name not in tools and short in tools else clean(name)
+
+
+def _spoken(text: str, tools: Mapping[str, Tool]) -> Iterator[Call]:
+    called = re.compile(rf"(?<!\w)(?:{PREFIX})?(?:{'|'.join(map(re.escape, tools))})\(")
+    match = called.search(text)
+    while match is not None:
+        end, call = _expression(text, match.start(), match.end())
+        if call is not None:
+            name = _named(match[0][:-1], tools)
+            arguments = _arguments(call, list(tools[name].parameters["properties"]))
+            if arguments is not None:
+                yield name, arguments
+        match = called.search(text, end)
+
+
+def _expression(text: str, start: int, opened: int) -> tuple[int, ast.Call | None]:
+    """The call that begins at `start`, if it can be read, and the place after it or after its opening bracket."""
+    end = opened
+    for _ in range(ENDS):
+        end = text.find(")", end) + 1
+        if end == 0:
+            break
+        try:
+            call = ast.parse(text[start:end], mode="eval").body
+        except _UNREADABLE:
+            continue
+        return end, call if isinstance(call, ast.Call) else None
+    return opened, None
+
+
+def _arguments(call: ast.Call, names: list[str]) -> str | None:
+    """The arguments as JSON, those without a name by their places; None where one is no literal of JSON."""
+    if len(call.args) > len(names) or any(each.arg is None for each in call.keywords):
+        return None
+    try:
+        placed = dict(zip(names, map(ast.literal_eval, call.args), strict=False))
+        named = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        return clean(json.dumps(placed | named, ensure_ascii=False, allow_nan=False))
+    except _UNREADABLE:
+        return None

@@ -1,0 +1,153 @@
+"""Declarations of a program with tools: its methods, its tools, its instructions and their criteria."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..given import ToolUseBaseEnv
+from ..messages import MOST_INSTRUCTIONS
+from ..program import ProgramError, clean, is_a, name_of, shape
+from .schema import LISTED, Schema, SchemaError, check_parameters, cut, derive, fit, shown
+from .values import blamed
+
+PREFIX = "tool_"
+TOOLS = range(2, 17)
+DESCRIPTION_CHARACTERS = 1_000
+TOOLS_BYTES = 65_536
+"""All tools of a program together, as JSON."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
+_KEYS = ("type", "name", "description", "parameters")
+
+Criterion = Callable[[object], object]
+
+
+class Tool:
+    """A tool: its `name`, the `method` of the program, its description, and the schema of its arguments."""
+
+    def __init__(self, name: str, method: str, description: str, parameters: Schema) -> None:
+        self.name = name
+        self.method = method
+        self.description = description
+        self.parameters = parameters
+
+    def offered(self) -> dict[str, object]:
+        """The tool as OpenAI's function object."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+
+def tool_methods(kind: type) -> list[str]:
+    """The methods that are tools, in the order of their definition. Raises ProgramError where an interface lacks."""
+    missing = [name for name in ("reset", "solution") if not _own(kind, name)]
+    if missing:
+        raise ProgramError("protocol", "interface", f"{name_of(kind)} has no method {' and no '.join(missing)}")
+    names = {name: None for base in reversed(kind.__mro__) for name in vars(base) if name.startswith(PREFIX)}
+    methods = [name for name in names if callable(getattr(kind, name, None))]
+    if len(methods) not in TOOLS:
+        wanted = f"{TOOLS[0]} to {TOOLS[-1]} methods {PREFIX}<name>"
+        raise ProgramError("protocol", "interface", f"{name_of(kind)} must have {wanted}, has {len(methods)}")
+    return methods
+
+
+def _own(kind: type, name: str) -> bool:
+    return getattr(kind, name, None) is not getattr(ToolUseBaseEnv, name, None)
+
+
+def toolset(instance: Any, methods: list[str]) -> dict[str, Tool]:
+    """The tools by name: as `_tools` declares them, else derived from the methods. Raises ProgramError."""
+    tools: dict[str, Tool] = {}
+    entries = _declared(instance._tools) if instance._tools else _undeclared(instance, methods)
+    for name, method, description, parameters in entries:
+        try:
+            tool = Tool(name, method, description, _parameters(instance, methods, method, parameters))
+            _check(tool)
+        except SchemaError as error:
+            raise _misdeclared(f"tool {shown(name)}: {error}") from None
+        if name in tools:
+            raise _misdeclared(f"tool {name} is declared twice")
+        tools[name] = tool
+    forgotten = [method for method in methods if method not in {tool.method for tool in tools.values()}]
+    if forgotten:
+        raise _misdeclared(f"_tools lacks {forgotten[0]}")
+    size = len(json.dumps([tool.offered() for tool in tools.values()], allow_nan=False))
+    if size > TOOLS_BYTES:
+        raise _misdeclared(f"the tools take {size} bytes as JSON, more than {TOOLS_BYTES}")
+    return tools
+
+
+_Entry = tuple[str, str, Any, Any]
+"""Name, method, description, and schema of the arguments; None where it is to be derived."""
+
+
+def _undeclared(instance: Any, methods: list[str]) -> Iterator[_Entry]:
+    for method in methods:
+        yield method.removeprefix(PREFIX), method, inspect.getdoc(getattr(instance, method)) or "", None
+
+
+def _declared(tools: object) -> Iterator[_Entry]:
+    """The entries of `_tools`: a dict by name, or OpenAI's list."""
+    try:
+        whole = json.loads(json.dumps(tools, ensure_ascii=False, allow_nan=False).encode())
+    except (TypeError, ValueError) as error:
+        raise _misdeclared(f"_tools is no JSON: {error}") from None
+    if not isinstance(whole, dict | list):
+        raise _misdeclared(f"_tools must be an object or a list, is {shown(whole)}")
+    for place, entry in whole.items() if isinstance(whole, dict) else enumerate(whole):
+        path = f"_tools[{shown(place)}]"
+        entry = entry.get("function", entry) if isinstance(entry, dict) else entry
+        if not isinstance(entry, dict):
+            raise _misdeclared(f"{path} must be an object, is {shown(entry)}")
+        for key in entry:
+            if key not in _KEYS:
+                raise _misdeclared(f"{path}: the key {shown(key)} is not supported")
+        name = entry.get("name") if isinstance(place, int) else place
+        if not isinstance(name, str):
+            raise _misdeclared(f"{path}: the name must be a string, is {shown(name)}")
+        method = name if name.startswith(PREFIX) else PREFIX + name
+        yield name, method, entry.get("description", ""), entry.get("parameters", {})
+
+
+def _parameters(instance: Any, methods: list[str], method: str, parameters: Any) -> Schema:
+    if method not in methods:
+        raise SchemaError(f"there is no method {cut(method, LISTED)}")
+    bound = getattr(instance, method)
+    if parameters is None:
+        return check_parameters(derive(bound))
+    whole = check_parameters(parameters)
+    fit(bound, whole)
+    return whole
+
+
+def _check(tool: Tool) -> None:
+    if not _NAME.match(tool.name):
+        raise SchemaError("the name must be an identifier of at most 64 letters, digits and _ of ASCII")
+    if not isinstance(tool.description, str) or len(tool.description) > DESCRIPTION_CHARACTERS:
+        raise SchemaError(f"the description must be a string of at most {DESCRIPTION_CHARACTERS} characters")
+
+
+def _misdeclared(reason: str) -> ProgramError:
+    return ProgramError("protocol", "schema", reason)
+
+
+def agenda(instance: Any) -> tuple[list[str], list[Criterion]]:
+    """The instructions and their criteria. Raises ProgramError."""
+    instructions, criteria = instance._user_messages, instance._message_criteria
+    for name, value in (("_user_messages", instructions), ("_message_criteria", criteria)):
+        if not is_a(value, (list, tuple)):
+            raise blamed(f"{name} must be a list, not {shape(value)}")
+    instructions, criteria = list(instructions), list(criteria)
+    if not 1 <= len(instructions) <= MOST_INSTRUCTIONS:
+        raise blamed(f"needs 1 to {MOST_INSTRUCTIONS} instructions, has {len(instructions)}")
+    if len(criteria) != len(instructions):
+        raise blamed(f"needs a criterion for each instruction, has {len(criteria)} for {len(instructions)}")
+    for place, (instruction, criterion) in enumerate(zip(instructions, criteria, strict=True)):
+        if not is_a(instruction, str):
+            raise blamed(f"_user_messages[{place}] must be a str, not {shape(instruction)}")
+        if not str.strip(instruction):
+            raise blamed(f"_user_messages[{place}] is empty")
+        if not callable(criterion):
+            raise blamed(f"_message_criteria[{place}] must be a function, not {shape(criterion)}")
+    return [clean(each) for each in instructions], criteria

@@ -1,0 +1,94 @@
+"""Tool use: instructions are messages of the user, results are messages of their own, an answer submits."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.text.actions import answer
+from actors.text.conversation.talk import Move, Opening
+from actors.text.profile import ChatMessage
+from actors.text.toolcalls import Dialect, Malformed, Schemas
+from spade.decoding import UnreadableError, decoded
+from spade.protocol import Observed, ToolCall
+from spade.tokens import THINK, THOUGHT, Tools
+
+SYSTEM = """\
+You serve a user by means of the tools below. The user makes one request at a time; the next one stands at the end of \
+the result with which the present one is done. Look up what you need to know, and assume nothing. Where no tool can \
+serve a request, decline it in the way that the tools offer. When you are told that all requests are done, write \
+<answer>done</answer>; it ends the conversation."""
+
+
+def opening(observation: str, hint: str | None) -> list[ChatMessage]:
+    """The messages that open an episode; both arms are told how to submit."""
+    told = observation if hint is None else f"{observation}\n\nHint: {hint}"
+    return [ChatMessage("system", SYSTEM), ChatMessage("user", told)]
+
+
+class Tongue(NamedTuple):
+    """The checkpoint's way to call tools.
+
+    dialect  how it writes calls
+    opened   its prompt begins a thought, so a message without the end of one is a thought alone
+    """
+
+    dialect: Dialect
+    opened: bool = False
+
+
+class _Function(msgspec.Struct):
+    name: str
+    parameters: dict[str, Any]
+
+
+class _Tool(msgspec.Struct):
+    function: _Function
+
+
+_tools = msgspec.json.Decoder(list[_Tool])
+
+
+class ToolTalk:
+    """A play of a program with tools. At most `most` calls of a message are executed."""
+
+    def __init__(self, tongue: Tongue, most: int) -> None:
+        self._tongue = tongue
+        self._most = most
+        self._schemas: Schemas = {}
+        self.marks = (*tongue.dialect.marks, THINK, THOUGHT)
+
+    def open(self, observed: Observed, hint: str | None) -> Opening:
+        """See Talk."""
+        if not observed.tools:
+            raise UnreadableError("the program offers no tools")
+        listed = decoded(_tools.decode, observed.tools.encode())
+        self._schemas = {tool.function.name: _properties(tool.function.parameters) for tool in listed}
+        return Opening(opening(observed.observation, hint), Tools.read(observed.tools))
+
+    def act(self, text: str) -> Move:
+        """See Talk."""
+        said = answer(f"{THINK}{text}" if self._tongue.opened else text)
+        read = self._tongue.dialect.read(said, self._schemas)
+        calls, blocks = list[ToolCall](), list[str | None]()
+        for block in read.blocks:
+            if isinstance(block, Malformed):
+                blocks.append(f"Error: this call cannot be read: {block.why}")
+            elif len(calls) == self._most:
+                blocks.append(f"Error: not executed: a message may have at most {self._most} calls")
+            else:
+                blocks.append(None)
+                calls.append(ToolCall(block.name, block.arguments))
+        return Move((read.answer or "").strip(), tuple(calls), tuple(blocks))
+
+    def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
+        """See Talk. Each block has its result in its place; then comes the reply to an answer, or to neither."""
+        results = iter(observed.results)
+        shown = [next(results).text if block is None else block for block in move.blocks]
+        replied = observed.observation and (move.action or not move.blocks)
+        reply = [ChatMessage("user", observed.observation)] if replied else []
+        return [*(ChatMessage("tool", text) for text in shown), *reply]
+
+
+def _properties(parameters: dict[str, Any]) -> dict[str, Any]:
+    properties = parameters.get("properties")
+    return properties if isinstance(properties, dict) else {}

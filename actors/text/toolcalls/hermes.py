@@ -1,0 +1,55 @@
+"""Hermes: each call is a JSON object between two marks, as Qwen3 writes it.
+
+    <tool_call>
+    {"name": "find", "arguments": {"status": "new"}}
+    </tool_call>
+
+The object is decoded from where it begins, so marks and braces inside of its strings are text.
+"""
+
+from actors.text.toolcalls.blocks import (
+    BEGIN,
+    END,
+    Block,
+    Malformed,
+    Said,
+    Schemas,
+    call,
+    decode,
+    past_block,
+    past_space,
+    said,
+)
+
+MARKS = (BEGIN, END)
+
+
+def read(text: str, schemas: Schemas) -> Said:
+    """See Dialect; JSON has its own types, so no schema is needed."""
+    blocks, outside, at = list[Block](), list[str](), 0
+    while (begin := text.find(BEGIN, at)) >= 0:
+        outside.append(text[at:begin])
+        block, at = _block(text, begin + len(BEGIN))
+        blocks.append(block)
+    return said(blocks, [*outside, text[at:]])
+
+
+def _block(text: str, begin: int) -> tuple[Block, int]:
+    """The block whose content begins there, and the place behind it."""
+    start = past_space(text, begin)
+    try:
+        value, end = decode(text, start)
+    except ValueError as error:
+        return Malformed(str(error)), past_block(text, begin)
+    closed = past_space(text, end)
+    if text.startswith(END, closed):
+        return _call(value), closed + len(END)
+    if closed == len(text):
+        return _call(value), closed
+    return Malformed(f"the JSON ends at character {end - start}, but no {END} follows"), past_block(text, closed)
+
+
+def _call(value: object) -> Block:
+    if not isinstance(value, dict):
+        return Malformed('a call must be an object: {"name": …, "arguments": {…}}')
+    return call(value.get("name"), value.get("arguments"))

@@ -1,0 +1,48 @@
+"""The domains as the kernel knows them: their skills, and the settings that they allow.
+
+`actors.roles.domains` has the prompts and the talk of each.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
+
+DomainName = Literal["games", "tools"]
+GameSkill = Literal[
+    "mathematical reasoning",
+    "logical deduction",
+    "spatial reasoning",
+    "pattern recognition",
+    "optimization",
+    "causal inference",
+]
+ToolSkill = Literal[
+    "API orchestration",
+    "data retrieval",
+    "state modification",
+    "error recovery",
+    "tool selection",
+    "multi-step workflows",
+]
+Skill = Literal[GameSkill, ToolSkill]
+SKILLS: tuple[Skill, ...] = get_args(GameSkill)
+"""The skills of games."""
+
+
+class DomainTraits(NamedTuple):
+    """One domain.
+
+    skills    those that design jobs ask for, unless the run names some
+    thoughts  the values of play.thoughts that its conversations allow
+    builtin   the package ships programs of it to evaluate on
+    """
+
+    skills: tuple[Skill, ...]
+    thoughts: tuple[str, ...]
+    builtin: bool
+
+
+DOMAINS: Mapping[DomainName, DomainTraits] = {
+    "games": DomainTraits(SKILLS, ("keep", "strip"), builtin=True),
+    # Chat templates keep the thoughts between the calls of one request.
+    "tools": DomainTraits(get_args(ToolSkill), ("keep",), builtin=False),
+}

@@ -1,0 +1,57 @@
+"""Stand-ins: short texts that a template renders in the place of a content, and that are found again in its result.
+
+A stand-in is two characters of a private plane, the digits of its number, between two kinds of white space, which a
+template's trimming takes off. JSON moves the digits to the other private plane.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_LEFT, _RIGHT = "\u1680", "\u205f"
+_PLAIN, _QUOTED = 0xF0000, 0x100000
+_PRIVATE = f"[{chr(_PLAIN)}-{chr(_QUOTED + 0xFFFF)}]"
+_STAND_IN = re.compile(f"({_LEFT}?)({_PRIVATE})({_PRIVATE})({_RIGHT}?)")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of a content, and the template's edits of it."""
+
+    number: int
+    trim_left: bool = False
+    trim_right: bool = False
+    quoted: bool = False
+
+    def text(self, content: str) -> str:
+        """`content` as the template shows it."""
+        if self.trim_left:
+            content = content.lstrip()
+        if self.trim_right:
+            content = content.rstrip()
+        return json.dumps(content, ensure_ascii=False)[1:-1] if self.quoted else content
+
+
+def stand_in(number: int) -> str:
+    """The stand-in of a content, by a number under 2^32."""
+    return f"{_LEFT}{chr(_PLAIN + (number >> 16))}{chr(_PLAIN + (number & 0xFFFF))}{_RIGHT}"
+
+
+def quoted(json_text: str) -> str:
+    """A JSON text with its stand-ins marked as quoted."""
+    return re.sub(_PRIVATE, lambda found: chr(ord(found.group()) & 0xFFFF | _QUOTED), json_text)
+
+
+def pieces(rendered: str) -> Iterator[str | Slot]:
+    """A rendered text as the texts between its stand-ins, and a slot for each of them."""
+    end = 0
+    for found in _STAND_IN.finditer(rendered):
+        if found.start() > end:
+            yield rendered[end : found.start()]
+        left, high, low, right = found.groups()
+        number = (ord(high) & 0xFFFF) << 16 | ord(low) & 0xFFFF
+        yield Slot(number, not left, not right, ord(low) >= _QUOTED)
+        end = found.end()
+    if end < len(rendered):
+        yield rendered[end:]

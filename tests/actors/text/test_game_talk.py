@@ -1,0 +1,65 @@
+"""What a play of a game says to the model, and what it reads in its answers."""
+
+import hashlib
+import random
+
+import pytest
+
+from actors.corpus import load
+from actors.nano.players import Guesser, begin, go_on, instantiate
+from actors.nano.prompts import NanoProfile
+from actors.nano.world import draw
+from actors.text.conversation import GameTalk
+from actors.text.prompts import FullProfile
+from spade.codec import pack_ids
+from spade.config import SKILLS, Design, Play
+from spade.policy import model_folder
+from spade.protocol import Observed
+from spade.tokens import Tokenizer, dialogues
+
+ROOM = 10**6
+
+
+def played(tokenizer, talk, index):
+    """The tokens of a guesser's play, as the model reads and says them."""
+    rng, documents = random.Random(index), load("builtin")
+    drawn = draw(rng, documents[index % len(documents)], SKILLS[index % len(SKILLS)])
+    environment, player = instantiate(drawn.source), Guesser(rng)
+    conversation, dialogue = begin(environment, index), dialogues(tokenizer, "keep")()
+    context, act = b"", None
+    while (seen := conversation.pending) is not None:
+        hint = drawn.hint if index % 2 else None
+        messages = talk.open(seen, hint).messages if act is None else talk.turn(seen, act)
+        said = player.act(seen.observation)
+        sampled = [*tokenizer.encode(said), *tokenizer.end_ids]
+        context += pack_ids([*dialogue.read(messages, context, ROOM).ids, *sampled])
+        dialogue.said(sampled)
+        act = talk.act(tokenizer.decode(sampled))
+        go_on(environment, conversation, act.action)
+    return context
+
+
+@pytest.mark.parametrize(("profile", "digest"), [
+    (NanoProfile(), "eb8aa0684f3214d3380db0eb0f69570f"),
+    (FullProfile(Design(), Play()), "2b8c291f9aae66cd16658b6c1558abf3"),
+])  # fmt: skip
+def test_the_tokens_of_plays_are_those_of_before_there_were_domains(profile, digest):
+    tokenizer, talk = Tokenizer.load(model_folder.resolve("nano")), GameTalk(profile.play)
+    tokens = b"".join(played(tokenizer, talk, index) for index in range(60))
+    assert hashlib.blake2b(tokens, digest_size=16).hexdigest() == digest
+
+
+@pytest.mark.parametrize(("reads", "said", "action"), [
+    ("inside", "<think>\\boxed{2}</think> It is \\boxed{1}.", "1"),
+    ("box", "It is \\boxed{1}.", "\\boxed{1}"),
+    ("inside", "no box", ""),
+    ("box", "no box", ""),
+])  # fmt: skip
+def test_an_act_is_the_last_box_in_the_form_that_the_program_reads(reads, said, action):
+    assert GameTalk(NanoProfile().play, reads).act(said).action == action
+
+
+def test_a_turn_is_the_observation_as_it_is():
+    talk = GameTalk(NanoProfile().play)
+    (turn,) = talk.turn(Observed(" No.\n"), talk.act("x"))
+    assert (turn.role, turn.content) == ("user", " No.\n")
