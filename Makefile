@@ -1,5 +1,5 @@
-# Two commands do everything: `make up` and `make test`; `make test-deepspeed`, `make test-vllm` and `make test-extras` test
-# what is optional, `make docs` writes docs/config.md.
+# Two commands do everything: `make up` and `make test`; `make test-recipes` plays each recipe at nano size,
+# `make test-deepspeed`, `make test-vllm` and `make test-extras` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,7 +8,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test test-deepspeed test-extras test-vllm docs clean
+.PHONY: up test test-recipes test-deepspeed test-extras test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -18,6 +18,10 @@ test: $(VENV)/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+
+# Minutes: each recipe is a run of its own.
+test-recipes: $(VENV)/dev
+	$(BIN)/pytest tests/recipes/runs
 
 test-deepspeed: $(VENV)/deepspeed
 	$(BIN)/pytest tests/deepspeed

@@ -117,30 +117,35 @@ def read_program(folder: Path, name: str) -> PoolProgram:
     record = _record(folder / f"{name}.json")
     if record is None:
         return PoolProgram(name, source, hint)
-    for digest, text, what in (record.program, source, f"{name}.py"), (record.hint, hint, f"{name}.hint"):
-        if digest != _digest(text):
+    for same, what in (
+        (record.program == program_digest(source), f"{name}.py"), (record.hint == _hint_digest(hint), f"{name}.hint"),
+    ):  # fmt: skip
+        if not same:
             raise RunError(f"{folder}: {what} was changed since {name}.json was written; delete the record, or mend it")
     return PoolProgram(name, source, hint, record.skill, record.origin)
 
 
 def write_program(folder: Path, program: PoolProgram) -> None:
-    """Write a program into a pool; the record comes last, so that one that has it is whole.
+    """Write a program into a pool; the program comes last, so that one that is listed is whole.
 
     Raises RunError for one that is too large to be read again, OSError.
     """
     source, hint = program.source.encode(), program.hint.strip()
     if len(source) > PROGRAM_BYTES:
         raise RunError(f"{folder}: the program {program.name} is over {PROGRAM_BYTES} bytes")
-    record = ProgramRecord(_digest(program.source), _digest(hint), program.skill, program.origin)
-    replace(folder / f"{program.name}.py", source)
+    record = ProgramRecord(program_digest(program.source), _hint_digest(hint), program.skill, program.origin)
     if hint:
         replace(folder / f"{program.name}.hint", hint.encode())
+    else:  # one without its program may lie here
+        (folder / f"{program.name}.hint").unlink(missing_ok=True)
     replace(folder / f"{program.name}.json", msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+    replace(folder / f"{program.name}.py", source)
 
 
 def entry(program: PoolProgram) -> Entry:
     """The program in the list of its pool."""
-    return Entry(program.name, _digest(program.source), _digest(program.hint), program.skill or "")
+    digests = program_digest(program.source), _hint_digest(program.hint)
+    return Entry(program.name, *digests, program.skill or "")
 
 
 def listed(folder: Path) -> PoolList:
@@ -148,8 +153,8 @@ def listed(folder: Path) -> PoolList:
     return PoolList(tuple(entry(read_program(folder, name)) for name in names(folder)))
 
 
-def _digest(text: str) -> str:
-    return program_digest(text) if text else ""
+def _hint_digest(hint: str) -> str:
+    return program_digest(hint) if hint else ""
 
 
 def _text(path: Path) -> str | None:

@@ -37,7 +37,7 @@ def test_actors_come_and_go_by_command(tmp_path):
         status = up.until(lambda s: any(w.get("agent") == 3 for w in s.wanted.values()) and len(ready(s)) == 10, SOON_S)
         drained = spade("actors", "drain", run, "agent-1")
         assert (drained.returncode, drained.stdout) == (0, "agent-1: left in order\n"), drained.stderr
-        assert "agents=2, designers=2, runners=1, engines=2" in spade("actors", "ls", run).stdout
+        assert "agents=2, designers=2, curators=0, runners=1, engines=2" in spade("actors", "ls", run).stdout
         refused = spade("actors", "drain", run, "learner")
         assert refused.returncode == 1
         assert "no actor 'learner'; there are" in refused.stderr

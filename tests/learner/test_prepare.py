@@ -11,6 +11,8 @@ from transformers import (
     MambaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    NemotronHConfig,
+    NemotronHForCausalLM,
     PhimoeConfig,
     PhimoeForCausalLM,
     Qwen3Config,
@@ -137,6 +139,14 @@ def test_a_model_that_mixes_packed_sequences_is_refused():
     state = MambaForCausalLM(MambaConfig(vocab_size=48, hidden_size=32, num_hidden_layers=1, state_size=4)).eval()
     with pytest.raises(RunError, match="mamba mixes sequences"):
         prepare_model(state, activation_checkpointing=False)
+    hybrid = NemotronHForCausalLM(
+        NemotronHConfig(
+            vocab_size=48, hidden_size=32, layers_block_type=["mamba", "attention"], num_attention_heads=4,
+            num_key_value_heads=2, head_dim=8, ssm_state_size=8, mamba_num_heads=8, mamba_head_dim=8, n_groups=2,
+        )
+    ).eval()  # fmt: skip
+    with pytest.raises(RunError, match="nemotron_h mixes sequences"):
+        prepare_model(hybrid, activation_checkpointing=False)
     biased = BloomForCausalLM(BloomConfig(vocab_size=48, hidden_size=32, n_layer=1, n_head=2)).eval()
     with pytest.raises(RunError, match="bloom mixes sequences"):
         prepare_model(biased, activation_checkpointing=False)

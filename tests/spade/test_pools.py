@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spade.codec import program_digest
+from spade.disk import replace
 from spade.errors import RunError
 from spade.pools import Drawing, Draws, Entry, PoolList, PoolProgram, listed, names, read_program, write_program
+from spade.pools import folder as pool_folder
 from spade.seeds import derive
 
 PROGRAM = PoolProgram("tide-1", "class TideEnv: ...\n", "Wait for the ebb.", "causal inference", "a beach")
@@ -32,6 +35,34 @@ def test_what_is_written_can_be_read_again_whatever_it_is(tmp_path):
     with pytest.raises(RunError, match="the program huge is over 1048576 bytes"):
         write_program(tmp_path, PoolProgram("huge", "#" * (1 << 20) + "\n"))
     assert names(tmp_path) == ["odd"]
+
+
+@pytest.mark.parametrize("after", range(3))
+def test_a_program_whose_writing_is_killed_is_not_listed_and_can_be_written_again(tmp_path, monkeypatch, after):
+    done = []
+
+    def killed(file, data):
+        if len(done) == after:
+            raise KeyboardInterrupt
+        done.append(file)
+        replace(file, data)
+
+    monkeypatch.setattr(pool_folder, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_program(tmp_path, PROGRAM)
+    monkeypatch.undo()
+    with pytest.raises(RunError, match="has no environment program"):
+        names(tmp_path)
+    unhinted = msgspec.structs.replace(PROGRAM, hint="")
+    write_program(tmp_path, unhinted)
+    assert read_program(tmp_path, PROGRAM.name) == unhinted
+
+
+def test_an_empty_program_has_a_digest_as_any_other(tmp_path):
+    (tmp_path / "empty.py").write_text("")
+    assert listed(tmp_path).entries == (Entry("empty", program_digest("")),)
+    write_program(tmp_path, PoolProgram("empty", ""))
+    assert read_program(tmp_path, "empty").source == ""
 
 
 def test_a_folder_of_plain_programs_is_a_pool(tmp_path):

@@ -20,14 +20,18 @@ from spade.protocol import Measures
 _SETTERS = ("__init__", "reset")
 _FILLERS = ("append", "add", "extend", "insert", "update")
 _UNSEEN = "solution"
+_LONGEST = 1 << 16  # characters; the time grows with the square of the depth of a sum or text, and an env-runner waits
 
 
 def measure(source: str, name: str) -> Measures:
     """Lines (those with code) of a program and hidden variables of its class `name`.
 
-    The latter are unknown where the text as it stands is no Python, as of one whose braces are doubled when it is run.
+    The latter are unknown where the text as it stands is no Python, as of one whose braces are doubled when it is run,
+    and where it has over 65,536 characters.
     """
     lines = [line for line in map(str.strip, source.splitlines()) if line and not line.startswith("#")]
+    if len(source) > _LONGEST:
+        return Measures(len(lines), None)
     try:
         classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef) and node.name == name]
         hidden = len(hidden_variables(classes[-1])) if classes else None
@@ -114,17 +118,20 @@ def _is_start(value: ast.expr, parameters: set[str]) -> bool:
 def _shown(method: ast.FunctionDef) -> set[str]:
     """The attributes that the texts of a method show; also the local names, as "local NAME"."""
     shown = {name for text in _texts(method) for name in _held(text)}
-    copies = [copy for node in ast.walk(method) for copy in _copies(node)]
-    while True:
-        behind = {
-            name
-            for target, value in copies
-            if any(isinstance(part, ast.Name) and f"local {part.id}" in shown for part in ast.walk(target))
-            for name in _held(value)
-        }
-        if behind <= shown:
-            return shown
-        shown |= behind
+    behind: dict[str, list[set[str]]] = {}  # of each local name
+    for target, value in (copy for node in ast.walk(method) for copy in _copies(node)):
+        held = set(_held(value))
+        for part in ast.walk(target):
+            if isinstance(part, ast.Name):
+                behind.setdefault(f"local {part.id}", []).append(held)
+    todo = list(shown)
+    while todo:
+        for held in behind.get(todo.pop(), ()):
+            new = held - shown
+            held.clear()  # it is followed once, however many names have it
+            shown |= new
+            todo += new
+    return shown
 
 
 def _texts(node: ast.AST) -> Iterator[ast.expr]:

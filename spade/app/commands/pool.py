@@ -21,8 +21,12 @@ Out = Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="The folde
 
 def make(
     config: Annotated[str, typer.Argument(help="A recipe's name or a TOML file (`spade config ls`).")],
-    out: Out,
-    count: Annotated[int, typer.Option(min=1, max=65_536, help="Programs that the pool is to have.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder to write [default: pools/CONFIG].")
+    ] = None,
+    count: Annotated[
+        int, typer.Option(min=1, max=65_536, help="Programs that the pool is to have; 400 rollouts take the default.")
+    ] = 2_400,
     set_: Set = None,
 ) -> None:
     """Have the policy of a config write programs with hints.
@@ -37,11 +41,12 @@ def make(
     resolved = load(config, (*given, *pools.DESIGNS_ONLY))
     if resolved.endpoint.url and "designer" in resolved.endpoint.roles:
         resolved = load(config, (*given, *pools.DESIGNS_ONLY, "actors.engines=0"))
-    made = pools.make(out, resolved, count, say)
+    folder = out or pools.made_at(config)
+    made = pools.make(folder, resolved, count, say)
     if made < count:
-        say(f"{out}: {made} of {count} programs; the same command goes on")
+        say(f"{folder}: {made} of {count} programs; the same command goes on")
         raise typer.Exit(1)
-    say(f"{out}: {made} programs; `--set design.source=pool --set pool.source=folder:{out}` plays them")
+    say(f"{folder}: {made} programs; `--set design.source=pool --set pool.source=folder:{folder}` plays them")
 
 
 def ls(folder: Folder) -> None:
@@ -51,9 +56,9 @@ def ls(folder: Folder) -> None:
     """
     from spade.pools import names, read_program
 
-    unread = 0
+    unread, found = 0, names(folder)
     say(f"{'name':<24} {'skill':<22} {'hint':<4} origin")
-    for name in names(folder):
+    for name in found:
         try:
             program = read_program(folder, name)
         except RunError as error:
@@ -84,9 +89,9 @@ def import_folder(
 
     Hints are taken from NAME.hint.
     """
-    from spade.app.supervisor.pools import programs_of, write_pool
+    from spade.app.supervisor.pools import SOURCES, write_pool
 
-    count = write_pool(out, programs_of(f"folder:{source}"))
+    count = write_pool(out, SOURCES["folder"](str(source)))
     say(f"{out}: {count} programs of {source}")
 
 

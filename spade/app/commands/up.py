@@ -92,6 +92,7 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     from spade.app.supervisor.launches import replay
     from spade.app.supervisor.up import keep_up
 
+    _begin(config, run, (), None, None, False)
     opened, resolved, corpus = _open(config, run, set_ or ())
     say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
     say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
@@ -152,7 +153,7 @@ def actors_up(
     from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts, command_tag
-    from spade.app.supervisor.pools import take_pool
+    from spade.app.supervisor.pools import create
     from spade.app.supervisor.up import keep_up
     from spade.config import load
 
@@ -168,9 +169,10 @@ def actors_up(
     if not any(actor_counts(resolved).values()):
         raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
     corpus = load_corpus(resolved.design.corpus).digest if designers else ""
-    opened.create(resolved)
     if curators:
-        take_pool(opened, resolved)
+        create(opened, resolved)
+    else:
+        opened.create(resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
     launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
     finished = trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus))
@@ -180,13 +182,17 @@ def actors_up(
 def _begin(
     recipe: str | None, path: Path | None, overrides: Sequence[str], old: Path | None, step: str | None, memory: bool
 ) -> None:
-    """Bring policy and memory of the run `old` into a new one, where it is given."""
+    """Bring policy and memory of the run `old` into a new one, where it is given.
+
+    Raises RunError where it is not, and a command to which it was given has not ended.
+    """
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.beginning import OldRun, begin, parse_step
+    from spade.app.supervisor.beginning import OldRun, begin, check_begun, parse_step
 
     if old is None:
         if step is not None or memory:
             raise ConfigError("--step and --memory go with --from RUN")
+        check_begun(RunDir(_place(recipe, path)))
         return
     if recipe is None:
         raise ConfigError("--from: name the new run's CONFIG, for example `spade up games-4b-stage2 --from RUN`")
@@ -207,18 +213,15 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     from actors.corpus import load as load_corpus
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import model_override
-    from spade.app.supervisor.pools import take_pool
+    from spade.app.supervisor.pools import create
     from spade.config import load
 
     run = RunDir(_place(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
-    pooled = config.design.source == "pool"
-    corpus = "" if pooled else load_corpus(config.design.corpus).digest
+    corpus = "" if config.design.source == "pool" else load_corpus(config.design.corpus).digest
     with run.lock("replay"):
-        run.create(config, corpus)
-        if pooled:
-            take_pool(run, config)
+        create(run, config, corpus)
     return run, config, corpus
 
 

@@ -80,6 +80,17 @@ def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) ->
         run.set_origin(origin)
 
 
+def check_begun(run: RunDir) -> None:
+    """Refuse to start what a killed or refused `--from` has half made; it may hold another run's policy and memory.
+
+    Raises RunError.
+    """
+    if not run.exists and (run.start.is_dir() or run.origin_path.exists()):
+        raise RunError(
+            f"{run.path}: a command with --from did not end here; give the same command again, or choose another --run"
+        )
+
+
 def _check_resumed(run: RunDir, source: OldRun) -> None:
     origin = run.origin
     if origin is None or origin.path != str(source.run.path):
@@ -87,6 +98,11 @@ def _check_resumed(run: RunDir, source: OldRun) -> None:
         raise RunError(f"{run.path}: this run {began}, not from {source.run.path}; choose another --run")
     if isinstance(source.step, int) and source.step != origin.step:
         raise RunError(f"{run.path}: this run began with step {origin.step}, not {source.step}; choose another --run")
+    if source.memory and origin.memory is None:
+        raise RunError(
+            f"{run.path}: this run began without the memory of {origin.path}; "
+            "`spade replay import` brings it, once the run is stopped"
+        )
 
 
 def _choose(source: OldRun) -> Policy:

@@ -20,8 +20,8 @@ from spade.app.rundir import RunDir
 from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
 from spade.app.supervisor.up import keep_up
-from spade.config import Config, digest
-from spade.disk import whole
+from spade.config import Config, digest, recipes
+from spade.disk import discard, whole
 from spade.errors import BusError, RunError
 from spade.pools import POOL, PoolProgram, names, read_program, write_program
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
@@ -35,8 +35,15 @@ DESIGNS_ONLY = (
 )  # fmt: skip
 
 
+def made_at(config: str) -> Path:
+    """Where `spade pool make CONFIG` puts a pool, and the recipes look for theirs. `config`: a recipe or a file."""
+    return Path("pools") / Path(config).stem
+
+
 def _of_folder(name: str) -> Iterator[PoolProgram]:
     folder = Path(name)
+    if not folder.exists():
+        raise RunError(f"{folder}: No such file or directory; {_remedy(folder)}")
     return (read_program(folder, program) for program in names(folder))
 
 
@@ -45,6 +52,14 @@ def _of_run(name: str) -> Iterator[PoolProgram]:
 
 
 SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {"folder": _of_folder, "run": _of_run}
+
+
+def _remedy(folder: Path) -> str:
+    """Where the programs come from that are missing in `folder`."""
+    for name in recipes():
+        if folder == made_at(name):
+            return f"`spade pool make {name}` writes them, with --count N so many"
+    return "give a folder of programs (`spade pool make` writes one)"
 
 
 def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
@@ -57,9 +72,12 @@ def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
 
 
 def programs_of(source: str) -> Iterator[PoolProgram]:
-    """The programs of a `pool.source`. Raises RunError where it has none, or one cannot be read."""
+    """The programs of a `pool.source`. Raises RunError where it has none, or, later, where one cannot be read."""
     kind, _, name = source.partition(":")
-    return SOURCES[kind](name)
+    try:
+        return SOURCES[kind](name)
+    except RunError as error:
+        raise RunError(f"pool.source: {error}") from None
 
 
 def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
@@ -73,10 +91,20 @@ def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
     return count
 
 
-def take_pool(run: RunDir, config: Config) -> None:
-    """Copy the pool into a run that starts; a run that resumes has it."""
-    if not (run.path / POOL).exists():
-        write_pool(run.path / POOL, programs_of(config.pool.source))
+def create(run: RunDir, config: Config, corpus: str = "") -> None:
+    """Make or reopen a run (`RunDir.create`) that may play a pool, which is copied into it where it starts.
+
+    The copy comes first, since a run keeps its source from its config on: one that cannot be read makes no run.
+    """
+    folder = run.path / POOL
+    pooled = config.design.source == "pool"
+    if pooled and not run.exists:
+        if folder.is_dir():  # of a command that was killed, maybe of another source
+            discard(folder)
+        write_pool(folder, programs_of(config.pool.source))
+    run.create(config, corpus)
+    if pooled and not folder.exists():
+        write_pool(folder, programs_of(config.pool.source))
 
 
 # ---------------------------------------------------------------- making programs
@@ -85,11 +113,13 @@ def take_pool(run: RunDir, config: Config) -> None:
 def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
     """Have designers write programs into the pool `out` until it has `count`; its number of programs at the end.
 
-    `config` is of DESIGNS_ONLY. A signal ends it early.
+    `config` is of DESIGNS_ONLY. A signal ends it early. Raises RunError where a program that is there cannot be read.
     The run that writes them stays in `out`, for more; without its weights, which are written again.
     """
     out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)
+    for name in _names(out):
+        read_program(out, name)  # a pool with one that cannot be read is no pool
     if run.store.exists():
         _collect(run, out, count)  # of a command that was killed
     if (size := _size(out)) >= count:
@@ -152,10 +182,17 @@ async def _fill(
 def _collect(run: RunDir, out: Path, count: int) -> None:
     """Write the programs that the run has and the pool has not, until it has `count`."""
     have = set(_names(out))
-    for program in read_pool(run.store, f"a run of {run.config().model.path}"):
+    for program in read_pool(run.store, f"a run of {_author(run.config())}"):
         if len(have) < count and program.name not in have:
             write_program(out, program)
             have.add(program.name)
+
+
+def _author(config: Config) -> str:
+    """The model that writes the programs, in words."""
+    if config.endpoint.url and "designer" in config.endpoint.roles:
+        return config.endpoint.model or f"the model at {config.endpoint.url}"
+    return config.model.path
 
 
 def _names(out: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 import ast
 import textwrap
+import time
 
 import pytest
 from hypothesis import given
@@ -119,3 +120,19 @@ def test_every_text_can_be_measured(source: str) -> None:
     found = measure(source, "AEnv")
     assert found.lines is not None
     assert found.hidden_variables in (None, 0, 1)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_long_chain_of_copies_is_followed_in_time_that_grows_with_its_length(step: int) -> None:
+    copies = [f"a{place} = a{place + 1}" for place in range(3000)][::step]
+    began = time.process_time()
+    assert hidden("self.told = self.kept = 7", "\n".join(["a3000 = self.told", *copies, "return f'{a0}', 0"])) == {
+        "kept"
+    }
+    assert time.process_time() - began < 5  # seconds; nearly a minute where each copy looks at all others
+
+
+def test_the_hidden_variables_of_a_very_long_program_are_unknown() -> None:
+    source = "class AEnv:\n    def reset(self):\n        self.a = 7\n"
+    assert measure(source + "#" * ((1 << 16) - len(source)), "AEnv") == Measures(3, 1)
+    assert measure(source + "#" * (1 << 16), "AEnv") == Measures(3, None)

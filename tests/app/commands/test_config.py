@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 from spade.app.cli import app
 from spade.app.commands.config import check_config
-from spade.config import recipes
 from spade.errors import ConfigError
 from spade.transport import keys
 
@@ -16,26 +15,6 @@ def refused(*overrides: str) -> list[str]:
     with pytest.raises(ExceptionGroup) as caught:
         check_config("nano", overrides)
     return [str(error) for error in caught.value.exceptions]
-
-
-@pytest.mark.parametrize("recipe", recipes())
-def test_a_shipped_recipe_is_fine_and_says_how_many_documents_it_has(recipe, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "corpora").mkdir()
-    (tmp_path / "corpora" / "games.jsonl").write_text('{"text": "A tide."}\n{"text": "A moon."}\n')
-    said = check_config(recipe, ())
-    assert said.startswith(f"{recipe}: fine, meaning ")
-    assert f"; {230 if recipe == 'nano' else 2} documents (digest " in said
-
-
-@pytest.mark.parametrize("recipe", [name for name in recipes() if name != "nano"])
-def test_a_recipe_for_games_is_refused_without_its_mixture(recipe, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ExceptionGroup) as caught:
-        check_config(recipe, ())
-    (said,) = map(str, caught.value.exceptions)
-    assert said.startswith("design.corpus: corpora/games.jsonl: No such file or directory; `spade corpus build games`")
-    assert "; 230 documents (digest " in check_config(recipe, ("design.corpus=builtin",))
 
 
 def test_nano_is_looked_at_whole():

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from spade.app.cli import app
 from spade.app.rundir import RunDir
 from spade.app.supervisor.launches import actor_counts
-from spade.app.supervisor.pools import programs_of, take_pool
+from spade.app.supervisor.pools import create, programs_of
 from spade.config import load
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.pools import POOL, listed, read_program
@@ -115,14 +115,44 @@ def test_a_run_of_a_pool_has_curators_and_no_designers(source):
 def test_a_run_has_a_copy_of_its_pool_and_keeps_its_source(source, tmp_path):
     given = ("design.source=pool", f"pool.source=folder:{source}")
     config, run = load("nano", given), RunDir(tmp_path / "run")
-    run.create(config)
-    take_pool(run, config)
+    create(run, config)
     (source / "vault.py").unlink()
-    take_pool(run, config)
+    create(run, config)
     assert {entry.name for entry in listed(run.path / POOL).entries} == {"vault", "crash"}
     for other in load("nano"), load("nano", ("design.source=pool", "pool.source=folder:elsewhere")):
         with pytest.raises(RunError, match=r"this run was started with design\.source = 'pool'"):
-            run.create(other)
+            create(run, other)
+
+
+def test_a_source_that_cannot_be_read_makes_no_run(source, tmp_path):
+    run = RunDir(tmp_path / "run")
+    wrong, right = (load("nano", ("design.source=pool", f"pool.source=folder:{each}")) for each in ("no", source))
+    with pytest.raises(RunError, match="no: No such file or directory"):
+        create(run, wrong)
+    assert not run.exists
+    create(run, right)
+    assert len(listed(run.path / POOL).entries) == 2
+
+
+def test_a_command_that_was_killed_before_the_run_leaves_no_pool_to_another(source, tmp_path, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    run, other = RunDir(tmp_path / "run"), tmp_path / "other"
+    other.mkdir()
+    (other / "lock.py").write_text(GOOD)
+    monkeypatch.setattr(RunDir, "create", killed)
+    with pytest.raises(KeyboardInterrupt):
+        create(run, load("nano", ("design.source=pool", f"pool.source=folder:{source}")))
+    monkeypatch.undo()
+    create(run, load("nano", ("design.source=pool", f"pool.source=folder:{other}")))
+    assert [entry.name for entry in listed(run.path / POOL).entries] == ["lock"]
+
+
+def test_nothing_is_made_for_a_pool_with_a_program_that_cannot_be_read(source):
+    (source / "vault.py").write_bytes(b"\xff\xfe")
+    code, told = run_spade("pool", "make", "nano", "--count", "2", "-o", source)
+    assert (code, told) == (1, f"spade: {source / 'vault.py'}: is not UTF-8 text\n")
 
 
 def test_config_check_counts_the_programs_and_refuses_a_bad_pool(source):

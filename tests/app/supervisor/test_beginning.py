@@ -73,6 +73,22 @@ def test_the_same_command_again_resumes_and_copies_nothing(old, new):
         begin(new, "nano", (), OldRun(old, step=1))
 
 
+@pytest.mark.parametrize("command", [("up", "nano"), ("replay", "up", "nano")])
+def test_what_a_killed_command_left_starts_no_run_that_was_not_asked_to_begin_with_it(old, new, command):
+    begin(new, "nano", (), OldRun(old))  # killed before the run has its config
+    ended = CliRunner().invoke(app, [*command, "--run", str(new.path), "--set", "design.corpus=nowhere"])
+    assert isinstance(ended.exception, RunError)
+    assert "a command with --from did not end here; give the same command again" in str(ended.exception)
+    assert not new.exists
+
+
+def test_a_run_that_began_without_the_memory_is_not_resumed_as_with_it(old, new):
+    begin(new, "nano", (), OldRun(old))
+    new.create(load("nano", model_override(new)))
+    with pytest.raises(RunError, match=r"this run began without the memory of .*old; `spade replay import` brings it"):
+        begin(new, "nano", (), OldRun(old, memory=True))
+
+
 def test_what_a_killed_command_left_is_made_again(old, new):
     begin(new, "nano", (), OldRun(old, memory=True))
     whole = new.origin

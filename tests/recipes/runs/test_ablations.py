@@ -1,0 +1,71 @@
+"""Each ablation at nano size, played for a few steps: the store lacks what is left out, and that of `nano` has it."""
+
+import pytest
+
+from replay.ledger.records import Environment
+from spade.config import load
+from tests.recipes.small_runs import documents, examples, hinted, play, processes, trained_roles
+
+MEMORY_STEPS = 6  # until windows have closed and later jobs were offered them
+
+
+def closed(found) -> list[Environment]:
+    return [environment for environment in found.environments.values() if environment.score is not None]
+
+
+def test_nano_has_all_that_the_ablations_leave_out(tmp_path):
+    found = play(tmp_path, "nano", steps=MEMORY_STEPS)
+    assert "" not in documents(found)
+    assert examples(found)
+    assert hinted(found)
+    assert trained_roles(found) == {"agent", "designer"}
+    assert len({job.skill for job in found.jobs.values()}) > 2
+    assert any(environment.score.regret is not None for environment in closed(found))
+    assert "designer-0" in processes(tmp_path / "nano")
+
+
+def test_without_a_memory_no_job_is_offered_an_example(tmp_path):
+    found = play(tmp_path, "nano-no-memory", steps=MEMORY_STEPS)
+    assert closed(found)
+    assert found.memory  # it is kept for those who export it
+    assert not examples(found)
+
+
+def test_without_a_corpus_no_design_has_a_document(tmp_path):
+    found = play(tmp_path, "nano-no-corpus", steps=2)
+    assert found.environments
+    assert documents(found) == {""}
+
+
+def test_without_training_of_designers_plays_alone_are_in_batches(tmp_path):
+    found = play(tmp_path, "nano-no-designer-training", steps=4)
+    assert closed(found)
+    assert trained_roles(found) == {"agent"}
+
+
+def test_without_training_of_designers_and_memory_both_are_left_out(tmp_path):
+    found = play(tmp_path, "nano-no-designer-training-no-memory", steps=MEMORY_STEPS)
+    assert closed(found)
+    assert trained_roles(found) == {"agent"}
+    assert not examples(found)
+
+
+@pytest.mark.parametrize("recipe", ["nano-learning-potential", "nano-win-rate"])
+def test_a_reward_without_regret_plays_no_hinted_arm(tmp_path, recipe):
+    found = play(tmp_path, recipe, steps=4)
+    assert hinted(found) == 0
+    assert {environment.score.regret for environment in closed(found)} == {None}
+    assert any(environment.score.reward for environment in closed(found))
+    assert "designer" in trained_roles(found)
+
+
+def test_two_skills_are_both_asked_for_and_no_other(tmp_path):
+    found = play(tmp_path, "nano-two-skills", steps=2)
+    assert {job.skill for job in found.jobs.values()} == set(load("nano-two-skills").run.skills)
+
+
+def test_the_later_stage_begins_with_the_policy_of_the_run_before(tmp_path):
+    play(tmp_path, "nano", steps=2)
+    found = play(tmp_path, "nano-stage2", steps=2, words=("--from", "nano"))
+    assert found.environments
+    assert (tmp_path / "nano-stage2" / "origin.json").is_file()

@@ -1,0 +1,169 @@
+"""The recipes: what each sets, what it needs before it starts, and the line that says what is missing."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spade.app.cli import app
+from spade.app.commands.config import check_config
+from spade.config import differences, load, recipes
+from tests.recipes.small_runs import spade
+
+PAPER = ("games-4b", "games-8b", "games-30b")
+ALONE = {*PAPER, "games-llama-8b", "nano"}  # over no other recipe
+POOL = {"design.source", "pool.source"}
+CHANGED = {
+    "fixed-pool-4b": POOL,
+    "fixed-pool-8b": POOL,
+    "fixed-pool-30b": POOL,
+    "nano-fixed-pool": POOL,
+    "fixed-pool-other-30b": {"pool.source"},
+    "frozen-designer-30b": {"endpoint.url", "design.train"},
+    "no-memory": {"design.memory_seeds"},
+    "no-corpus": {"design.corpus"},
+    "no-designer-training": {"design.train"},
+    "no-designer-training-no-memory": {"design.train", "design.memory_seeds"},
+    "learning-potential": {"reward.kind"},
+    "two-skills": {"run.skills", "design.active_skills"},
+    "win-rate": {"reward.kind"},
+    "games-4b-stage2": {
+        "play.context_tokens", "engine.context_tokens", "reward.anchor_low", "reward.anchor_high",
+        "bus.max_message_bytes",
+    },
+    "nano-stage2": {"play.context_tokens", "reward.anchor_low", "reward.anchor_high"},
+}  # fmt: skip
+"""The settings in which a recipe differs from its base; of an ablation, in both sizes."""
+
+
+def base(name):
+    return tomllib.loads(recipes()[name].read_text()).get("extends")
+
+
+def ablation(name):
+    return name.removesuffix("-30b").removeprefix("nano-")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A working directory with nothing in it."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def give_corpus(folder):
+    (folder / "corpora").mkdir()
+    (folder / "corpora" / "games.jsonl").write_text('{"text": "A tide."}\n{"text": "A moon."}\n')
+
+
+def give_pool(folder, config):
+    pool = folder / "pools" / config
+    pool.mkdir(parents=True)
+    for name in "tide", "moon":
+        (pool / f"{name}.py").write_text("class TideEnv: ...")
+
+
+def lacks(name):
+    """The errors of `spade config check`."""
+    with pytest.raises(ExceptionGroup) as caught:
+        check_config(name, ())
+    return [str(error) for error in caught.value.exceptions]
+
+
+@pytest.mark.parametrize("name", sorted(recipes().keys() - ALONE))
+def test_a_recipe_differs_from_its_base_in_what_its_row_says_alone(name):
+    expected = CHANGED.get(name) or CHANGED[ablation(name)]
+    assert set(differences(load(base(name)), load(name))) == expected
+
+
+@pytest.mark.parametrize("name", sorted(recipes().keys() - ALONE))
+def test_a_recipe_sets_nothing_that_its_base_has(name):
+    tree = tomllib.loads(recipes()[name].read_text())
+    stated = {f"{section}.{field}" for section, table in tree.items() if isinstance(table, dict) for field in table}
+    assert stated - {"endpoint.roles"} == set(differences(load(base(name)), load(name)))
+
+
+def test_what_an_ablation_leaves_out_is_off():
+    assert load("no-memory-30b").design.memory_seeds == load("no-designer-training-no-memory-30b").design.memory_seeds
+    assert load("no-memory-30b").design.memory_seeds == 0
+    assert load("no-corpus-30b").design.corpus == "none"
+    for name in "no-designer-training-30b", "no-designer-training-no-memory-30b", "frozen-designer-30b":
+        assert not load(name).design.train
+    for name, kind in ("learning-potential-30b", "learning_potential"), ("win-rate-30b", "win_rate"):
+        assert load(name).reward.kind == kind
+        assert not load(name).hinted
+    two = load("two-skills-30b")
+    assert (len(two.run.skills), two.design.active_skills) == (2, 2)
+    for size in "4b", "8b", "30b":
+        fixed = load(f"fixed-pool-{size}")
+        assert (fixed.design.source, fixed.pool.source) == ("pool", f"folder:pools/games-{size}")
+        assert not fixed.hinted
+
+
+def test_every_ablation_at_full_size_has_the_same_at_nano_size():
+    full = {name for name in recipes() if base(name) == "games-30b" and "designer-30b" not in name}
+    assert {name.replace("-30b", "") for name in full} == {
+        name.removeprefix("nano-") for name in recipes() if base(name) == "nano" and name != "nano-stage2"
+    }
+    for name in full:
+        nano = f"nano-{name.removesuffix('-30b')}"
+        assert set(differences(load("games-30b"), load(name))) == set(differences(load("nano"), load(nano)))
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
+    config = load(name)
+    give_corpus(here)
+    pool = config.pool.source.removeprefix("folder:pools/")
+    if pool:
+        give_pool(here, pool)
+    said = check_config(name, ())
+    assert said.startswith(f"{name}: fine, meaning ")
+    documents = {"builtin": 230, "none": 0}.get(config.design.corpus, 2)
+    assert ("; 2 programs in the pool" if pool else f"; {documents} documents (digest ") in said
+
+
+@pytest.mark.parametrize("name", [name for name in recipes() if "nano" not in name])
+def test_a_recipe_for_games_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
+    config = load(name)
+    if config.design.corpus == "none":
+        assert "; 0 documents" in check_config(name, ())
+        return
+    (said,) = lacks(name)
+    if config.design.source == "pool":
+        pool = config.pool.source.removeprefix("folder:")
+        assert said.startswith(f"pool.source: {pool}: No such file or directory; `spade pool make {pool[6:]}` writes")
+        assert load(pool[6:]).design.source == "model"
+    else:
+        assert said.startswith("design.corpus: corpora/games.jsonl: No such file or directory; ")
+        assert "`spade corpus build games`" in said
+        assert "; 230 documents (digest " in check_config(name, ("design.corpus=builtin",))
+    assert "\n" not in said
+
+
+def test_up_ends_in_the_same_line(here):
+    told = spade(here, "up", "fixed-pool-4b", "--headless", fails=True)
+    assert told == (
+        "spade: pool.source: pools/games-4b: No such file or directory; `spade pool make games-4b` writes them, "
+        "with --count N so many\n"
+    )
+    assert "`spade corpus build games`" in spade(here, "pool", "make", "games-4b", fails=True)
+
+
+def test_the_list_has_a_line_for_each_recipe_and_says_which_row_it_is():
+    listed = CliRunner().invoke(app, ["config", "ls"]).stdout.splitlines()
+    told = dict(line.split(maxsplit=1) for line in listed)
+    assert told.keys() == recipes().keys()
+    for name, line in told.items():
+        assert line.startswith("Nano" if name.startswith("nano-") else ("Row ", "Not a row of the paper", "Self-play"))
+        assert len(line) <= 120
+
+
+def test_the_page_has_every_recipe_and_its_commands_name_nothing_else():
+    page = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
+    assert recipes().keys() <= set(re.findall(r"[\w-]+", page))
+    named = re.findall(r"spade (?:up|pool make|config diff) ([\w-]+)", page)
+    assert named
+    assert recipes().keys() >= set(named) - {"RECIPE"}
