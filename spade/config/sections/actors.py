@@ -56,7 +56,7 @@ class Design(Section, frozen=True):
 
     corpus: str = "builtin"
     """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
-    `builtin`, 230 documents that ship with the package; or `none`, designs without a document. The paper has 15,000
+    `builtin`, what ships with the package: 230 documents for games, 106 notes of APIs for tools; or `none`, designs without a document. The paper has 15,000
     (docs/corpora.md). A run keeps the documents it was started with."""
 
     memory_records: Count = 200
