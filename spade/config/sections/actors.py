@@ -56,8 +56,8 @@ class Design(Section, frozen=True):
 
     corpus: str = "builtin"
     """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
-    `builtin`, what ships with the package: 230 documents for games, 106 notes of APIs for tools; or `none`, designs without a document. The paper has 15,000
-    (docs/corpora.md). A run keeps the documents it was started with."""
+    `builtin`, what ships with the package: 230 documents for games, 106 notes of APIs for tools; or `none`, designs
+    without a document. The paper has 15,000 (docs/corpora.md). A run keeps the documents it was started with."""
 
     memory_records: Count = 200
     """Environments that the memory keeps, the oldest out first. The default is the paper's."""
