@@ -16,6 +16,7 @@ from spade.policy.model_folder import resolve
 
 def test_a_rate_has_its_standard_error() -> None:
     assert rate([0.0, 1.0, 0.0, 1.0]) == Rate(0.5, pytest.approx(0.2887, abs=1e-4))
+    assert rate([]) == Rate(0.0, 0.0)
     assert str(Rate(0.5, 0.25)) == "0.500 ± 0.250"
 
 

@@ -1,4 +1,4 @@
-"""What the families with tools share: knobs in six levels, calls as text, and the player that serves requests."""
+"""Common to the families with tools: knobs in six levels, calls as text, the player that serves requests."""
 
 import json
 import random

@@ -19,6 +19,8 @@ from spade.tokens import Tokenizer
 TEMPERATURE = 1.0
 DESIGN_TOKENS, HINT_TOKENS, TURN_TOKENS = 256, 32, 24
 ROWS, CONTEXT_TOKENS, KV_BYTES = 64, 768, 1 << 30
+PLAY_TOKENS = 384
+"""The context of a play, as nano's recipes have it: one without room for another turn ends."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,10 @@ class Checkpoint:
                 move = talk.act(self.tokenizer.decode(answer, talk.marks))
                 go_on(simulations[number], played[number], move)
                 seen = played[number].pending
-                if seen is None:
-                    del contexts[number]
-                else:
+                if seen is not None:
                     contexts[number] += answer + self.tokenizer.turn_ids(answer, talk.turn(seen, move))
+                if seen is None or len(contexts[number]) + TURN_TOKENS > PLAY_TOKENS:
+                    del contexts[number]
         return [conversation.episode_return for conversation in played]
 
     def _answers(self, requests: Sequence[Sequence[ChatMessage]], max_tokens: int) -> list[str]:

@@ -166,6 +166,6 @@ def by_family(
 
 
 def rate(values: Sequence[float]) -> Rate:
-    """Mean and standard error."""
-    mean, error = mean_and_error(values)
+    """Mean and standard error; 0 of none, as where no program is valid."""
+    mean, error = mean_and_error(values) if values else (0.0, 0.0)
     return Rate(mean, error or 0.0)
