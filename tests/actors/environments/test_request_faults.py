@@ -38,10 +38,10 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_env_runner(monkeypa
             raise OSError(24, "Too many open files")
         return await validate(sandbox, source, *arguments)
 
-    async def buggy_step(sandbox, episode, turn, action):
+    async def buggy_step(sandbox, episode, turn, action, *calls):
         if action == "a bug":
             raise KeyError(action)
-        return await step(sandbox, episode, turn, action)
+        return await step(sandbox, episode, turn, action, *calls)
 
     monkeypatch.setattr(env_runner, "validate", buggy_validate)
     monkeypatch.setattr(Sandbox, "step", buggy_step)
