@@ -272,3 +272,11 @@ def test_a_million_documents_cost_a_designer_little_memory_and_no_time(tmp_path)
         assert count == 1_000_000
         assert mebibytes < 100  # of the 200 that a designer may take
         assert seconds < 0.001
+
+
+def test_the_builtin_corpus_of_tools_is_notes_of_interfaces():
+    notes = corpus.load("builtin", "tools")
+    assert len(notes) >= 100
+    assert {note.field for note in notes} == {"code"}
+    assert len({note.title for note in notes}) == len({note.id for note in notes}) == len(notes)
+    assert notes.digest != corpus.load("builtin").digest
