@@ -4,7 +4,7 @@ Skill is a minority habit that hints call up: reinforcement learning is left to 
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from actors.nano.players import Shown, Simulation, play
@@ -47,11 +47,13 @@ def choose(
     return world.vary(rng, document, seed), seed
 
 
-def demonstrate(world: World, seed: int, index: int, documents: Sequence[Document]) -> Demonstration:
-    """The demonstration with this index."""
+def demonstrate(
+    world: World, simulate: Callable[[str], Simulation], seed: int, index: int, documents: Sequence[Document]
+) -> Demonstration:
+    """The demonstration with this index; `simulate` makes a program one that can be played."""
     rng = generator(seed, index)
     environment, varied = choose(world, rng, documents)
-    simulation = world.simulate(environment.source)
+    simulation = simulate(environment.source)
     return Demonstration(
         environment,
         Shown(design(world, rng, environment, varied, documents)),

@@ -59,7 +59,6 @@ GAMES = World(
     skills=SKILLS,
     render=render,
     profile=_PROFILE,
-    simulate=GameSimulation,
     talk=lambda: GameTalk(_PROFILE.play),
     guesser=Guesser,
     skilled_unhinted=0.55,

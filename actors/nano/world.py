@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from actors.nano.families import Family, Player
-from actors.nano.players import Simulation
 from actors.nano.themes import WORDS, camel
 from actors.text.conversation import Talk
 from actors.text.profile import Document, Profile
@@ -42,7 +41,6 @@ class World:
     """The procedural space of one domain.
 
     render            class name, turns and a family's part to the complete program
-    simulate          a program to one that can be played
     talk              the words of a play, made anew for each
     guesser           the unskilled player
     skilled_unhinted  share of skilled players in demonstrations without the hint
@@ -53,7 +51,6 @@ class World:
     skills: Sequence[str]
     render: Callable[[str, int, Any], str]
     profile: Profile
-    simulate: Callable[[str], Simulation]
     talk: Callable[[], Talk]
     guesser: Callable[[random.Random], Player]
     skilled_unhinted: float

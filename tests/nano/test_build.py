@@ -17,6 +17,7 @@ from spade.app.nano import build as building
 from spade.app.nano.build import Build, build, schedule, texts
 from spade.app.nano.measure import Checkpoint, Play
 from spade.app.nano.report import read_record
+from spade.app.nano.simulation import SIMULATIONS
 from spade.app.nano.tokens import FORMS, MARKS, encode, make_tokenizer
 from spade.tokens import Tokenizer
 from spade.tokens.stand_ins import stand_in
@@ -60,7 +61,7 @@ def test_transformers_loads_the_folder_and_renders_as_we_do(built: tuple[Path, P
 
 def test_only_tokens_of_the_assistant_are_imitated(built: tuple[Path, Path]) -> None:
     tokenizer = Tokenizer.load(built[0])
-    play = demonstrate(GAMES, 0, 1, [TIDES]).plays[0]
+    play = demonstrate(GAMES, SIMULATIONS["games"], 0, 1, [TIDES]).plays[0]
     ids, imitated = encode(tokenizer, play)
     text = "".join(f"<|{message.role}|>{message.content}<|end|>" for message in play.messages)
     assert ids == tokenizer.encode(text)
@@ -70,7 +71,7 @@ def test_only_tokens_of_the_assistant_are_imitated(built: tuple[Path, Path]) -> 
 
 def test_an_episode_is_tokenised_as_its_rendering(built: tuple[Path, Path]) -> None:
     tokenizer = Tokenizer.load(built[0])
-    play = list(demonstrate(GAMES, 0, 2, [TIDES]).plays[1].messages)
+    play = list(demonstrate(GAMES, SIMULATIONS["games"], 0, 2, [TIDES]).plays[1].messages)
     ids = tokenizer.prompt_ids(play[:1])
     for place in range(1, len(play) - 1, 2):
         sampled = [*tokenizer.encode(play[place].content), *tokenizer.end_ids]
@@ -91,7 +92,7 @@ def with_tools(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 def test_programs_and_plays_with_tools_fit_the_small_model(with_tools: Tokenizer) -> None:
     for index in range(60):
-        shown = demonstrate(TOOLS, 1, index, NOTES)
+        shown = demonstrate(TOOLS, SIMULATIONS["tools"], 1, index, NOTES)
         assert 115 <= len(with_tools.encode(shown.environment.source)) <= 256
         assert len(with_tools.encode(shown.environment.hint)) < 32
         for play in shown.plays:
@@ -122,7 +123,7 @@ def test_the_template_shows_tools_as_signatures_and_is_read_as_hermes(with_tools
 
 def test_a_play_with_tools_is_tokenised_as_its_rendering(with_tools: Tokenizer) -> None:
     for index in range(20):
-        play = demonstrate(TOOLS, 2, index, NOTES).plays[1]
+        play = demonstrate(TOOLS, SIMULATIONS["tools"], 2, index, NOTES).plays[1]
         chat = [{"role": message.role, "content": message.content} for message in play.messages]
         listed = json.loads(play.tools.skeleton)
         for place, text in enumerate(play.tools.strings):

@@ -15,6 +15,7 @@ from actors.nano.tools.world import TOOLS
 from actors.nano.world import World, draw_knobs
 from actors.nano.worlds import WORLDS
 from actors.text.profile import Document
+from spade.app.nano.simulation import SIMULATIONS
 
 TIDES = Document("s1", "science", "Tides", "")
 PLAYS = 300
@@ -29,7 +30,7 @@ def win_rates(world: World, family: Family[Any, Any]) -> tuple[Rates, dict[int, 
     played = defaultdict[int, list[list[bool]]](list)
     for _ in range(PLAYS):
         knobs = draw_knobs(rng, family, False)
-        simulation = world.simulate(world.make(rng, TIDES, family.skills[0], family, knobs).source)
+        simulation = SIMULATIONS[world.name](world.make(rng, TIDES, family.skills[0], family, knobs).source)
         seed = rng.getrandbits(31)
         players = (world.guesser(rng), family.player(knobs, knobs.printed, rng), family.player(knobs, True, rng))
         won = [play(simulation, player, seed, None, world.talk()).episode_return >= 1 for player in players]
@@ -64,14 +65,14 @@ def test_with_tools_who_knows_the_rule_wins_and_the_hardest_level_needs_it(famil
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_a_demonstration_is_a_pure_function_of_its_index(world: World) -> None:
-    one, again, next_one = (demonstrate(world, 3, index, [TIDES]) for index in (5, 5, 6))
+    one, again, next_one = (demonstrate(world, SIMULATIONS[world.name], 3, index, [TIDES]) for index in (5, 5, 6))
     assert one == again
     assert one.environment.source != next_one.environment.source
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_hints_are_shown_in_the_hinted_plays_alone(world: World) -> None:
-    shown = demonstrate(world, 0, 0, [TIDES])
+    shown = demonstrate(world, SIMULATIONS[world.name], 0, 0, [TIDES])
     opened = [conversation.messages[0].content.startswith("Hint: ") for conversation in shown.plays]
     assert opened == [False, True] * 4
 

@@ -10,6 +10,7 @@ from actors.nano.world import World
 from actors.nano.worlds import WORLDS
 from actors.text.profile import Document
 from actors.text.prompts import FullProfile
+from spade.app.nano.simulation import SIMULATIONS
 from spade.config import Design, Play
 
 TIDES = Document("s1", "science", "Tides", "")
@@ -21,7 +22,7 @@ def test_a_first_observation_reveals_the_method_if_and_only_if_it_prints_the_rul
 ) -> None:
     rng = random.Random(draw)
     drawn = world.draw(rng, TIDES, rng.choice(world.skills), unseen=bool(draw % 2))
-    observation = world.simulate(drawn.source).reset(instance).observation
+    observation = SIMULATIONS[world.name](drawn.source).reset(instance).observation
     assert world.profile.reveals(f"{drawn.name}Env", observation) == drawn.knobs.printed
 
 

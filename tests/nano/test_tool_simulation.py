@@ -5,10 +5,10 @@ import random
 from msgspec import structs
 
 from actors.nano.players import begin, go_on, heard
-from actors.nano.tools.simulation import ToolSimulation
 from actors.nano.tools.world import TOOLS
 from actors.sandbox import open_sandbox
 from actors.text.profile import Document
+from spade.app.nano.simulation import ToolSimulation
 from spade.config import load
 
 NOTE = Document("c1", "code", "Parcel tracking", "")

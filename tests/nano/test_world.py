@@ -13,12 +13,12 @@ from actors.nano.demonstrations import choose
 from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.games import GAMES, instantiate
 from actors.nano.themes import camel
-from actors.nano.tools.simulation import ToolSimulation
 from actors.nano.tools.world import TOOLS
 from actors.nano.world import DrawnEnvironment, World, distance, draw_knobs, held_out
 from actors.nano.worlds import WORLDS
 from actors.text.conversation import Move
 from actors.text.profile import Document
+from spade.app.nano.simulation import ToolSimulation
 from spade.config import SKILLS
 from spade.protocol import ToolCall
 

@@ -2,7 +2,6 @@
 
 from actors.nano.prompts import NanoProfile
 from actors.nano.tools import FAMILIES, ToolGuesser, render
-from actors.nano.tools.simulation import ToolSimulation
 from actors.nano.world import World
 from actors.text.conversation import Tongue, ToolTalk
 from actors.text.toolcalls import DIALECTS
@@ -17,7 +16,6 @@ TOOLS = World(
     skills=DOMAINS["tools"].skills,
     render=render,
     profile=_PROFILE,
-    simulate=ToolSimulation,
     talk=lambda: ToolTalk(_PROFILE.play, Tongue(DIALECTS[0]), MOST_CALLS),
     guesser=ToolGuesser,
     # A hint has to be worth more here, where a wrong write may end all.

@@ -15,6 +15,7 @@ from actors.nano.demonstrations import Demonstration, demonstrate
 from actors.nano.world import World
 from actors.nano.worlds import WORLDS
 from actors.text.profile import Document
+from spade.app.nano.simulation import SIMULATIONS
 from spade.app.nano.tokens import ASSISTANT, END, FORMS, PAD, SPECIAL, USER, Row, encode, make_tokenizer
 from spade.app.printing import say
 from spade.config import DomainName
@@ -76,7 +77,7 @@ def texts(world: World, seed: int, corpus: Sequence[Document]) -> Iterator[str]:
     for document in corpus:
         yield world.profile.design("", document, [], None)[0].content
     for index in range(TOKENIZER_DEMONSTRATIONS):
-        shown = demonstrate(world, seed, index, corpus)
+        shown = demonstrate(world, SIMULATIONS[world.name], seed, index, corpus)
         for conversation in (shown.design, shown.hint, *shown.plays):
             yield from (message.content for message in conversation.messages)
 
@@ -136,7 +137,10 @@ def warm_start(
     optimizers = make_optimizers(model)
     for step in range(record.steps):
         first = step * DEMONSTRATIONS_PER_STEP
-        shown = [demonstrate(world, record.seed, first + n, corpus) for n in range(DEMONSTRATIONS_PER_STEP)]
+        shown = [
+            demonstrate(world, SIMULATIONS[world.name], record.seed, first + n, corpus)
+            for n in range(DEMONSTRATIONS_PER_STEP)
+        ]
         loss = accumulate(model, micro_batches(tokenizer, shown))
         descend(optimizers, schedule((step + 1) / record.steps))
         if step % 100 == 0:

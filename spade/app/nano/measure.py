@@ -10,6 +10,7 @@ from actors.nano.demonstrations import choose, design
 from actors.nano.players import begin, go_on
 from actors.nano.world import World
 from actors.text.profile import ChatMessage, Document
+from spade.app.nano.simulation import SIMULATIONS
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Engine
 from spade.protocol import Generate, Weights
@@ -56,7 +57,7 @@ class Checkpoint:
 
     def returns(self, plays: Sequence[Play]) -> list[float]:
         """The episode return of each play. The programs must be the world's own: they run in this process."""
-        simulations = [self.world.simulate(play.source) for play in plays]
+        simulations = [SIMULATIONS[self.world.name](play.source) for play in plays]
         talks = [self.world.talk() for _ in plays]
         played = [begin(simulation, play.seed) for simulation, play in zip(simulations, plays, strict=True)]
         contexts: dict[int, list[int]] = {}

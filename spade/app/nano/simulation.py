@@ -1,12 +1,16 @@
-"""Programs with tools in this process, by the runtime that plays and grades them in a sandbox."""
+"""Programs of the nano worlds in this process; those with tools by the runtime that grades them in a sandbox."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from actors.nano.games import GameSimulation
+from actors.nano.players import Simulation
 from actors.sandbox.inside.child import load
 from actors.sandbox.inside.tools.runtime import ToolProgram
 from actors.text.conversation import Move
+from spade.config import DomainName
 from spade.protocol import Observed, ToolResult
 
 MOST_TURNS = 1_000
@@ -53,3 +57,7 @@ def observed(answer: dict[str, Any], tools: str = "") -> Observed:
         done=answer["done"],
         instructions=answer["instructions"],
     )
+
+
+SIMULATIONS: Mapping[DomainName, Callable[[str], Simulation]] = {"games": GameSimulation, "tools": ToolSimulation}
+"""By the name of a world: from a program to one that can be played."""
