@@ -1,21 +1,20 @@
 """`spade nano`: make and measure the embedded model."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from spade.app.commands.model import newest_weights
 from spade.app.commands.options import Json, Seed
 from spade.app.printing import print_json, show
-from spade.config import DomainName
 
 
 def build(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the new checkpoint.")],
     seed: Seed = 0,
     minutes: Annotated[float, typer.Option(min=0, max=10_000, help="Length of the warm start: 60 steps each.")] = 40.0,
-    world: Annotated[DomainName, typer.Option(help="The world that it knows.")] = "games",
+    world: Annotated[Literal["games", "tools"], typer.Option(help="The world that it knows.")] = "games",
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""

@@ -85,7 +85,7 @@ async def test_a_play_is_won_by_calls_and_done(settings, tokenizer, shape):
     assert trained == "".join(said)
     text = tokenizer.decode(ids.tolist(), keep=token_shapes.QWEN_MARKS)
     parts = (
-        "List the tickets of a status.", "Find the new ticket.\n\nHint: It is not one.", 'must be one of "new", "open"',
+        "List the tickets of a status.", "Hint: It is not one.\nFind the new ticket.", 'must be one of "new", "open"',
         "Error: this call cannot be read: ", "T-7\n\nUser: Close it.", "closed\n\nAll requests are done.",
     )  # fmt: skip
     places = [text.index(part) for part in parts]
