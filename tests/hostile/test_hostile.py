@@ -60,8 +60,14 @@ def passable() -> list[str]:
     return command
 
 
-@pytest.mark.parametrize("user", ["self", "nobody"])
-@pytest.mark.parametrize("tier", LADDER)
+SUITES = [
+    pytest.param(tier, user, marks=pytest.mark.slow if user == "nobody" and tier != "namespaces" else ())
+    for tier in LADDER
+    for user in ("self", "nobody")
+]
+
+
+@pytest.mark.parametrize(("tier", "user"), SUITES)
 def test_the_suite_is_contained(tier, user):
     if holds(tier):
         pytest.skip(holds(tier))
