@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from actors.corpus import load
-from actors.nano.world import draw
+from actors.nano.games import GAMES
 from actors.text.measures.tfidf import tfidf, words
 from spade.config import SKILLS
 
@@ -22,7 +22,7 @@ def reference(sources):
 
 def test_similarities_of_programs_are_those_of_scikit_learn():
     rng, documents = random.Random(0), load("builtin")
-    sources = [draw(rng, rng.choice(documents), rng.choice(SKILLS)).source for _ in range(64)]
+    sources = [GAMES.draw(rng, rng.choice(documents), rng.choice(SKILLS)).source for _ in range(64)]
     assert np.abs(tfidf(sources) - reference(sources)).max() < 1e-12
 
 
