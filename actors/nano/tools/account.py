@@ -35,11 +35,7 @@ class Account:
             " for n, name in enumerate(names, 1)}\n"
             f"self.tasks = [(name, {extreme}(bills, key=lambda bill: bill[{field}])[0])"
             " for name, bills in self.bills.items()]\n"
-            + (
-                "self.code = {bill[0]: rng.randrange(10) for bills in self.bills.values() for bill in bills}\n"
-                if deep
-                else ""
-            )
+            + (CODES if deep else "")
             + f"self.right = {{b: {value} for a, b in self.tasks}}",
             message='f"Pay a bill of {a}."',
             told=knobs.told(f"Pay the {knobs.rule}."),

@@ -40,6 +40,11 @@ class ServiceKnobs:
     printed: bool
 
     @property
+    def naming(self) -> "Naming":
+        """The names that tools have for things."""
+        return Naming(self.depth > 1)
+
+    @property
     def level(self) -> int:
         """The difficulty, 1 to LEVELS."""
         narrow = self.locks + (self.spare == 0) + 2 * (not self.printed)
@@ -48,6 +53,44 @@ class ServiceKnobs:
     def told(self, sentence: str) -> str:
         """The sentence that states the rule as an expression, if the program prints it."""
         return f'" {sentence}"' if self.printed else ""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """A thing's name for the tools: its item, or the number that `find` tells of it. Parts of a program, as text."""
+
+    numbered: bool
+
+    @property
+    def where(self) -> str:
+        """The parameter that names a thing."""
+        return "number" if self.numbered else "item"
+
+    @property
+    def tools(self) -> tuple[ToolMethod, ...]:
+        """The tool that tells numbers, if things have them."""
+        return (ToolMethod("find", "item: str", "self.number.get(item)"),) if self.numbered else ()
+
+    def drawn(self, count: int) -> str:
+        """The line of `reset` that draws a number for each of `items`; "" without numbers."""
+        return f'self.number = dict(zip(items, rng.sample("123456789", {count})))\n' if self.numbered else ""
+
+    @property
+    def names(self) -> str:
+        """The names of all `items`."""
+        return "self.number.values()" if self.numbered else "items"
+
+    def name(self, item: str) -> str:
+        """The name of the thing that the expression `item` means."""
+        return f"self.number[{item}]" if self.numbered else item
+
+    def look(self, item: str) -> str:
+        """The calls of a solution that come before the name is known."""
+        return f'("find", {{"item": {item}}}), ' if self.numbered else ""
+
+    def found(self, item: str) -> Generator[str, str, dict[str, str]]:
+        """A player's messages until it knows the name; returns it as an argument."""
+        return {self.where: (yield call("find", item=item)) if self.numbered else item}
 
 
 def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> ServiceKnobs:
@@ -111,9 +154,6 @@ def refused(left: list[str]) -> None:
     """Take the candidate that was tried out of those that are left."""
     if len(left) > 1:
         del left[0]
-
-
-FIND = ToolMethod("find", "item: str", "self.number.get(item)")
 
 
 class ToolGuesser:

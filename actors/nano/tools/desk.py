@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import FIND, ServiceKnobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, refused
 from actors.nano.tools.program import ServiceBody, ToolMethod
 
 VERBS = ("send", "fix", "sell", "lend", "wash")
@@ -20,30 +20,28 @@ class DeskFamily:
         return draw(rng, VERBS[:4], calls=1, retry=1)
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
-        deep = knobs.depth > 1
-        where = "number" if deep else "item"
-        key = "self.number[item]" if deep else "item"
-        look = '("find", {"item": a.split()[1]}), ' if deep else ""
+        naming = knobs.naming
+        where = naming.where
         served = [verb for verb in knobs.among if verb != knobs.rule]
         return ServiceBody(
             reset=f"items = rng.sample({quoted(words)}, {knobs.need})\n"
-            + (f'self.number = dict(zip(items, rng.sample("123456789", {knobs.need})))\n' if deep else "")
-            + f"verbs = rng.choices({quoted([*knobs.among, VERBS[4]])}, k={knobs.need})\n"
+            f"{naming.drawn(knobs.need)}verbs = rng.choices({quoted([*knobs.among, VERBS[4]])}, k={knobs.need})\n"
             f'verbs[rng.randrange({knobs.need})] = "{knobs.rule}"\n'
-            f'self.tasks = [(f"{{verb}} {{item}}", {key}) for verb, item in zip(verbs, items)]\n'
+            f'self.tasks = [(f"{{verb}} {{item}}", {naming.name("item")}) for verb, item in zip(verbs, items)]\n'
             f'self.right = {{b: a.split()[0] if a.split()[0] in {quoted(served)} else "decline_request"'
             " for a, b in self.tasks}",
             message='f"Please {a}."',
             told=knobs.told(f"Never {knobs.rule}."),
             locks=knobs.locks,
             tools=(
-                *((FIND,) if deep else ()),
+                *naming.tools,
                 *(
                     ToolMethod(name, f"{where}: str", f'self.write({where}, "{name}")')
                     for name in (*knobs.among, "decline_request")
                 ),
             ),
-            solution=f'[call for a, b in self.tasks for call in [{look}(self.right[b], {{"{where}": b}})]]',
+            solution=f"[call for a, b in self.tasks for call in [{naming.look('a.split()[1]')}"
+            f'(self.right[b], {{"{where}": b}})]]',
         )
 
     def hint(self, knobs: ServiceKnobs) -> str:
@@ -52,13 +50,11 @@ class DeskFamily:
 
     def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
-            verb, place = re.findall(r"Please (\w+) (\w+)", request)[0]
-            where = "item"
-            if knobs.depth > 1:
-                place, where = (yield call("find", item=place)), "number"
+            verb, item = re.findall(r"Please (\w+) (\w+)", request)[0]
+            place = yield from knobs.naming.found(item)
             while True:
                 serve = verb in knobs.among and verb != left[0]
-                yield call(verb if serve else "decline_request", **{where: place})
+                yield call(verb if serve else "decline_request", **place)
                 if serve:  # it is the forbidden one
                     left[:] = [verb]
                 else:

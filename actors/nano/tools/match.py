@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import FIND, ServiceKnobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, refused
 from actors.nano.tools.program import ServiceBody, ToolMethod
 
 MODES = ("low", "mid", "high", "max")
@@ -21,27 +21,24 @@ class Match:
         return draw(rng, tuple(SHIFTS), calls=2, retry=1)
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
-        deep = knobs.depth > 1
-        where = "number" if deep else "item"
-        place = "self.number[a]" if deep else "a"
-        look = '("find", {"item": a}), ' if deep else ""
+        naming = knobs.naming
+        where, place = naming.where, naming.name("a")
         return ServiceBody(
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
-            + ('self.number = dict(zip(items, rng.sample("123456789", 5)))\n' if deep else "")
-            + f"modes = {quoted(MODES)}\n"
-            f"self.mode = dict(zip({'self.number.values()' if deep else 'items'}, rng.choices(modes, k=5)))\n"
+            f"{naming.drawn(5)}modes = {quoted(MODES)}\n"
+            f"self.mode = dict(zip({naming.names}, rng.choices(modes, k=5)))\n"
             f"self.right = {{b: modes[(modes.index(self.mode[{place}]) + {SHIFTS[knobs.rule]}) % 4]"
             " for a, b in self.tasks}",
             message='f"Set {b} by {a}."',
             told=knobs.told(f"Take the {knobs.rule} mode."),
             locks=knobs.locks,
             tools=(
-                *((FIND,) if deep else ()),
+                *naming.tools,
                 ToolMethod("read", f"{where}: str", f"self.mode.get({where})"),
                 ToolMethod("set", f"item: str, mode: Literal{quoted(MODES)}", "self.write(item, mode)"),
             ),
-            solution=f"[call for a, b in self.tasks for call in [{look}"
+            solution=f"[call for a, b in self.tasks for call in [{naming.look('a')}"
             f'("read", {{"{where}": {place}}}), ("set", {{"item": b, "mode": self.right[b]}})]]',
         )
 
@@ -51,10 +48,7 @@ class Match:
     def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
             item, other = re.findall(r"Set (\w+) by (\w+)", request)[0]
-            place, where = other, "item"
-            if knobs.depth > 1:
-                place, where = (yield call("find", item=other)), "number"
-            mode = yield call("read", **{where: place})
+            mode = yield call("read", **(yield from knobs.naming.found(other)))
             while True:
                 yield call("set", item=item, mode=MODES[(MODES.index(mode) + SHIFTS[left[0]]) % 4])
                 refused(left)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import FIND, ServiceKnobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, refused
 from actors.nano.tools.program import ServiceBody, ToolMethod
 
 
@@ -18,28 +18,25 @@ class Stock:
         return draw(rng, ("count", "tally", "scan", "weigh"), calls=2, retry=2)
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
-        deep = knobs.depth > 1
-        where = "number" if deep else "item"
-        place = "self.number[a]" if deep else "a"
-        look = '("find", {"item": a}), ' if deep else ""
+        naming = knobs.naming
+        where, place = naming.where, naming.name("a")
         return ServiceBody(
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
-            + ('self.number = dict(zip(items, rng.sample("123456789", 5)))\n' if deep else "")
-            + f"self.held = dict(zip({'self.number.values()' if deep else 'items'}, rng.sample(range(1, 10), 5)))\n"
+            f"{naming.drawn(5)}self.held = dict(zip({naming.names}, rng.sample(range(1, 10), 5)))\n"
             f"self.right = {{b: self.held[{place}] for a, b in self.tasks}}",
             message='f"Order as many {b} as there are {a}."',
             told=knobs.told(f"{knobs.rule.capitalize()} is right."),
             locks=knobs.locks,
             tools=(
-                *((FIND,) if deep else ()),
+                *naming.tools,
                 *(
                     ToolMethod(name, f"{where}: str", f"str(self.held.get({where}, 0) + {self.error(knobs, name)})")
                     for name in knobs.among
                 ),
                 ToolMethod("order", "item: str, count: int", "self.write(item, count)"),
             ),
-            solution=f"[call for a, b in self.tasks for call in [{look}"
+            solution=f"[call for a, b in self.tasks for call in [{naming.look('a')}"
             f'("{knobs.rule}", {{"{where}": {place}}}), ("order", {{"item": b, "count": self.right[b]}})]]',
         )
 
@@ -55,11 +52,9 @@ class Stock:
     def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
             item, other = re.findall(r"Order as many (\w+) as there are (\w+)", request)[0]
-            place, where = other, "item"
-            if knobs.depth > 1:
-                place, where = (yield call("find", item=other)), "number"
+            place = yield from knobs.naming.found(other)
             while True:
-                number = yield call(left[0], **{where: place})
+                number = yield call(left[0], **place)
                 yield call("order", item=item, count=int(number))
                 refused(left)
 
