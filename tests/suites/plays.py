@@ -26,7 +26,7 @@ def program(base, **attributes):
 
 @asynccontextmanager
 async def asked(sandbox, source, seed):
-    """A function that asks a fresh process of this program, loaded and reset; the first answer, which may be a fault."""
+    """The first answer (a fault, perhaps) of a fresh process of this program, and a function that asks it on."""
     process = await sandbox.child(source)
     most = sandbox.limits
     try:

@@ -16,8 +16,7 @@ def test_a_library_program_passes_every_stage(tmp_path, library, source):
     file = tmp_path / "given.py"
     file.write_text(source)
     command = [sys.executable, "-m", "spade.app.cli", "env", "check", str(file)]
-    done = subprocess.run(
-        [*command, "--set", f'sandbox.libraries=["{library}"]'], capture_output=True, text=True, check=False
-    )
+    settings = ["--set", f'sandbox.libraries=["{library}"]', "--set", "sandbox.load_s=120"]  # however busy it is here
+    done = subprocess.run([*command, *settings], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "solution" in done.stdout

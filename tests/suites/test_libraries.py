@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pytest
+import trio
 
 from actors.sandbox import open_sandbox
 from actors.sandbox.inside.libraries.excluded import EXCLUDED
@@ -93,7 +93,7 @@ async def test_higher_levels_of_sums_have_more_terms_and_a_level_without_a_curri
             assert "has no levels" in refused.detail
 
 
-async def test_an_item_is_that_of_the_librarys_own_seed_and_index():
+def test_an_item_is_that_of_the_librarys_own_seed_and_index():
     code = (
         "import reasoning_gym; made = reasoning_gym.create_dataset('gcd', seed=42, size=9)\n"
         "print(made[7]['question'], made[7]['answer'], sep='\\n')"
@@ -101,8 +101,12 @@ async def test_an_item_is_that_of_the_librarys_own_seed_and_index():
     listed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     question, answer = listed.stdout.rstrip("\n").rsplit("\n", 1)
     source = program("ReasoningGymEnv", dataset="gcd", parameters={"seed": 42, "size": 9}, index=7)
-    async with open_sandbox(REASONING) as sandbox:
-        first, last = await play(sandbox, source, answer, seed=5)
+
+    async def played():
+        async with open_sandbox(REASONING) as sandbox:
+            return await play(sandbox, source, answer, seed=5)
+
+    first, last = trio.run(played)
     assert first.observation == question
     assert last.reward == 1
 

@@ -75,6 +75,20 @@ SUMS = json.dumps([{"input": "[1, 2]\n3", "output": "6"}, {"input": "[]\n0", "ou
 PAIRS = json.dumps([{"input": "3", "output": "[1, 3]"}])
 RIGHT = "print(int(input()) ** 2)"
 SUM = "class Solution:\n    def add(self, some: List[int], more: int) -> int:\n        return sum(some) + more"
+THREAD = f"""
+import threading
+def main():
+    {RIGHT}
+started = threading.Thread(target=main)
+started.start()
+started.join()
+"""
+DEAF = """
+for _ in range(9):
+    try:
+        while True: pass
+    except BaseException: pass
+"""
 LONG = "import sys\nsys.setrecursionlimit(10**6)\ndef deep(n): return 0 if n == 0 else 1 + deep(n - 1)\ndeep(20000)\n"
 
 
@@ -97,7 +111,7 @@ PROGRAMS = {
     "read by its number": (stdin(), "print(int(open(0).read()) ** 2)", 1),
     "guarded by its name": (stdin(), f"if __name__ == '__main__':\n    {RIGHT}", 1),
     "ended by exit": (stdin(), f"{RIGHT}\nexit()\nprint('more')", 1),
-    "in a thread": (stdin(), f"import threading\ndef main():\n    {RIGHT}\nt = threading.Thread(target=main)\nt.start()\nt.join()", 1),
+    "in a thread": (stdin(), THREAD, 1),
     "deep": (stdin(), LONG + RIGHT, 1),
     "another form of the number": (stdin(), "print(f' {int(input()) ** 2}.0 ')", 1),
     "hidden tests too": (stdin(hidden=hidden(SQUARES)), RIGHT, 1),
@@ -109,7 +123,7 @@ PROGRAMS = {
     "exits 0 early": (stdin(), "import sys\nsys.exit(0)", 0),
     "raises": (stdin(), "1 / 0", 0),
     "loops": (stdin(test_s=0.3), "while True: pass", 0),
-    "loops and catches": (stdin(test_s=0.3), "for _ in range(9):\n    try:\n        while True: pass\n    except BaseException: pass", 0),
+    "loops and catches": (stdin(test_s=0.3), DEAF, 0),
     "forks": (stdin(), f"import os\nos.fork()\n{RIGHT}", 0),
     "starts a process": (stdin(), f"import subprocess\nsubprocess.run(['true'])\n{RIGHT}", 0),
     "reads a file": (stdin(), f"import pathlib\npathlib.Path('/etc/passwd').read_text()\n{RIGHT}", 0),
@@ -147,10 +161,8 @@ async def test_a_problem_may_have_16_mib_of_tests():
 
 
 async def test_an_episode_gets_the_seconds_and_the_memory_that_it_needs():
-    slow = stdin(test_s=9.0)
     hog = "import time\nkept = bytearray(3 << 28)\ntime.sleep(1.2)\n" + RIGHT
-    one = json.dumps([{"input": "2", "output": "4"}])
-    source = slow.replace(repr(SQUARES), repr(one))
+    source = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=18.0)
     needs = Needs(step_s=20.0, memory_bytes=2 << 30)
     async with open_sandbox(msgspec.structs.replace(LIMITS, step_s=1.0, runner_bytes=8 << 30)) as sandbox:
         await sandbox.open("e", source, 1, 1)
@@ -160,10 +172,8 @@ async def test_an_episode_gets_the_seconds_and_the_memory_that_it_needs():
 
 
 async def test_processor_time_is_limited_and_may_be_more_for_an_item():
-    busy = (
-        "end = __import__('time').process_time() + 1.5\nwhile __import__('time').process_time() < end: pass\n" + RIGHT
-    )
-    one = stdin().replace(repr(SQUARES), repr(json.dumps([{"input": "2", "output": "4"}])))
+    busy = f"from time import process_time\nwhile process_time() < 1.5: pass\n{RIGHT}"
+    one = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=25.0)
     async with open_sandbox(msgspec.structs.replace(LIMITS, processor_s=1.0)) as sandbox:
         await sandbox.open("e", one, 1, 1)
         assert (await sandbox.step("e", 1, busy)).kind == "died"
