@@ -25,7 +25,7 @@ from actors.text.toolcalls.blocks import (
     call,
     past_block,
     past_space,
-    said,
+    read_message,
     whole,
 )
 
@@ -43,12 +43,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 def read(text: str, schemas: Schemas) -> Said:
     """See Dialect."""
-    blocks, outside, at = list[Block](), list[str](), 0
-    while (begin := text.find(BEGIN, at)) >= 0:
-        outside.append(text[at:begin])
-        block, at = _Reader(text, begin + len(BEGIN)).block(schemas)
-        blocks.append(block)
-    return said(blocks, [*outside, text[at:]])
+    return read_message(text, lambda text, begin: _Reader(text, begin).block(schemas))
 
 
 class _Reader:
