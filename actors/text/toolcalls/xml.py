@@ -106,7 +106,7 @@ class _Reader:
 def _value(text: str, schema: Any) -> Any:
     """A written argument as its schema has it; the runtime refuses what fits none of its types."""
     types = _types(schema)
-    if types == ["string"]:
+    if types == ["string"] or ((not types or "string" in types) and text in _allowed(schema)):
         return text
     try:
         value = _WORDS[text] if text in _WORDS else whole(text)
@@ -120,6 +120,12 @@ def _types(schema: Any) -> list[str]:
     named = schema.get("type") if isinstance(schema, dict) else None
     listed = named if isinstance(named, list) else [named]
     return [name for name in listed if isinstance(name, str) and name in _TYPES]
+
+
+def _allowed(schema: Any) -> list[Any]:
+    """The values of an enumeration."""
+    listed = schema.get("enum") if isinstance(schema, dict) else None
+    return listed if isinstance(listed, list) else []
 
 
 def _fits(value: object, name: str) -> bool:

@@ -178,6 +178,16 @@ def test_an_argument_of_xml_is_what_its_schema_says(kind, written, value):
     assert type(json.loads(block.arguments)["a"]) is type(value)
 
 
+@pytest.mark.parametrize(("schema", "written", "value"), [
+    ({"enum": ["1", "2"]}, "2", "2"), ({"enum": [1, 2]}, "2", 2), ({"enum": ["true", 1]}, "true", "true"),
+    ({"enum": ["null"], "type": ["null", "string"]}, "null", "null"), ({"enum": "12"}, "2", 2),
+    ({"enum": ["5"], "type": "integer"}, "5", 5),
+])  # fmt: skip
+def test_a_text_of_an_enumeration_is_that_text(schema, written, value):
+    (block,) = XML.read(xml("f", {"a": written}), {"f": {"a": schema}}).blocks
+    assert json.loads(block.arguments) == {"a": value}
+
+
 @pytest.mark.parametrize(("text", "answer"), [
     ("<answer>done</answer>", "done"),
     ("<answer> Done\n</answer> so", " Done\n"),
