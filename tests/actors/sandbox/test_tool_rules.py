@@ -128,6 +128,21 @@ async def test_the_same_seed_and_calls_give_the_same_transcript_under_two_hash_s
         assert any(not result.refused for answer in first[:-1] for result in answer.results)
 
 
+async def test_chance_after_reset_is_the_same_whatever_the_constructor_drew(sandbox):
+    draws = "def __init__(self, **more): super().__init__(**more); random.seed(); random.random()"
+    plain, drawing = [
+        (await play(sandbox, tools(result="random.random()", extra=extra), ("", [LOOK])))[-1] for extra in ("", draws)
+    ]
+    assert plain == drawing
+
+
+async def test_what_the_constructor_draws_is_the_seeds(sandbox):
+    draws = "def __init__(self, **more): super().__init__(**more); self.drawn = random.random()"
+    source = tools(result="self.drawn", extra=draws)
+    same, again, other = [texts((await play(sandbox, source, ("", [LOOK]), seed=seed))[-1]) for seed in (1, 1, 2)]
+    assert same == again != other
+
+
 async def test_the_two_hash_seeds_differ(sandbox):
     orders = set()
     for twin in (PLAYS, REPEATS):
