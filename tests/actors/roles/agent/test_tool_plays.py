@@ -55,6 +55,9 @@ def tokenizer(settings):
     return Tokenizer.load(Path(settings.model.path))
 
 
+one_shape = pytest.mark.parametrize("shape", token_shapes.TOOL_SHAPES[:1], indirect=True, ids=["qwen3"])
+
+
 def called(shape, name, **arguments):
     if shape.name == "xml":
         parameters = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments.items())
@@ -107,6 +110,7 @@ async def test_a_play_without_a_call_or_an_early_answer_costs_turns_and_is_lost(
     assert "there is no tool" in text
 
 
+@one_shape
 async def test_a_tool_or_a_criterion_that_raises_voids_the_play(settings, tokenizer, shape):
     ends = [
         ('return "closed"', "raise KeyError(ticket)", "exception: KeyError: 'T-7'"),
@@ -125,6 +129,7 @@ async def test_a_tool_or_a_criterion_that_raises_voids_the_play(settings, tokeni
         assert play.fault.startswith(fault), play.fault
 
 
+@one_shape
 async def test_results_are_not_cut_and_a_play_without_room_for_them_keeps_all_that_was_sampled(
     settings, tokenizer, shape
 ):
