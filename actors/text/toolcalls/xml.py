@@ -112,7 +112,8 @@ def _value(text: str, schema: Any) -> Any:
         value = _WORDS[text] if text in _WORDS else whole(text)
     except ValueError:
         return text
-    fits = any(_fits(value, name) for name in types)
+    # Where a text is allowed, another value may stand instead, but no text in quotes.
+    fits = not isinstance(value, str) and any(_fits(value, name) for name in types)
     return text if "string" in types and not fits else value
 
 

@@ -167,6 +167,7 @@ def test_arguments_are_taken_as_the_object_that_they_are(written, arguments):
 
 @pytest.mark.parametrize(("kind", "written", "value"), [
     ("integer", "5", 5), ("integer", "5.0", 5.0), ("integer", "five", "five"), ("string", "5", "5"),
+    ("string", '"5"', '"5"'), (["string", "null"], '"null"', '"null"'), (["integer", "string"], '"5"', '"5"'),
     ("string", "null", "null"), (["string", "null"], "null", None), (["string", "null"], "5", "5"),
     ("boolean", "true", True), ("boolean", "True", True), ("null", "None", None),
     (["integer", "string"], "true", "true"), ("array", '["a", 1]', ["a", 1]), ("object", '{"a": {}}', {"a": {}}),
