@@ -106,7 +106,7 @@ class _Reader:
 def _value(text: str, schema: Any) -> Any:
     """A written argument as its schema has it; the runtime refuses what fits none of its types."""
     types = _types(schema)
-    if types == ["string"] or ((not types or "string" in types) and text in _allowed(schema)):
+    if (not types or "string" in types) and text in _allowed(schema):
         return text
     try:
         value = _WORDS[text] if text in _WORDS else whole(text)
