@@ -128,7 +128,7 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     with run.lock("replay"):
         run.create(config, corpus)
     weights = run.path / "weights"
-    sampled = not (config.endpoint.url and "designer" in config.endpoint.roles)
+    sampled = not config.endpoint.serves("designer")
     start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any
     body = partial(_fill, run, config, out, count, start, say)
     actor = partial(launches.actor, run, config, run.replay_address, "")
@@ -190,7 +190,7 @@ def _collect(run: RunDir, out: Path, count: int) -> None:
 
 def _author(config: Config) -> str:
     """The model that writes the programs, in words."""
-    if config.endpoint.url and "designer" in config.endpoint.roles:
+    if config.endpoint.serves("designer"):
         return config.endpoint.model or f"the model at {config.endpoint.url}"
     return config.model.path
 
