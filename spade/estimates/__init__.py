@@ -4,14 +4,14 @@ from spade.estimates.intervals import Interval, student, wilson
 from spade.estimates.means import mean_and_error
 from spade.estimates.paired import Difference, Side, difference
 from spade.estimates.passes import all_of, any_of, pass_share
-from spade.estimates.shares import Share, Tally, average, by_category, share
+from spade.estimates.shares import ItemTally, Share, average, by_category, share
 
 __all__ = [
     "Difference",
     "Interval",
+    "ItemTally",
     "Share",
     "Side",
-    "Tally",
     "all_of",
     "any_of",
     "average",

@@ -12,7 +12,7 @@ from spade.estimates.intervals import Interval, wilson
 from spade.estimates.means import mean_and_error
 
 
-class Tally(msgspec.Struct, frozen=True):
+class ItemTally(msgspec.Struct, frozen=True):
     """One item: its samples, of which `right` are right; samples >= 1."""
 
     samples: int
@@ -43,7 +43,7 @@ class Share(msgspec.Struct, frozen=True):
         return Interval(self.low, self.high)
 
 
-def share(items: Sequence[Tally]) -> Share:
+def share(items: Sequence[ItemTally]) -> Share:
     """The share of at least one item."""
     samples = sum(item.samples for item in items)
     mean, error = mean_and_error([item.mean for item in items])
@@ -76,9 +76,9 @@ def _effective(mean: float, error: float | None, items: int, samples: int) -> fl
     return min(samples, mean * (1 - mean) / error**2) if error else samples
 
 
-def by_category(items: Mapping[str, Tally], categories: Mapping[str, str]) -> dict[str, Share]:
+def by_category(items: Mapping[str, ItemTally], categories: Mapping[str, str]) -> dict[str, Share]:
     """The share of each category, in the order of their names; an item's category is that of its name."""
-    members: dict[str, list[Tally]] = {}
+    members: dict[str, list[ItemTally]] = {}
     for name, tally in items.items():
         members.setdefault(categories[name], []).append(tally)
     return {category: share(members[category]) for category in sorted(members)}

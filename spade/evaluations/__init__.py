@@ -2,13 +2,13 @@
 
 RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
     protocol.toml    the rules as resolved (`Rules`)
-    records.jsonl    one line a sample (`Record`), appended
+    records.jsonl    one line a sample (`SampleRecord`), appended
     summary.json     `Summary`, made of the two
 """
 
-from spade.evaluations.folder import Evaluated, folder_of, found, open_folder, read_rules, read_summary
-from spade.evaluations.journal import Journal, read_records
-from spade.evaluations.record import ERRORS, ErrorKind, Record, Scheduled
+from spade.evaluations.folder import KeptEvaluation, folder_of, found, open_folder, read_rules, read_summary
+from spade.evaluations.record import ERRORS, ErrorKind, SampleRecord, Scheduled
+from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Protocol, ProtocolName, Rules, Sampling, differing, refuse_other
 from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, summarised
 
@@ -16,12 +16,12 @@ __all__ = [
     "ERRORS",
     "MOST_FOREIGN_ERRORS",
     "ErrorKind",
-    "Evaluated",
-    "Journal",
+    "KeptEvaluation",
     "Protocol",
     "ProtocolName",
-    "Record",
+    "RecordFile",
     "Rules",
+    "SampleRecord",
     "Sampling",
     "Scheduled",
     "Summary",

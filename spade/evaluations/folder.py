@@ -10,8 +10,8 @@ import msgspec
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read, replace
 from spade.errors import RunError, reason
-from spade.evaluations.journal import Journal
 from spade.evaluations.record import Scheduled
+from spade.evaluations.record_file import RecordFile
 from spade.evaluations.rules import Rules, read_toml
 from spade.evaluations.summary import Summary, summarised
 
@@ -22,7 +22,7 @@ _SUMMARY_BYTES = 1 << 24
 _summaries: msgspec.json.Decoder[Summary] = msgspec.json.Decoder(Summary)
 
 
-class Evaluated(NamedTuple):
+class KeptEvaluation(NamedTuple):
     """An evaluation on disk; its summary is None while it has none."""
 
     folder: Path
@@ -37,30 +37,30 @@ def folder_of(run: Path, rules: Rules) -> Path:
 
 
 @contextmanager
-def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[Journal]:
+def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[RecordFile]:
     """Begin an evaluation or go on with it; at the end of the block its summary is written.
 
     Raises RunError where its files are damaged or in use.
     """
     folder = folder_of(run, rules)
     with _said(folder):
-        journal = _begin(folder, rules, scheduled)
-    with journal:
+        kept = _begin(folder, rules, scheduled)
+    with kept:
         try:
-            yield journal
+            yield kept
         finally:
-            summary = summarised(journal.records.values(), scheduled)
+            summary = summarised(kept.records.values(), scheduled)
             with _said(folder):
                 replace(folder / SUMMARY, msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
 
 
-def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> Journal:
+def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / PROTOCOL).exists():
         replace(folder / PROTOCOL, rules.toml())
     if read_rules(folder) != rules:
         raise RunError(f"{folder / PROTOCOL}: is of another evaluation; move it away")
-    return Journal(folder / RECORDS, scheduled)
+    return RecordFile(folder / RECORDS, scheduled)
 
 
 @contextmanager
@@ -91,8 +91,8 @@ def read_summary(folder: Path) -> Summary | None:
         raise RunError(f"{file}: {reason(error)}") from None
 
 
-def found(run: Path, suite: str | None = None) -> list[Evaluated]:
+def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:
     """The evaluations of a run, in the order of their folders' names. Raises RunError where one cannot be read."""
     folders = sorted(file.parent for file in (run / EVALUATIONS).glob(f"*@*/*/{PROTOCOL}"))
-    each = [Evaluated(folder, read_rules(folder), read_summary(folder)) for folder in folders]
+    each = [KeptEvaluation(folder, read_rules(folder), read_summary(folder)) for folder in folders]
     return [evaluated for evaluated in each if suite in (None, evaluated.rules.suite)]

@@ -30,7 +30,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 _Count = Annotated[int, Meta(ge=0)]
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One sample. An error is a wrong answer.
 
     prompt     BLAKE2b of the prompt's tokens, 32 hex digits
@@ -86,14 +86,14 @@ class Scheduled(msgspec.Struct, frozen=True):
         return self.samples * len(self.items)
 
 
-_records: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+_records: msgspec.json.Decoder[SampleRecord] = msgspec.json.Decoder(SampleRecord)
 
 
-def read_record(line: bytes) -> Record:
+def read_record(line: bytes) -> SampleRecord:
     """The record of a line. Raises UnreadableError where it is none."""
     return decoded(_records.decode, line)
 
 
-def write_record(record: Record) -> bytes:
+def write_record(record: SampleRecord) -> bytes:
     """The line from which `read_record` makes the same record."""
     return msgspec.json.encode(record) + b"\n"

@@ -1,4 +1,4 @@
-"""What the records of an evaluation come to. Pure.
+"""The figures that the records of an evaluation come to. Pure.
 
 Each scheduled sample counts: one that ended in an error is wrong, so that no fault makes the denominator smaller.
 """
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from spade.estimates import Difference, Share, Tally, by_category, difference, share
-from spade.evaluations.record import ERRORS, Record, Scheduled
+from spade.estimates import Difference, ItemTally, Share, by_category, difference, share
+from spade.evaluations.record import ERRORS, SampleRecord, Scheduled
 
 MOST_FOREIGN_ERRORS = 0.01
 """Share of samples that may end in errors that are not the policy's; with more there is no headline."""
@@ -35,7 +35,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     means: dict[str, float]
 
 
-def summarised(records: Iterable[Record], scheduled: Scheduled) -> Summary:
+def summarised(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary:
     """The summary of records in any order, at most one of each sample."""
     right: Counter[str] = Counter()
     played: Counter[str] = Counter()
@@ -47,7 +47,7 @@ def summarised(records: Iterable[Record], scheduled: Scheduled) -> Summary:
         read, sampled = read + record.read, sampled + record.sampled
         if record.error is not None:
             errors[record.error] += 1
-    whole = {item: Tally(n, right[item]) for item in scheduled.items if (n := played[item]) == scheduled.samples}
+    whole = {item: ItemTally(n, right[item]) for item in scheduled.items if (n := played[item]) == scheduled.samples}
     why = _no_headline(played.total(), errors, len(scheduled))
     return Summary(
         scheduled=len(scheduled),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spade.errors import ConfigError
 from spade.estimates import (
-    Tally,
+    ItemTally,
     all_of,
     any_of,
     average,
@@ -22,7 +22,7 @@ from spade.estimates import (
     wilson,
 )
 
-tallies = st.integers(1, 8).flatmap(lambda n: st.builds(Tally, st.just(n), st.integers(0, n)))
+tallies = st.integers(1, 8).flatmap(lambda n: st.builds(ItemTally, st.just(n), st.integers(0, n)))
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_a_pass_of_more_samples_than_there_are_is_refused(k):
 
 
 def test_a_share_is_the_mean_of_the_items_whatever_their_numbers_of_samples():
-    found = share([Tally(1, 1), Tally(9, 0)])
+    found = share([ItemTally(1, 1), ItemTally(9, 0)])
     assert (found.mean, found.items, found.samples) == (0.5, 2, 10)
     assert found.error == pytest.approx(0.5)
 
 
 def test_the_error_is_clustered_by_item():
-    found = share([Tally(32, right) for right in (0, 8, 16, 32)])
+    found = share([ItemTally(32, right) for right in (0, 8, 16, 32)])
     means = [0, 0.25, 0.5, 1]
     assert found.error == pytest.approx(float(np.std(means, ddof=1)) / 2)
     assert found.interval == pytest.approx(wilson(found.mean, found.mean * (1 - found.mean) / found.error**2))
@@ -87,15 +87,15 @@ def test_the_error_is_clustered_by_item():
 
 @pytest.mark.parametrize("right", [0, 4])
 def test_all_or_nothing_is_judged_by_the_number_of_items(right):
-    assert share([Tally(4, right)] * 5).interval == wilson(right / 4, 5)
+    assert share([ItemTally(4, right)] * 5).interval == wilson(right / 4, 5)
 
 
 def test_items_that_are_all_alike_count_as_their_samples():
-    assert share([Tally(4, 2)] * 5).interval == wilson(0.5, 20)
+    assert share([ItemTally(4, 2)] * 5).interval == wilson(0.5, 20)
 
 
 def test_one_item_has_no_error_and_counts_once():
-    found = share([Tally(32, 16)])
+    found = share([ItemTally(32, 16)])
     assert found.error is None
     assert found.interval == wilson(0.5, 1)
 
@@ -107,14 +107,14 @@ def test_a_shares_interval_holds_it(items):
 
 
 def test_categories_are_shares_of_their_items():
-    items = {"a": Tally(2, 2), "b": Tally(2, 0), "c": Tally(2, 1)}
+    items = {"a": ItemTally(2, 2), "b": ItemTally(2, 0), "c": ItemTally(2, 1)}
     found = by_category(items, {"a": "logic", "b": "logic", "c": "algebra"})
     assert list(found) == ["algebra", "logic"]
     assert found["logic"] == share([items["a"], items["b"]])
 
 
 def test_an_average_weighs_columns_alike_and_takes_their_errors_together():
-    columns = [share([Tally(1, 1), Tally(1, 0)]), share([Tally(1, right) for right in (0, 0, 0, 1)])]
+    columns = [share([ItemTally(1, 1), ItemTally(1, 0)]), share([ItemTally(1, right) for right in (0, 0, 0, 1)])]
     found = average(columns)
     assert found.mean == pytest.approx((0.5 + 0.25) / 2)
     assert found.error == pytest.approx(sqrt(columns[0].error ** 2 + columns[1].error ** 2) / 2)
@@ -167,7 +167,7 @@ def simulated(items, samples, law):
 def test_intervals_cover_the_truth_as_often_as_they_claim(case):
     items, samples, law = GRID[case]
     truth, drawn = simulated(items, samples, law)
-    found = [share([Tally(samples, int(right)) for right in row]) for row in drawn]
+    found = [share([ItemTally(samples, int(right)) for right in row]) for row in drawn]
     coverage = np.mean([each.low <= truth <= each.high for each in found])
     # Few items, of which hardly any is ever solved, do not tell of those that would be.
     least = 0.80 if case == SKEWED else 0.93

@@ -1,6 +1,6 @@
 """Made-up rules and records."""
 
-from spade.evaluations import Protocol, Record, Rules, Sampling, Scheduled
+from spade.evaluations import Protocol, Rules, SampleRecord, Sampling, Scheduled
 
 PROTOCOL = Protocol(
     name="paper",
@@ -36,7 +36,7 @@ def record(item="a", sample=0, correct=False, **changed):
         "sampled": 7,
         "seconds": 0.25,
     }
-    return Record(**fields | changed)
+    return SampleRecord(**fields | changed)
 
 
 RECORDS = [record(item, sample, correct=(ord(item) + sample) % 2 == 0) for item, sample in SCHEDULED]

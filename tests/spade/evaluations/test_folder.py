@@ -25,9 +25,9 @@ from tests.spade.evaluations.samples import PROTOCOL, RECORDS, RULES, SCHEDULED
 
 def evaluate(run, rules=RULES, most=None):
     by_key = {each.key: each for each in RECORDS}
-    with open_folder(run, rules, SCHEDULED) as journal:
-        for key in journal.missing[:most]:
-            journal.add(by_key[key])
+    with open_folder(run, rules, SCHEDULED) as kept:
+        for key in kept.missing[:most]:
+            kept.add(by_key[key])
     return folder_of(run, rules)
 
 
@@ -41,8 +41,8 @@ def test_an_evaluation_in_parts_ends_as_one_at_once(tmp_path):
 
 def test_the_summary_is_written_where_the_evaluation_fails_too(tmp_path):
     def fail():
-        with open_folder(tmp_path, RULES, SCHEDULED) as journal:
-            journal.add(RECORDS[0])
+        with open_folder(tmp_path, RULES, SCHEDULED) as kept:
+            kept.add(RECORDS[0])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade.estimates import Tally, share
+from spade.estimates import ItemTally, share
 from spade.evaluations import ERRORS, Scheduled, Summary, compared, summarised
 from tests.spade.evaluations.samples import RECORDS, SCHEDULED, record
 
@@ -22,8 +22,8 @@ def hundred(*errors, correct=True):
 
 def test_a_summary_has_its_headline_and_its_categories():
     found = summarised(RECORDS, SCHEDULED)
-    assert found.headline == share([Tally(3, 1), Tally(3, 2), Tally(3, 1), Tally(3, 2)])
-    assert found.categories["algebra"] == share([Tally(3, 1), Tally(3, 2)])
+    assert found.headline == share([ItemTally(3, 1), ItemTally(3, 2), ItemTally(3, 1), ItemTally(3, 2)])
+    assert found.categories["algebra"] == share([ItemTally(3, 1), ItemTally(3, 2)])
     assert list(found.categories) == ["algebra", "logic"]
     assert (found.played, found.scheduled, found.correct, found.errors, found.why) == (12, 12, 6, {}, "")
     assert (found.read, found.sampled) == (12 * 12, 12 * 7)

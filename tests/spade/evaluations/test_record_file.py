@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spade.errors import RunError
-from spade.evaluations import Journal, Record, read_records, summarised
+from spade.evaluations import RecordFile, SampleRecord, read_records, summarised
 from spade.evaluations.record import write_record
 from tests.spade.evaluations.samples import RECORDS, SCHEDULED, record
 
@@ -20,15 +20,15 @@ LINES = [write_record(each) for each in RECORDS]
 def resume(file):
     """Open the file again and add what is missing; the summary."""
     by_key = {each.key: each for each in RECORDS}
-    with Journal(file, SCHEDULED) as journal:
-        for key in journal.missing:
-            assert journal.add(by_key[key])
-        return summarised(journal.records.values(), SCHEDULED)
+    with RecordFile(file, SCHEDULED) as kept:
+        for key in kept.missing:
+            assert kept.add(by_key[key])
+        return summarised(kept.records.values(), SCHEDULED)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("journal")
+    return tmp_path_factory.mktemp("kept")
 
 
 @pytest.mark.parametrize("whole", [0, len(LINES) - 1])
@@ -51,9 +51,9 @@ def test_records_in_any_order_and_cut_anywhere_come_to_the_same_summary(folder, 
 
 
 def write_until_killed(file, started):
-    with Journal(file, SCHEDULED) as journal:
+    with RecordFile(file, SCHEDULED) as kept:
         for each in RECORDS[:5]:
-            journal.add(each)
+            kept.add(each)
         started.set()
         signal.pause()
 
@@ -65,17 +65,17 @@ def test_what_was_added_survives_the_death_of_the_process(tmp_path):
     process.start()
     assert started.wait(20)
     with pytest.raises(RunError, match=r"another process is evaluating into it"):
-        Journal(file, SCHEDULED)
+        RecordFile(file, SCHEDULED)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     assert list(read_records(file, SCHEDULED)) == RECORDS[:5]
-    with Journal(file, SCHEDULED) as journal:
-        assert len(journal.missing) == len(RECORDS) - 5
+    with RecordFile(file, SCHEDULED) as kept:
+        assert len(kept.missing) == len(RECORDS) - 5
 
 
 def test_a_new_file_misses_all_a_sample_of_each_item_before_the_next(tmp_path):
-    with Journal(tmp_path / "records.jsonl", SCHEDULED) as journal:
-        assert journal.missing == [(item, sample) for sample in range(3) for item in "abcd"]
+    with RecordFile(tmp_path / "records.jsonl", SCHEDULED) as kept:
+        assert kept.missing == [(item, sample) for sample in range(3) for item in "abcd"]
 
 
 def test_the_first_of_two_records_for_one_sample_counts(tmp_path):
@@ -83,10 +83,10 @@ def test_the_first_of_two_records_for_one_sample_counts(tmp_path):
     file.write_bytes(write_record(record(correct=True)) + write_record(record(correct=False)) + LINES[1])
     first, second = read_records(file, SCHEDULED)
     assert (first.correct, second) == (True, RECORDS[1])
-    with Journal(file, SCHEDULED) as journal:
-        assert journal.records["a", 0].correct
+    with RecordFile(file, SCHEDULED) as kept:
+        assert kept.records["a", 0].correct
         before = file.read_bytes()
-        assert not journal.add(record(correct=False))
+        assert not kept.add(record(correct=False))
     assert file.read_bytes() == before
 
 
@@ -110,7 +110,7 @@ def test_a_damaged_line_in_the_middle_is_one_line_with_its_number(tmp_path, line
     file = tmp_path / "records.jsonl"
     assert line != LINES[1]
     file.write_bytes(LINES[0] + line + LINES[2])
-    for read in (Journal, lambda *given: list(read_records(*given))):
+    for read in (RecordFile, lambda *given: list(read_records(*given))):
         with pytest.raises(RunError, match=r"records.jsonl, line 2: is damaged") as caught:
             read(file, SCHEDULED)
         assert str(caught.value).isprintable()
@@ -122,7 +122,7 @@ def test_a_record_of_another_evaluation_is_one_line_with_its_number(tmp_path, fo
     file = tmp_path / "records.jsonl"
     file.write_bytes(LINES[0] + write_record(foreign))
     with pytest.raises(RunError, match=r"line 2: sample . of .* is of another evaluation") as caught:
-        Journal(file, SCHEDULED)
+        RecordFile(file, SCHEDULED)
     assert str(caught.value).isprintable()
 
 
@@ -131,9 +131,9 @@ def test_a_file_that_is_no_file_is_refused(tmp_path):
     os.mkfifo(fifo)
     link.symlink_to("/dev/zero")
     with pytest.raises(RunError, match=r"not a regular file"):
-        Journal(fifo, SCHEDULED)
+        RecordFile(fifo, SCHEDULED)
     with pytest.raises(OSError, match=r"symbolic links"):
-        Journal(link, SCHEDULED)
+        RecordFile(link, SCHEDULED)
 
 
 def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
@@ -142,25 +142,25 @@ def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     file = tmp_path / "records.jsonl"
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    with Journal(file, SCHEDULED) as journal:
-        journal.add(RECORDS[0])
+    with RecordFile(file, SCHEDULED) as kept:
+        kept.add(RECORDS[0])
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(LINES[0]) + 10, limits[1]))
         try:
             with pytest.raises(RunError, match=r"a record cannot be written"):
-                journal.add(RECORDS[1])
+                kept.add(RECORDS[1])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             signal.signal(signal.SIGXFSZ, before)
         assert file.read_bytes() == LINES[0]
-        assert journal.add(RECORDS[1])
+        assert kept.add(RECORDS[1])
     assert list(read_records(file, SCHEDULED)) == RECORDS[:2]
 
 
 def test_texts_are_kept_on_disk_and_not_in_memory(tmp_path):
     file = tmp_path / "records.jsonl"
-    with Journal(file, SCHEDULED) as journal:
-        journal.add(RECORDS[0])
-        assert journal.records["a", 0].text == ""
+    with RecordFile(file, SCHEDULED) as kept:
+        kept.add(RECORDS[0])
+        assert kept.records["a", 0].text == ""
     assert next(read_records(file, SCHEDULED)).text == RECORDS[0].text
 
 
@@ -179,4 +179,4 @@ def test_bytes_that_are_no_record_are_a_cut_line_or_one_clear_line(folder, data)
 def test_a_sample_that_ended_in_an_error_is_never_correct():
     with pytest.raises(ValueError, match=r"unfit"):
         record(correct=True, error="unfit")
-    assert msgspec.json.decode(LINES[0], type=Record) == RECORDS[0]
+    assert msgspec.json.decode(LINES[0], type=SampleRecord) == RECORDS[0]

@@ -18,13 +18,13 @@ import msgspec
 from spade.decoding import UnreadableError
 from spade.disk import regular
 from spade.errors import RunError, reason
-from spade.evaluations.record import Record, Scheduled, read_record, write_record
+from spade.evaluations.record import SampleRecord, Scheduled, read_record, write_record
 from spade.text import line as one_line
 
 LONGEST = 1 << 25  # bytes of a line
 
 
-def read_records(file: Path, scheduled: Scheduled) -> Iterator[Record]:
+def read_records(file: Path, scheduled: Scheduled) -> Iterator[SampleRecord]:
     """The records of a file, which may be written meanwhile. Of two for one sample the first counts.
 
     A last line without a newline is no record. Raises RunError with the line that is damaged, or that is of another
@@ -38,7 +38,7 @@ def read_records(file: Path, scheduled: Scheduled) -> Iterator[Record]:
                 yield record
 
 
-class Journal:
+class RecordFile:
     """The records so far, without their texts, and the file to append further ones to. A context manager."""
 
     def __init__(self, file: Path, scheduled: Scheduled) -> None:
@@ -46,7 +46,7 @@ class Journal:
 
         Raises OSError.
         """
-        self.records: dict[tuple[str, int], Record] = {}
+        self.records: dict[tuple[str, int], SampleRecord] = {}
         self._file = file
         self._scheduled = scheduled
         self._end = 0  # of the last whole line
@@ -60,7 +60,7 @@ class Journal:
             self._opened.close()
             raise
 
-    def __enter__(self) -> "Journal":
+    def __enter__(self) -> "RecordFile":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -71,7 +71,7 @@ class Journal:
         """Item and sample of those that have no record, in the order in which to play them."""
         return [key for key in self._scheduled if key not in self.records]
 
-    def add(self, record: Record) -> bool:
+    def add(self, record: SampleRecord) -> bool:
         """Append a record; False where its sample has one, which stays.
 
         The line reaches the system before this returns, so that no kill of a process loses it. Raises RunError where it
@@ -108,7 +108,7 @@ def _own(file: Path) -> RawIOBase:
     return opened
 
 
-def _each(file: Path, opened: BinaryIO, scheduled: Scheduled) -> Iterator[tuple[Record, int]]:
+def _each(file: Path, opened: BinaryIO, scheduled: Scheduled) -> Iterator[tuple[SampleRecord, int]]:
     """Each record, with the place behind its line."""
     number = end = 0
     with _said(file):
@@ -138,6 +138,6 @@ def _said(file: Path) -> Iterator[None]:
         raise RunError(f"{file}, {error}") from None
 
 
-def _textless(record: Record) -> Record:
+def _textless(record: SampleRecord) -> SampleRecord:
     """A long run's texts do not fit the memory."""
     return msgspec.structs.replace(record, text="")
