@@ -7,7 +7,7 @@ RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
 """
 
 from spade.evaluations.folder import KeptEvaluation, folder_of, found, open_folder, read_rules, read_summary
-from spade.evaluations.record import ERRORS, ErrorKind, SampleRecord, Scheduled
+from spade.evaluations.record import ERRORS, ErrorKind, SampleRecord, Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Protocol, ProtocolName, Rules, Sampling, differing, refuse_other
 from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, summarised
@@ -34,5 +34,6 @@ __all__ = [
     "read_rules",
     "read_summary",
     "refuse_other",
+    "sample_seed",
     "summarised",
 ]  # fmt: skip

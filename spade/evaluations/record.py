@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from spade.decoding import decoded
+from spade.seeds import derive
 
 ErrorKind = Literal["unfit", "environment", "ungeneratable", "harness", "timeout"]
 
@@ -67,6 +68,11 @@ class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def key(self) -> tuple[str, int]:
         """Item and sample: there is one record of each."""
         return self.item, self.sample
+
+
+def sample_seed(suite: str, item: str, sample: int, seed: int) -> int:
+    """The seed of a sample's tokens: of every policy the same, so that two differ by themselves and not by luck."""
+    return derive(b"", "eval", suite, item, sample, seed)
 
 
 class Scheduled(msgspec.Struct, frozen=True):

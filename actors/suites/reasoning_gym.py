@@ -1,0 +1,89 @@
+"""Reasoning-Gym: generated problems. The hard ones, a hundred data sets in four categories, and small ones for nano.
+
+`reasoning_gym_hard.json` has the parameters of the library's own hard evaluation. An item is a place in a data set of
+500 with the seed 42; most generators seed each item by the sum of both, so that the sum alone names it. The items of
+gsm_symbolic, acre and list_functions depend on the place too: ours are others of the same kind.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from actors.suites.programs import class_name, program
+from actors.suites.suite import Suite, SuiteItem
+from spade.evaluations import Protocol, Sampling
+
+PACKAGES = {"reasoning-gym": "0.1.23"}
+_ASK = """{problem}
+
+Put the answer in \\boxed{}."""
+_SEED, _PLACES = 42, 500
+_PAPER = Sampling(temperature=0.6, top_p=0.8, top_k=20, max_tokens=8_192)
+_NANO = Sampling(temperature=1.0, max_tokens=24)
+
+HARD: Mapping[str, Mapping[str, Mapping[str, Any]]] = msgspec.json.decode(
+    Path(__file__).with_name("reasoning_gym_hard.json").read_bytes()
+)
+"""Parameters by category and data set."""
+
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    "basic_arithmetic": {
+        "min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1, "allow_parentheses": False,
+    },
+    "chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
+    "count_primes": {"min_n": 1, "max_n": 9},
+    "gcd": {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 9},
+    "letter_counting": {"min_words": 1, "max_words": 3},
+    "spell_backward": {"min_word_len": 3, "max_word_len": 3},
+}  # fmt: skip
+"""Parameters by data set: one digit or three letters."""
+
+
+def _item(category: str, dataset: str, parameters: Mapping[str, Any], place: int, seed: int) -> SuiteItem:
+    source = program("ReasoningGymEnv", class_name(dataset), dataset=dataset, parameters=dict(parameters))
+    return SuiteItem(f"{dataset}/{place}", category, source, seed)
+
+
+def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
+    """See Reader; play n of a data set is at the place that the seed n draws."""
+    places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
+    return [
+        _item(category, dataset, parameters, place, _SEED + place)
+        for category, datasets in HARD.items()
+        for dataset, parameters in datasets.items()
+        for place in places
+    ]
+
+
+def read_small(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
+    """See Reader."""
+    return [
+        _item(dataset, dataset, parameters, place, place)
+        for dataset, parameters in SMALL.items()
+        for place in range(protocol.draws)
+    ]
+
+
+REASONING_GYM = Suite(
+    "reasoning-gym-hard",
+    {
+        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=1, grading="box", draws=4),
+        "release": Protocol(name="release", prompt=_ASK, sampling=_PAPER, samples=1, grading="box", draws=8),
+        "short": Protocol(name="short", prompt=_ASK, sampling=_PAPER, samples=1, grading="box", draws=1),
+    },
+    read_hard,
+    packages=PACKAGES,
+)
+
+REASONING_GYM_NANO = Suite(
+    "reasoning-gym-nano",
+    {
+        "paper": Protocol(name="paper", prompt="{problem}", sampling=_NANO, samples=2, grading="box", draws=32),
+        "short": Protocol(name="short", prompt="{problem}", sampling=_NANO, samples=1, grading="box", draws=8),
+    },
+    read_small,
+    packages=PACKAGES,
+)
