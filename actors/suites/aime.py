@@ -33,7 +33,7 @@ def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
         name = row.id(number, "id", "problem_idx")
         once.add(row, "id", name)
         once.add(row, "problem", problem)
-        items.append(SuiteItem(name, "", program("MathAnswerEnv", problem=problem, answer=right)))
+        items.append(SuiteItem(name, "", program("MathAnswerEnv", question=problem, answer=right)))
     return items
 
 
@@ -65,6 +65,7 @@ def _suite(name: str) -> Suite:
         read,
         size=30,
         columns="JSON Lines, CSV or Parquet with the columns problem and answer",
+        library="answers",
     )
 
 

@@ -13,7 +13,7 @@ _TURNS = 50  # Sokoban's own bound, the highest of the five
 
 def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     """See Reader; the instances are those of the seeds from 0."""
-    programs = {game: program("GemEnv", class_name(game), game=f"game:{game}") for game in GAMES}
+    programs = {game: program("GemEnv", class_name(game), game=game) for game in GAMES}
     return [
         SuiteItem(f"{game}/{seed}", game, source, seed)
         for game, source in programs.items()
@@ -32,4 +32,6 @@ GEM = Suite(
     {"paper": _protocol("paper", 32), "short": _protocol("short", 4)},
     read,
     packages={"gem-llm": "0.1.0"},
+    remedy="pip install --no-deps gem-llm==0.1.0",
+    library="gem",
 )

@@ -18,7 +18,7 @@ from spade.text import line
 _ASK = """{problem}
 
 Reason step by step. Put the letter of the right option, and nothing else, in \\boxed{}."""
-_SEED = 42
+_SEED, _LETTERS = 42, "ABCD"
 _OPTIONS = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 _PAPER = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=16_384)
 _RELEASE = Sampling(temperature=0.7, top_p=0.95, max_tokens=16_384)
@@ -47,8 +47,9 @@ def _item(row: DataRow, number: int, random: Random, once: Once) -> SuiteItem:
     once.add(row, "id", name)
     once.add(row, "question", question)
     category = row.text("High-level domain") if row.find("High-level domain") else ""
-    shuffled = [options[place] for place in order]
-    source = program("ChoiceEnv", question=question, options=shuffled, right=order.index(0))
+    shown = "\n".join(f"{letter}. {options[place]}" for letter, place in zip(_LETTERS, order, strict=True))
+    answer = _LETTERS[order.index(0)]
+    source = program("ChoiceEnv", question=f"{question}\n\n{shown}", letters=_LETTERS, answer=answer)
     return SuiteItem(name, line(category, 80), source)
 
 
@@ -62,4 +63,5 @@ GPQA = Suite(
     read,
     size=198,
     columns="the CSV with the columns Question, Correct Answer and Incorrect Answer 1 to 3",
+    library="answers",
 )

@@ -22,10 +22,11 @@ _ASK = """{problem}
 
 Solve this in Python. Where starter code is given, complete it; else read the standard input and print the answer. \
 Reason first, and end with the whole program in one block fenced by ```python and ```."""
-_PACKED = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
+_PACKED = re.compile(r"[A-Za-z0-9+/\n]*={0,2}")
 _PAPER = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=16_384)
 _RELEASE = Sampling(temperature=0.2, top_p=0.95, max_tokens=16_384)
 _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
+_TEST_S = 6.0
 MOST_TESTS = 16 << 20  # characters of a problem's tests
 
 
@@ -58,22 +59,23 @@ def _item(row: DataRow, once: Once) -> SuiteItem:
     if not isinstance(starter, str) or not isinstance(private, str):
         raise RunError(f"{row.where}, column 'starter_code' or 'private_test_cases': holds no text")
     metadata = _json(row, "metadata", _metadata) if row.find("metadata") else _Metadata()
-    tests, packed = _json(row, "public_test_cases", _cases), ""
+    tests = _json(row, "public_test_cases", _cases)
+    hidden = private
     if private.lstrip().startswith("["):
-        tests += _json(row, "private_test_cases", _cases)
-    else:
-        packed = _packed(row, private)
-    if not tests and not packed:
+        hidden = _written(_json(row, "private_test_cases", _cases))
+    elif not _PACKED.fullmatch(private.strip()):
+        raise RunError(f"{row.where}, column 'private_test_cases': is neither a list of tests nor base64")
+    if not tests and hidden in ("", "[]"):
         raise RunError(f"{row.where}: has no test")
-    if sum(len(test.input) + len(test.output) for test in tests) + len(packed) > MOST_TESTS:
+    if len(_written(tests)) + len(hidden) > MOST_TESTS:
         raise RunError(f"{row.where}: its tests are over {MOST_TESTS} characters")
     source = program(
         "CodeTestsEnv",
-        problem=problem,
-        starter=starter,
+        question=f"{problem}\n\nStarter code:\n```python\n{starter}\n```" if starter.strip() else problem,
         function=metadata.func_name or "",
-        tests=[msgspec.to_builtins(test) for test in tests],
-        packed=packed,
+        tests=_written(tests),
+        hidden=hidden or "[]",
+        test_s=_TEST_S,
     )
     difficulty = row.find("difficulty")
     return SuiteItem(row.id(0, "question_id"), line(difficulty, 80) if isinstance(difficulty, str) else "", source)
@@ -88,11 +90,8 @@ def _json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:
         raise RunError(f"{row.where}, column {column!r}: {error}") from None
 
 
-def _packed(row: DataRow, text: str) -> str:
-    """Tests that stay packed: base64, here no more than its characters."""
-    if not _PACKED.fullmatch(text):
-        raise RunError(f"{row.where}, column 'private_test_cases': is neither a list of tests nor base64")
-    return "".join(text.split())
+def _written(tests: list[_Case]) -> str:
+    return msgspec.json.encode(tests).decode()
 
 
 LIVECODEBENCH = Suite(
@@ -105,5 +104,6 @@ LIVECODEBENCH = Suite(
     read,
     size=175,
     columns="test6.jsonl with question_id, question_content, starter_code, public_ and private_test_cases, metadata",
-    settings={"sandbox.step_s": 300.0, "sandbox.memory_bytes": 2 << 30},
+    library="code",
+    needs={"step_s": 300.0, "processor_s": 300.0, "memory_bytes": 2 << 30},
 )

@@ -1,8 +1,7 @@
 """Reasoning-Gym: generated problems. The hard ones, a hundred data sets in four categories, and small ones for nano.
 
 `reasoning_gym_hard.json` has the parameters of the library's own hard evaluation. An item is a place in a data set of
-500 with the seed 42; most generators seed each item by the sum of both, so that the sum alone names it. The items of
-gsm_symbolic, acre and list_functions depend on the place too: ours are others of the same kind.
+500 with the seed 42. The scorer of game_of_life_halting pays nonsense; the suite has it all the same.
 """
 
 from collections.abc import Mapping
@@ -42,16 +41,11 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 """Parameters by data set: one digit or three letters."""
 
 
-def _item(category: str, dataset: str, parameters: Mapping[str, Any], place: int, seed: int) -> SuiteItem:
-    source = program("ReasoningGymEnv", class_name(dataset), dataset=dataset, parameters=dict(parameters))
-    return SuiteItem(f"{dataset}/{place}", category, source, seed)
-
-
 def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     """See Reader; play n of a data set is at the place that the seed n draws."""
     places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
     return [
-        _item(category, dataset, parameters, place, _SEED + place)
+        SuiteItem(f"{dataset}/{place}", category, _program(dataset, parameters, index=place), _SEED)
         for category, datasets in HARD.items()
         for dataset, parameters in datasets.items()
         for place in places
@@ -59,12 +53,16 @@ def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
 
 
 def read_small(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
-    """See Reader."""
+    """See Reader; the instances are those of the seeds from 0."""
     return [
-        _item(dataset, dataset, parameters, place, place)
+        SuiteItem(f"{dataset}/{seed}", dataset, _program(dataset, parameters), seed)
         for dataset, parameters in SMALL.items()
-        for place in range(protocol.draws)
+        for seed in range(protocol.draws)
     ]
+
+
+def _program(dataset: str, parameters: Mapping[str, Any], **more: int) -> str:
+    return program("ReasoningGymEnv", class_name(dataset), dataset=dataset, parameters=dict(parameters), **more)
 
 
 REASONING_GYM = Suite(
@@ -76,6 +74,7 @@ REASONING_GYM = Suite(
     },
     read_hard,
     packages=PACKAGES,
+    library="reasoning-gym",
 )
 
 REASONING_GYM_NANO = Suite(
@@ -86,4 +85,5 @@ REASONING_GYM_NANO = Suite(
     },
     read_small,
     packages=PACKAGES,
+    library="reasoning-gym",
 )

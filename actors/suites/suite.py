@@ -41,7 +41,9 @@ class Suite:
     columns    of the given file, for a person; "" where none is given
     talk       the talk of a play
     packages   the one version by package with which the protocols but `short` are played
-    settings   the limits that the items need, by the path of the setting
+    remedy     the command that installs them
+    library    the entry of `sandbox.libraries` that the programs extend; "" where they extend none
+    needs      what an item needs beyond the env-runner's own limits: step_s, processor_s, memory_bytes
     """
 
     name: str
@@ -51,7 +53,9 @@ class Suite:
     columns: str = ""
     talk: Callable[[Protocol], Talk] = SuiteTalk
     packages: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, float | int] = field(default_factory=dict)
+    remedy: str = "pip install 'spade-rl[suites]'"
+    library: str = ""
+    needs: Mapping[str, float] = field(default_factory=dict)
 
     def protocol(self, name: ProtocolName) -> Protocol:
         """Raises ConfigError where the suite has none of that name."""
@@ -87,11 +91,11 @@ class Suite:
         try:
             installed = metadata.version(package)
         except metadata.PackageNotFoundError:
-            raise ConfigError(f"suite {self.name}: needs {package} {wanted}: pip install 'spade-rl[suites]'") from None
+            raise ConfigError(f"suite {self.name}: needs {package} {wanted}: {self.remedy}") from None
         if installed != wanted and protocol.name != "short":
             raise ConfigError(
                 f"suite {self.name}: {package} {line(installed, 40)} is installed, and the protocol {protocol.name} is "
-                f"of {wanted}: pip install 'spade-rl[suites]', or --protocol short"
+                f"of {wanted}: {self.remedy}, or --protocol short"
             )
         return installed
 
