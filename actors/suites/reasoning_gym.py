@@ -45,7 +45,7 @@ def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     """See Reader; play n of a data set is at the place that the seed n draws."""
     places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
     return [
-        SuiteItem(f"{dataset}/{place}", category, _program(dataset, parameters, index=place), _SEED)
+        SuiteItem(f"{dataset}/{place}", category, _program(dataset, _sized(parameters), index=place), _SEED)
         for category, datasets in HARD.items()
         for dataset, parameters in datasets.items()
         for place in places
@@ -59,6 +59,11 @@ def read_small(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
         for dataset, parameters in SMALL.items()
         for seed in range(protocol.draws)
     ]
+
+
+def _sized(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a data set of 500: an item of acre depends on how many there are."""
+    return {**parameters, "size": _PLACES}
 
 
 def _program(dataset: str, parameters: Mapping[str, Any], **more: int) -> str:
