@@ -51,7 +51,7 @@ def test_a_protocol_is_valid_and_stands_under_its_name(suite, protocol):
 
 @pytest.mark.parametrize("name", MADE)
 def test_items_are_valid_programs_with_names_of_their_own(name):
-    protocol = SUITES[name].protocol("paper")
+    protocol = SUITES[name].protocol("short")
     items = SUITES[name].items(protocol)
     assert items == SUITES[name].items(protocol)
     assert len({item.name for item in items}) == len(items)
