@@ -21,7 +21,6 @@ from actors.text.profile import Document
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
-from spade.errors import SuspectError
 from spade.processes.entry import Launch, main
 from spade.protocol import (
     MOST_HINT,
@@ -30,7 +29,6 @@ from spade.protocol import (
     RejectCandidate,
     SubmitEnvironment,
     Trajectory,
-    Validate,
 )
 from spade.seeds import derive
 
@@ -109,11 +107,7 @@ class Designer(JobWork):
         if written is None:
             return FailedStage("extract", "there is no program in the completion")
         source = written.source
-        try:
-            candidate = Validate(source, derive(b"", "validate", job.sampler, attempt.number))
-            verdict = await self._session.runners.call(candidate, self._config.design.lease_s)
-        except SuspectError as error:
-            return FailedStage("contain", str(error))
+        verdict = await self._admission(source, derive(b"", "validate", job.sampler, attempt.number))
         if not verdict.passed:
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
         hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number)) if self._config.hinted else ""
