@@ -135,6 +135,9 @@ class Verdict(Wire, frozen=True):
     reads: Form = "inside"
     repairs: Repairs = ()
     measures: Measures = Measures()
+    suspects: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    replayed: str = ""
 
 
 class Validate(Request[Verdict], frozen=True):

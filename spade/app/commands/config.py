@@ -140,8 +140,8 @@ def _environments(config: "Config") -> str:
         return f"{sum(1 for _ in programs_of(config.pool.source))} programs in the pool"
     from actors import corpus
 
-    documents = corpus.load(config.design.corpus, config.run.domain)
-    return f"{len(documents)} documents (digest {documents.digest[:12]})"
+    grounds = corpus.load_grounds(config)
+    return f"{len(grounds.documents)} documents (digest {grounds.digest[:12]})"
 
 
 def _embedding(config: "Config") -> str:
