@@ -1,4 +1,4 @@
-"""What grounds designs: documents, those that ship with the package, a file or folder of texts, or a built mixture.
+"""The grounds of designs: documents, those that ship with the package, a file or folder of texts, or a built mixture.
 
 In a domain with variants also settings.
 """

@@ -158,7 +158,7 @@ class Designer(JobWork):
         return FailedStage("hint", f"it gives away what a player has to find out: {line(value or '', LONGEST_VALUE)}")
 
     async def _ask_hint(self, source: str, seed: int) -> str | FailedStage:
-        """What the model says for a hint. It is not trained on, so it needs no trajectory."""
+        """One hint as the model says it. It is not trained on, so it needs no trajectory."""
         design, profile = self._config.design, self._session.profile
         said = await self._session.ask(profile.hint(source), design.hint_max_tokens, design.temperature, seed)
         if said is None:

@@ -23,7 +23,7 @@ class OverdueError(BusError):
 
 
 class Reply(NamedTuple):
-    """What the model says to a question; `cut` at its most tokens."""
+    """The answer of the model to a question; `cut` at its most tokens."""
 
     text: str
     cut: bool

@@ -90,7 +90,7 @@ def show(
 
 
 def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
-    """What is known of the program, by name: its measures, and what it was asked to be."""
+    """All that is known of the program, by name: its measures, and what it was asked to be."""
     measures = env.measures
     reveals = {True: "reveals the method", False: "does not reveal the method", None: None}[measures.reveals]
     known = (
