@@ -104,11 +104,11 @@ def _weighted(names: Sequence[str], weights: Sequence[float], share: float) -> s
 
 
 def _task(skill: str, situation: Situation, difficulty: str, slots: dict[str, str]) -> str:
+    setting = f": {situation.setting}" if situation.setting else " of your choice"
     return (
-        f"Design a service that trains {skill}: {rules.SKILLS[skill]}. It simulates an everyday setting: "
-        f"{situation.setting}. It makes {slots['requests']} requests, and a player who errs nowhere needs "
-        f"about {slots['calls']} calls of tools for all of them; it shall be {difficulty}.\n"
-        f"{rules.VARIANTS[situation.variant]}"
+        f"Design a service that trains {skill}: {rules.SKILLS[skill]}. It simulates an everyday setting{setting}. "
+        f"It makes {slots['requests']} requests, and a player who errs nowhere needs about {slots['calls']} calls of "
+        f"tools for all of them; it shall be {difficulty}.\n{rules.VARIANTS.get(situation.variant, '')}"
     )
 
 

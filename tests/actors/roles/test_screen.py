@@ -1,6 +1,7 @@
 """A designer of tool use: its situation, the screen of what was admitted, and hints that leak."""
 
 import functools
+import re
 
 import msgspec
 import pytest
@@ -10,9 +11,17 @@ from actors.roles.screen import TEMPERATURE, fitted
 from actors.text.tools.prompts import ToolProfile
 from spade.codec import unpack_ids
 from spade.config import DOMAINS
+from spade.errors import RunError
 from spade.protocol import DesignJob, RejectCandidate, Stage, SubmitEnvironment, Verdict
 from spade.tokens import Tokenizer
-from tests.actors.small_services import SmallReplay, acting, actor_settings
+from tests.actors.small_services import (
+    SmallReplay,
+    acting,
+    actor_settings,
+    byte_tokenizer,
+    process,
+    small_replay,
+)
 from tests.peers import changed
 from tests.spade.token_shapes import qwen3_2507
 
@@ -162,3 +171,12 @@ async def test_a_file_of_settings_is_drawn_from(settings, tokenizer, tmp_path):
     told = changed(settings, tools={"screen": False, "settings": str(tmp_path / "settings.txt")})
     (submitted,), _ = await designed(told, tokenizer, DRAFT, HINT)
     assert submitted.setting == "a lighthouse"
+
+
+async def test_a_model_whose_template_shows_no_tools_ends_its_process_with_one_line(tmp_path):
+    byte_tokenizer(tmp_path)
+    settings = actor_settings(tmp_path, "run.domain=tools", "model.profile=full", "play.max_turns=12")
+    says = rf"the chat template of {re.escape(str(tmp_path))} drops the tools; use a model whose template shows tools"
+    with pytest.RaisesGroup(pytest.RaisesExc(RunError, match=says), flatten_subgroups=True):
+        async with small_replay(SmallReplay(), settings) as replay, process(designer.run, "designer", replay, settings):
+            pass

@@ -246,7 +246,9 @@ def test_a_run_keeps_the_corpus_that_it_was_first_told(store):
     assert (opened.corpus, opened.changed) == ("a" * 32, {})
     put(store, *opened.state.changes())
     assert open_run(store, config()).corpus == "a" * 32
-    with pytest.raises(RunError, match=r"another corpus \(digest aaaaaaaa, design\.corpus has bbbbbbbb now\)"):
+    with pytest.raises(
+        RunError, match=r"another corpus \(digest aaaaaaaa, design\.corpus or tools\.settings has bbbbbbbb now\)"
+    ):
         open_run(store, config(), "b" * 32)
 
 
