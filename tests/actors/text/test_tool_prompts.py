@@ -87,6 +87,7 @@ def test_a_request_holds_setting_document_and_examples_whole():
         assert part in text
     assert "a value that nobody states" in text
     bare = asked(document=None)
+    assert len(bare) < 11_500  # docs/designing.md, "The room"
     assert "<text>" not in bare
     assert "earlier service" not in bare
 
