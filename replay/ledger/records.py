@@ -86,6 +86,8 @@ class Reject(Record):
     reason: str
     at: float
     shown: tuple[str, ...] = ()
+    setting: str = ""
+    variant: str = ""
 
 
 class Source(Record):
@@ -155,7 +157,8 @@ class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
     `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
-    designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program.
+    designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program;
+    `setting` and `variant` those that its designer was asked for, or "".
     """
 
     id: str
@@ -179,6 +182,8 @@ class Environment(Record):
     repairs: Repairs = ()
     program: str = ""
     measures: Measures = Measures()
+    setting: str = ""
+    variant: str = ""
 
 
 class PlayRecord(Record):

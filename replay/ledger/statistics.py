@@ -1,6 +1,7 @@
 """The last plays, slots, chunks and candidates, and the gauges computed from them."""
 
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
@@ -23,6 +24,7 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
     turns: int
     sampled: int
     skill: str = ""
+    variant: str = ""
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
@@ -34,6 +36,7 @@ class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
     levels: int | None = None
     skill: str = ""
     measures: Measures = Measures()
+    variant: str = ""
 
 
 class Statistics(msgspec.Struct, array_like=True):
@@ -130,13 +133,20 @@ class Statistics(msgspec.Struct, array_like=True):
 
     def skills(self) -> dict[str, SkillFigures]:
         """The figures of each skill that has a play or a slot in the windows."""
+        return self._parts(lambda figures: figures.skill)
+
+    def variants(self) -> dict[str, SkillFigures]:
+        """The same of each variant."""
+        return self._parts(lambda figures: figures.variant)
+
+    def _parts(self, name_of: Callable[[PlayFigures | SlotFigures], str]) -> dict[str, SkillFigures]:
+        """The figures of all that have one name. Those of name "" have none: it was not kept, or there is none."""
         plays: dict[str, list[PlayFigures]] = {}
         slots: dict[str, list[SlotFigures]] = {}
         for play in self.plays:
-            plays.setdefault(play.skill, []).append(play)
+            plays.setdefault(name_of(play), []).append(play)
         for slot in self.slots:
-            slots.setdefault(slot.skill, []).append(slot)
-        # "" is of a run that began before skills were kept.
+            slots.setdefault(name_of(slot), []).append(slot)
         names = sorted((plays.keys() | slots.keys()) - {""})
         return {
             name: _figures(Statistics(self.keep_plays, self.keep_slots, plays.get(name, []), slots.get(name, [])))
@@ -148,12 +158,12 @@ class Statistics(msgspec.Struct, array_like=True):
         return _mean([slot.reward for slot in self.slots if slot.reward is not None])
 
 
-def _figures(of_skill: Statistics) -> SkillFigures:
+def _figures(part: Statistics) -> SkillFigures:
     return SkillFigures(
-        win_rate_unhinted=of_skill.win_rate(hinted=False)[0],
-        win_rate_hinted=of_skill.win_rate(hinted=True)[0],
-        regret=of_skill.regret()[0],
-        learnable_share=of_skill.learnable_share(),
+        win_rate_unhinted=part.win_rate(hinted=False)[0],
+        win_rate_hinted=part.win_rate(hinted=True)[0],
+        regret=part.regret()[0],
+        learnable_share=part.learnable_share(),
     )
 
 

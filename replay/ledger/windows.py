@@ -140,8 +140,8 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
         state.counters.unhinted += not play.hinted
-        skill = environment.skill
-        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled, skill))
+        of = environment.skill, environment.variant
+        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled, *of))
     state.flight.add(play)
     state.touch("plays", play.id, play)
     _note_levels(state, environment, ended.rewards)
@@ -249,6 +249,7 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
             levels=len(environment.levels),
             skill=environment.skill,
             measures=environment.measures,
+            variant=environment.variant,
         )
     )
     if not (quarantined or unaudited):

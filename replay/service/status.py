@@ -84,6 +84,7 @@ def _recent(state: RunState) -> Recent:
         revealing_share=statistics.revealing_share(),
         diversity=None if state.history.diversity is None else state.history.diversity.share,
         skills=statistics.skills(),
+        variants=statistics.variants(),
     )
 
 

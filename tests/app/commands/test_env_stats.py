@@ -18,11 +18,11 @@ from spade.protocol import Measures
 PROGRAMS = ["class AEnv: red", "class BEnv: blue", "same", "same", "x", "y", "z"]
 
 
-def environment(number, measures=None, levels=(), score=None):
+def environment(number, measures=None, levels=(), score=None, **asked):
     levels = list(levels)
     return Environment(
         f"e{number:06d}", f"j{number:06d}", 0, "optimization", "AEnv", "tides", 1, True, 1, 0.0, 9.0, levels=levels,
-        score=score, measures=measures or Measures(),
+        score=score, measures=measures or Measures(), **asked,
     )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def run(tmp_path):
         environment(2, Measures(30, 3, False)),
         environment(3, Measures(31, 4)),
         environment(5),
-        environment(6), environment(7),
+        environment(6), environment(7, variant="missing value", setting="a bank"),
     ]  # fmt: skip
     first, second, third, *_ = environments
     plays = [
@@ -95,6 +95,16 @@ def test_the_list_and_one_environment_have_the_measures(run, capsys):
     told = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert told[-4:-1] == [["lines", "10"], ["hidden", "variables", "1"], ["reward", "levels", "2"]]
     assert told[-1] == ["first", "observation", "reveals", "the", "method"]
+
+
+def test_setting_and_variant_are_told_where_a_program_was_asked_for_them(run, capsys):
+    env.ls(run)
+    header, *_, last = capsys.readouterr().out.splitlines()
+    assert header.endswith(" levels variant")
+    assert last.endswith(" missing value")
+    env.show(run, "e000007")
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=1) for line in told[-2:]] == [["setting", "a bank"], ["variant", "missing value"]]
 
 
 def test_a_run_without_environments_has_an_empty_table(tmp_path, capsys):

@@ -12,8 +12,8 @@ def statistics():
     return Statistics.of(Replay(learnable_slots=4, statistics_plays=6))
 
 
-def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze"):
-    return PlayFigures(environment, hinted, won, turns, sampled, skill)
+def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze", variant=""):
+    return PlayFigures(environment, hinted, won, turns, sampled, skill, variant)
 
 
 def test_nothing_is_measured_at_first(statistics):
@@ -88,6 +88,18 @@ def test_each_skill_has_its_share_of_the_same_windows(statistics):
         "maze": SkillFigures(0.5, 1.0, 0.5, 1 / 3),
         "tides": SkillFigures(None, None, 0.25, 1.0),
     }
+
+
+def test_each_variant_has_its_share_of_the_same_windows_and_none_is_no_variant(statistics):
+    for variant, won in (("execute", True), ("execute", False), ("irrelevant", False), ("", True)):
+        statistics.add_play(play(skill="maze", variant=variant, won=won))
+    statistics.add_slot(SlotFigures(0.0, True, 0.5, skill="maze", variant="execute"))
+    statistics.add_slot(SlotFigures(0.0, False, skill="maze"))
+    assert statistics.variants() == {
+        "execute": SkillFigures(0.5, None, 0.5, 1.0),
+        "irrelevant": SkillFigures(0.0, None, None, None),
+    }
+    assert set(statistics.skills()) == {"maze"}
 
 
 def test_slots_and_plays_of_an_older_run_have_no_skill(statistics):

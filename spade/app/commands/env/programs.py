@@ -39,12 +39,16 @@ def ls(
             say(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
     figures = "unhinted hinted regret reward  lines hidden levels"
+    environments = read_environments(found.store)
+    if any(env.variant for env in environments):
+        figures += " variant"
     say(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} {figures}")
-    for env in read_environments(found.store):
+    for env in environments:
         numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
         row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
         counts = (env.measures.lines, env.measures.hidden_variables, env.reward_levels or None)
         row += "".join(f" {'–' if count is None else count:>6}" for count in counts)
+        row += f" {line(env.variant)}" if env.variant else ""
         say(f"{env.id:<8} {line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
 
 
@@ -86,7 +90,7 @@ def show(
 
 
 def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
-    """The measures of the program that are known, by name."""
+    """All that is known of the program, by name: its measures, and what it was asked to be."""
     measures = env.measures
     reveals = {True: "reveals the method", False: "does not reveal the method", None: None}[measures.reveals]
     known = (
@@ -94,6 +98,8 @@ def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
         ("hidden variables", measures.hidden_variables),
         ("reward levels", env.reward_levels or None),
         ("first observation", reveals),
+        ("setting", env.setting or None),
+        ("variant", env.variant or None),
     )
     return [(name, str(value)) for name, value in known if value is not None]
 
