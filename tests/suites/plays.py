@@ -14,9 +14,9 @@ AT_ONCE = 4
 NONSENSE = "nonsense"
 
 
-def limits(*libraries):
+def limits(*libraries, step_s=60.0):
     """Patient limits with these libraries, or with all."""
-    return Limits(load_s=60.0, step_s=60.0, libraries=libraries or tuple(LIBRARIES))
+    return Limits(load_s=60.0, step_s=step_s, libraries=libraries or tuple(LIBRARIES))
 
 
 def program(base, **attributes):
@@ -65,14 +65,14 @@ async def play(sandbox, source, *actions, seed=1):
     return answers
 
 
-async def every(most, sources):
+async def every(most, sources, seed=1):
     """What `oracle` gives for each program, by its name."""
     found = {}
     places = trio.CapacityLimiter(AT_ONCE)
 
     async def one(sandbox, name, source):
         async with places:
-            found[name] = await oracle(sandbox, source)
+            found[name] = await oracle(sandbox, source, seed)
 
     async with open_sandbox(most) as sandbox, trio.open_nursery() as nursery:
         for name, source in sources.items():
