@@ -5,6 +5,7 @@ from collections import deque
 import msgspec
 
 from replay.ledger.reward import clustered_mean
+from replay.ledger.tool_use import ToolFigures, ToolUse, figures
 from spade.config import Replay
 from spade.estimates import mean_and_error
 from spade.protocol import Diversity, Evaluation, Measures, SkillFigures
@@ -15,7 +16,7 @@ METER_S = 60
 
 
 class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
-    """A finished play."""
+    """A finished play. `tools`: None where its program has none."""
 
     environment: str
     hinted: bool
@@ -23,6 +24,7 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
     turns: int
     sampled: int
     skill: str = ""
+    tools: ToolUse | None = None
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
@@ -115,6 +117,10 @@ class Statistics(msgspec.Struct, array_like=True):
     def turns(self, hinted: bool) -> float | None:
         """Mean turns of an episode, of one arm."""
         return _mean([play.turns for play in self.plays if play.hinted == hinted])
+
+    def tools(self) -> ToolFigures:
+        """The use of tools in the last unhinted plays."""
+        return figures((play.tools, play.turns) for play in self.plays if not play.hinted)
 
     def program_lines(self) -> float | None:
         """Mean lines of the programs of the last slots."""

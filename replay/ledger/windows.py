@@ -11,6 +11,7 @@ from replay.ledger.records import Chunk, Environment, Member, PlayRecord, Rememb
 from replay.ledger.reward import averaged, score_of
 from replay.ledger.state import RunState
 from replay.ledger.statistics import PlayFigures, SlotFigures
+from replay.ledger.tool_use import used
 from spade.protocol import Audited, EndedPlay, PlayLease
 from spade.returns import differ
 from spade.returns import won as is_won
@@ -131,7 +132,7 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         play.state = "finished"
         play.terminated = ended.outcome == "terminated"
         play.episode_return = ended.episode_return
-        play.turns, play.sampled = len(ended.rewards), ended.trajectory.sampled
+        play.turns, play.sampled, play.tools = len(ended.rewards), ended.trajectory.sampled, used(ended)
         if ended.trajectory.versions:
             play.version = provenance.oldest(state.steps, ended.trajectory)
         state.touch("trajectories", play.id, ended.trajectory)
@@ -140,8 +141,8 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
         state.counters.unhinted += not play.hinted
-        skill = environment.skill
-        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled, skill))
+        played = play.environment, play.hinted, won, play.turns, play.sampled
+        state.statistics.add_play(PlayFigures(*played, environment.skill, play.tools))
     state.flight.add(play)
     state.touch("plays", play.id, play)
     _note_levels(state, environment, ended.rewards)

@@ -49,7 +49,8 @@ class EndedPlay(Wire, frozen=True):
     else 0; `trajectory` is None if a fault of the environment voids the play, and `fault` says which.
 
     Where tools were used: `calls` were sent, of which the program's schemas `refused` some; `malformed` were not sent,
-    since they cannot be read or were too many; `done` of the `instructions` are done.
+    since they cannot be read or were too many; `done` of the `instructions` are done, `free` of them were met when they
+    were given.
     """
 
     id: str
@@ -66,6 +67,7 @@ class EndedPlay(Wire, frozen=True):
     malformed: Count = 0
     done: Count = 0
     instructions: Count = 0
+    free: Count = 0
 
 
 class SubmitPlays(Request[Done], frozen=True):

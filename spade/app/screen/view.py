@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spade.app.screen.chart import bar, chart
-from spade.protocol import Process, Status
+from spade.protocol import Process, Recent, Status
 from spade.text import line
 from spade.waits import describe_all, root_causes
 
@@ -35,7 +35,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
     room = height - _HEADER - _FOOTER
     processes_height = min(len(status.processes) + 3, max(height // 3, 10))
     panels = [
-        (_numbers_height(width), _numbers(status, width)),
+        (_numbers_height(status, width), _numbers(status, width)),
         (processes_height, _processes(status.processes, processes_height - 3, width)),
     ]
     # A small terminal shows the charts and those panels that fit.
@@ -44,12 +44,13 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
         if room - size >= _CHARTS:
             shown.append(Layout(panel, size=size))
             room -= size
-    half = width // 2
-    charts = Layout(size=max(room, 1))
-    charts.split_row(
-        Layout(_regret(status, half, room), size=half),
-        Layout(_win_rates(status, width - half, room)),
-    )
+    charts = Layout(_win_rates(status, width, room), size=max(room, 1))
+    if not _unhinted_alone(status):
+        half = width // 2
+        charts.split_row(
+            Layout(_regret(status, half, room), size=half),
+            Layout(_win_rates(status, width - half, room)),
+        )
     screen = Layout()
     screen.split_column(
         Layout(_header(status), size=_HEADER), charts, *shown, Layout(_footer(status, note), size=_FOOTER)
@@ -85,6 +86,13 @@ def _header(status: Status) -> Text:
     return line
 
 
+def _unhinted_alone(status: Status) -> bool:
+    """True once there are plays, and none of them had a hint: such a run measures no regret."""
+    recent = status.recent
+    measured = status.histories.regret_history or recent.win_rate_hinted is not None or recent.regret is not None
+    return not measured and recent.win_rate_unhinted is not None
+
+
 def _regret(status: Status, width: int, height: int) -> Panel:
     recent, history = status.recent, status.histories.regret_history
     title = "regret" if recent.regret is None else f"regret {_with_error(recent.regret, recent.regret_error)}"
@@ -108,6 +116,9 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
         rows.insert(0, ("held-out", evaluations[-1].win_rate, HELD_OUT))
         title, below, curve = _held_out(status, width), "the others: on the newest programs", HELD_OUT
         history = [(one.win_rate, one.error) for one in evaluations]
+    if _unhinted_alone(status):
+        rows = [row for row in rows if row[0] != "hinted"]
+        below = f"{below}; nothing was played with a hint, so there is no regret"
     table = Table.grid(padding=(0, 1))
     room = max(width - 4 - 10 - 6, 4)
     for label, share, style in rows:
@@ -128,9 +139,18 @@ def _held_out(status: Status, width: int) -> str:
     return words if len(words) <= width - 4 else f"held-out {told}"
 
 
-def _numbers_height(width: int) -> int:
+def _numbers_height(status: Status, width: int) -> int:
     columns, cells = _CELLS_WIDE if width >= _SMALL_WIDTH else _CELLS_SMALL
-    return cells // columns + 2
+    return cells // columns + 2 + bool(_of_tools(status.recent))
+
+
+def _of_tools(recent: Recent) -> list[tuple[str, str]]:
+    """The row of numbers that a domain with tools has beside the others; empty for another."""
+    if recent.done_share is None:
+        return []
+    calls = f"{_number(recent.calls_per_turn).strip()}, refused {_percent(recent.refused_share)}"
+    done = f"{_percent(recent.done_share)}, free {_percent(recent.free_share)}"
+    return [("calls", calls), ("malformed", _percent(recent.malformed_share)), ("done", done)]
 
 
 def _numbers(status: Status, width: int) -> Panel:
@@ -157,8 +177,8 @@ def _numbers(status: Status, width: int) -> Panel:
     table = Table.grid(padding=(0, 2), expand=True)
     for _ in range(columns):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    for start in range(0, count, columns):
-        row = cells[start : min(start + columns, count)]
+    rows = [cells[start : start + columns] for start in range(0, count, columns)]
+    for row in (*rows, _of_tools(recent)):
         table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in row))
     return _panel(table, "the loop", "white", status.waiting_for)
 
