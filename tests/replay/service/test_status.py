@@ -149,7 +149,7 @@ async def test_the_use_of_tools_is_in_the_status_and_in_the_rows_of_steps_and_wi
     }
     (row,) = [row for row in rows(tmp_path) if row["kind"] == "step"]
     assert {name: getattr(recent, name) for name in figures} == figures == {name: row[name] for name in figures}
-    with open_store(tmp_path / "replay", "nosync") as store:
+    with open_store(tmp_path / "store", "nosync") as store:
         tools = {play.id: play.tools for play in store.scan("plays", PlayRecord)}
     assert tools["e000000-0u000"] == ToolUse(3, 1, 1, 4, 2, 1)
     assert tools["e000000-0h000"] is None
