@@ -9,8 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from replay.ledger.tool_use import ToolUse
-from spade.protocol import Form, Measures, Repairs, StepMetrics, Trajectory, Weights
+from spade.protocol import Form, Measures, Repairs, StepMetrics, ToolUse, Trajectory, Weights
 
 Table = Literal[
     "meta",

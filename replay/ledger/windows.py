@@ -11,7 +11,6 @@ from replay.ledger.records import Chunk, Environment, Member, PlayRecord, Rememb
 from replay.ledger.reward import averaged, score_of
 from replay.ledger.state import RunState
 from replay.ledger.statistics import PlayFigures, SlotFigures
-from replay.ledger.tool_use import used
 from spade.protocol import Audited, EndedPlay, PlayLease
 from spade.returns import differ
 from spade.returns import won as is_won
@@ -132,7 +131,7 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         play.state = "finished"
         play.terminated = ended.outcome == "terminated"
         play.episode_return = ended.episode_return
-        play.turns, play.sampled, play.tools = len(ended.rewards), ended.trajectory.sampled, used(ended)
+        play.turns, play.sampled, play.tools = len(ended.rewards), ended.trajectory.sampled, ended.tools
         if ended.trajectory.versions:
             play.version = provenance.oldest(state.steps, ended.trajectory)
         state.touch("trajectories", play.id, ended.trajectory)

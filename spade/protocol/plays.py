@@ -42,6 +42,17 @@ class LeasePlays(Request[Plays], frozen=True):
     wait_s: float
 
 
+class ToolUse(Wire, frozen=True):
+    """The use of tools in one play; fields as in `EndedPlay`."""
+
+    calls: int
+    refused: int
+    malformed: int
+    instructions: int
+    done: int
+    free: int
+
+
 class EndedPlay(Wire, frozen=True):
     """The end of an episode.
 
@@ -68,6 +79,13 @@ class EndedPlay(Wire, frozen=True):
     done: Count = 0
     instructions: Count = 0
     free: Count = 0
+
+    @property
+    def tools(self) -> ToolUse | None:
+        """The use of tools; None where the program has none, since each that has tools has instructions."""
+        if not self.instructions:
+            return None
+        return ToolUse(self.calls, self.refused, self.malformed, self.instructions, self.done, self.free)
 
 
 class SubmitPlays(Request[Done], frozen=True):

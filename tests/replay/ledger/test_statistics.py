@@ -2,10 +2,18 @@
 
 import pytest
 
-from replay.ledger.statistics import CANDIDATES, HISTORY, History, Meter, PlayFigures, SlotFigures, Statistics
-from replay.ledger.tool_use import ToolFigures, ToolUse
+from replay.ledger.statistics import (
+    CANDIDATES,
+    HISTORY,
+    History,
+    Meter,
+    PlayFigures,
+    SlotFigures,
+    Statistics,
+    ToolFigures,
+)
 from spade.config import Replay
-from spade.protocol import Evaluation, Measures, SkillFigures
+from spade.protocol import Evaluation, Measures, SkillFigures, ToolUse
 
 
 @pytest.fixture

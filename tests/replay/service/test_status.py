@@ -9,7 +9,6 @@ import pytest
 import trio
 
 from replay.ledger.records import PlayRecord
-from replay.ledger.tool_use import ToolUse
 from replay.service import process
 from replay.service.peers import Peers
 from replay.store import open_store
@@ -151,7 +150,7 @@ async def test_the_use_of_tools_is_in_the_status_and_in_the_rows_of_steps_and_wi
     assert {name: getattr(recent, name) for name in figures} == figures == {name: row[name] for name in figures}
     with open_store(tmp_path / "store", "nosync") as store:
         tools = {play.id: play.tools for play in store.scan("plays", PlayRecord)}
-    assert tools["e000000-0u000"] == ToolUse(3, 1, 1, 4, 2, 1)
+    assert tools["e000000-0u000"] == protocol.ToolUse(3, 1, 1, 4, 2, 1)
     assert tools["e000000-0h000"] is None
 
 
