@@ -7,11 +7,13 @@ a bracket is JSON: objects of a name and arguments, one after the other or in a 
 import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
-from actors.text.toolcalls.blocks import Call, Malformed, call, decode, past_space
+from actors.text.toolcalls.blocks import DEEPEST, Call, Malformed, call, decode, past_space
 
 DONE = "done"
+DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # lists in lists of a signature, and types of one argument
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict", "null": "None"}
 _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
@@ -90,14 +92,18 @@ def _read(name: object, arguments: object) -> Call:
 
 
 def spoken(name: str, arguments: str) -> str:
-    """A call as it would be typed; one whose arguments cannot be written so has them as JSON."""
+    """A call as it would be typed, as JSON where Python has no names for its arguments. `arguments`: a JSON object."""
     try:
         values = json.loads(arguments)
     except _UNREADABLE:
-        return f"{name}({arguments})"
-    if not isinstance(values, dict) or not all(key.isidentifier() for key in values):
-        return f"{name}({arguments})"
+        values = None
+    if not isinstance(values, dict) or not all(map(_is_name, (name, *values))):
+        return f'{{"name": {json.dumps(name)}, "arguments": {arguments}}}'
     return f"{name}({', '.join(f'{key}={_python(value)}' for key, value in values.items())})"
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier() and not iskeyword(text)
 
 
 def signature(name: str, parameters: Mapping[str, Any]) -> str:
@@ -125,31 +131,36 @@ def _default(schema: object) -> str:
     return f" = {_python(schema['default'])}" if isinstance(schema, dict) and "default" in schema else " = …"
 
 
-def _type(schema: Any) -> str:
+def _type(schema: Any, depth: int = 0) -> str:
     match schema:
         case {"enum": list(values)}:
             return " | ".join(map(_python, values))
         case {"type": list(kinds)}:
-            return " | ".join(_type({**schema, "type": kind}) for kind in kinds)
-        case {"type": "array", "items": items}:
-            return f"list[{_type(items)}]"
-        case {"type": "array"}:
-            return "list"
+            names = [kind for kind in kinds if isinstance(kind, str)]
+            return " | ".join(_kind(kind, schema, depth) for kind in dict.fromkeys(names[:MOST_SHOWN]))
         case {"type": str(kind)}:
-            bounds = [f"{sign} {schema[word]}" for word, sign in (("minimum", "≥"), ("maximum", "≤")) if word in schema]
-            return " ".join([_TYPES.get(kind, kind), *bounds])
+            return _kind(kind, schema, depth)
     return "any"
 
 
-def _python(value: object) -> str:
+def _kind(kind: str, schema: dict[str, Any], depth: int) -> str:
+    if kind == "array":
+        return f"list[{_type(schema['items'], depth + 1)}]" if "items" in schema and depth < DEEPEST_SHOWN else "list"
+    bounds = [f"{sign} {schema[word]}" for word, sign in (("minimum", "≥"), ("maximum", "≤")) if word in schema]
+    return " ".join([_TYPES.get(kind, kind), *bounds])
+
+
+def _python(value: object, depth: int = 0) -> str:
     """A value of JSON as Python has it, its strings in double quotes."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False)
+        case list() | dict() if depth > DEEPEST:
+            return "…"
         case list():
-            return f"[{', '.join(map(_python, value))}]"
+            return f"[{', '.join(_python(item, depth + 1) for item in value)}]"
         case dict():
-            return f"{{{', '.join(f'{_python(key)}: {_python(item)}' for key, item in value.items())}}}"
+            return f"{{{', '.join(f'{_python(key)}: {_python(item, depth + 1)}' for key, item in value.items())}}}"
     return repr(value)
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from spade.protocol import Verdict
 
 NAME_CHARACTERS = 100
-EXAMPLES = 4
 
 
 def ls(
@@ -94,7 +93,8 @@ def show(
         console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
     if env.repairs:
         console.tell((f"{'repaired':<18}", "dim"), f" {', '.join(env.repairs)}")
-    for play in read_examples(store, id)[:EXAMPLES]:
+    examples = read_examples(store, id)
+    for play in (*examples[:1], *examples[1:][-1:]):
         console.tell((f"{'a play':<18}", "dim"), f" {play.id}, return {play.episode_return:g} in {play.turns} turns")
 
 
@@ -107,6 +107,9 @@ def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
         ("hidden variables", measures.hidden_variables),
         ("reward levels", env.reward_levels or None),
         ("first observation", reveals),
+        ("tools", measures.tools),
+        ("conditions", None if measures.conditions is None else f"{measures.conditions:.1f} a criterion"),
+        ("guarded failure", {True: "yes", False: "no", None: None}[measures.guarded]),
     )
     return [(name, str(value)) for name, value in known if value is not None]
 
