@@ -78,7 +78,7 @@ def _functions(
 
 
 def _bound(method: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
-    """What the names of a method, and its attributes as "self.name", are given."""
+    """Values that the names of a method, and its attributes as "self.name", are given."""
     for node in ast.walk(method):
         match node:
             case ast.FunctionDef(name=name) if node is not method:

@@ -12,7 +12,7 @@ _ABSENT = object()
 
 
 def differences(before: str, after: str) -> list[str]:
-    """What changed from one JSON text to the next: `+` a path that is new, `-` one that is gone, `~` one that differs.
+    """Changes from one JSON text to the next: `+` a path that is new, `-` one that is gone, `~` one that differs.
 
     Each line is printable; of more than MOST_LINES the rest are counted.
     """
