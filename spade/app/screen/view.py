@@ -26,6 +26,10 @@ _STATES = {
 _SMALL_WIDTH = 120
 _LONGEST_TEXT = 500  # characters; no screen shows more of a text
 _HEADER, _FOOTER, _CHARTS = 1, 1, 6  # lines; the charts get the rest, at least this
+_WITH_TOOLS = (  # the numbers of a domain with tools, the most important first: a small terminal shows some of them
+    "environments", "calls", "malformed", "done", "designer reward", "wasted", "no variance", "loss", "step",
+    "policy lag", "tokens/s", "rejected", "voids", "response", "turns", "diversity",
+)  # fmt: skip
 _CELLS_SMALL, _CELLS_WIDE = (3, 9), (4, 16)  # columns and cells of the numbers
 
 
@@ -35,7 +39,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
     room = height - _HEADER - _FOOTER
     processes_height = min(len(status.processes) + 3, max(height // 3, 10))
     panels = [
-        (_numbers_height(status, width), _numbers(status, width)),
+        (_numbers_height(width), _numbers(status, width)),
         (processes_height, _processes(status.processes, processes_height - 3, width)),
     ]
     # A small terminal shows the charts and those panels that fit.
@@ -118,7 +122,7 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
         history = [(one.win_rate, one.error) for one in evaluations]
     if _unhinted_alone(status):
         rows = [row for row in rows if row[0] != "hinted"]
-        below = f"{below}; nothing was played with a hint, so there is no regret"
+        below = f"{below}; no hints, so no regret"
     table = Table.grid(padding=(0, 1))
     room = max(width - 4 - 10 - 6, 4)
     for label, share, style in rows:
@@ -139,13 +143,13 @@ def _held_out(status: Status, width: int) -> str:
     return words if len(words) <= width - 4 else f"held-out {told}"
 
 
-def _numbers_height(status: Status, width: int) -> int:
+def _numbers_height(width: int) -> int:
     columns, cells = _CELLS_WIDE if width >= _SMALL_WIDTH else _CELLS_SMALL
-    return cells // columns + 2 + bool(_of_tools(status.recent))
+    return cells // columns + 2
 
 
 def _of_tools(recent: Recent) -> list[tuple[str, str]]:
-    """The row of numbers that a domain with tools has beside the others; empty for another."""
+    """The numbers that a domain with tools has beside the others; empty for another."""
     if recent.done_share is None:
         return []
     calls = f"{_number(recent.calls_per_turn).strip()}, refused {_percent(recent.refused_share)}"
@@ -177,8 +181,11 @@ def _numbers(status: Status, width: int) -> Panel:
     table = Table.grid(padding=(0, 2), expand=True)
     for _ in range(columns):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    rows = [cells[start : start + columns] for start in range(0, count, columns)]
-    for row in (*rows, _of_tools(recent)):
+    if used := _of_tools(recent):
+        named = dict((*cells, *used))
+        cells = [(name, named[name]) for name in _WITH_TOOLS]
+    for start in range(0, count, columns):
+        row = cells[start : min(start + columns, count)]
         table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in row))
     return _panel(table, "the loop", "white", status.waiting_for)
 

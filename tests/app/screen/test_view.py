@@ -79,7 +79,7 @@ def test_a_run_without_hinted_plays_draws_its_win_rate_over_the_whole_width_and_
     recent = msgspec.structs.replace(status.recent, regret=None, regret_error=None, win_rate_hinted=None)
     lines = draw(msgspec.structs.replace(status, recent=recent), 160, 50)
     text = "\n".join(lines)
-    assert "nothing was played with a hint, so there is no regret" in text
+    assert "; no hints, so no regret" in text
     assert lines[1].startswith("╭─ win rate and learnable share ──")
     assert "nothing measured yet" not in text
     assert "regret 0" not in text
@@ -92,14 +92,12 @@ def test_a_run_of_which_nothing_is_measured_yet_has_both_panels():
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])
-def test_the_use_of_tools_has_a_row_of_its_own_and_only_where_there_are_tools(width, height):
-    lines = draw(with_tools(full_status()), width, height)
-    (row,) = [line for line in lines if "calls" in line]
-    assert all(part in row for part in ("calls 1.25, refused 12%", "malformed 3%", "done 61%, free 0%"))
-    assert len(lines) == height
-    assert "step 42" in lines[0]
-    assert any("0.187 ± 0.040" in line for line in lines)
-    assert not [line for line in draw(full_status(), width, height) if "calls" in line]
+def test_the_use_of_tools_is_among_the_numbers_only_where_there_are_tools(width, height):
+    text = "\n".join(draw(with_tools(with_evaluations()), width, height))
+    used = "calls 1.25, refused 12%", "malformed 3%", "done 61%, free 0%"
+    for shown in (*used, "environments 12", "ESS 100%", "waited 3.4 s", "0.187 ± 0.040", "valid ", "agent-4"):
+        assert shown in text
+    assert "calls" not in "\n".join(draw(full_status(), width, height))
 
 
 def test_the_small_screen_shows_the_main_figures():
