@@ -16,6 +16,7 @@ class ToolCall(Wire, frozen=True):
     arguments: Annotated[str, Meta(max_length=MOST_ARGUMENTS)] = "{}"
 
 
+MOST_VALUES = 64  # suspects, or values, of a verdict
 Calls = Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)]
 
 
@@ -125,6 +126,10 @@ class Verdict(Wire, frozen=True):
 
     `name`: the class's name. `reads`: the form in which plays send actions to the program. `repairs`: those that its
     process reported; it was played with them.
+
+    Of a program with tools: `suspects` are words of its solution's calls that nothing before them told; `values` are
+    arguments of its solution that no instruction and no schema states, which a hint must not tell; `replayed` is the
+    transcript of its solution, as text. All three are cut where they are long.
     """
 
     passed: bool
@@ -135,6 +140,9 @@ class Verdict(Wire, frozen=True):
     reads: Form = "inside"
     repairs: Repairs = ()
     measures: Measures = Measures()
+    suspects: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
+    values: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
+    replayed: str = ""
 
 
 class Validate(Request[Verdict], frozen=True):
