@@ -22,9 +22,9 @@ HELD_CHARACTERS = 1 << 26  # of a corpus that is held in memory
 def load(path: str, domain: DomainName = "games") -> Corpus:
     """The documents of "builtin", of a JSONL, which is read by index, or of a Parquet file or folder, held in memory.
 
-    Of "builtin" each domain has its own.
-    Of "none" there is none. A document without `id` gets its number, one without `title` its first words. Raises
-    ConfigError where there is nothing such, something of it is no document, or there is none.
+    "builtin" has other documents for each domain, and "none" has none. A document without `id` gets its number, one
+    without `title` its first words. Raises ConfigError where there is nothing such, something of it is no document, or
+    there is none.
     """
     if not path:  # as a path it would be the working directory
         raise ConfigError("design.corpus: is empty; give a file of documents, 'builtin' or 'none'")

@@ -77,8 +77,7 @@ async def attend(
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
     talk = load_talks(config, tokenizer)
-    elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
-    sampler: Role = "endpoint" if elsewhere else "engine"
+    sampler: Role = "endpoint" if config.endpoint.serves(launch.role) else "engine"
 
     async def speak(link: Connected) -> None:
         await work(

@@ -39,6 +39,11 @@ def program_in(text: str) -> Written | None:
     return None if last is None else last[1]
 
 
+def code_in(text: str) -> str:
+    """The text of the last fenced block of Python, or of no named language; "" where there is none."""
+    return next((block.text for block in reversed(list(_blocks(text))) if block.python), "")
+
+
 def _blocks(text: str) -> Iterator[_Block]:
     """The fenced blocks in their order.
 

@@ -82,7 +82,7 @@ def _check_pool(config: Config) -> None:
         raise ConfigError(f"pool.source: write folder:DIR or run:RUN, is {config.pool.source!r}")
     if config.design.source == "pool" and not config.pool.source:
         raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
-    if config.design.source == "pool" and config.endpoint.url and "agent" in config.endpoint.roles:
+    if config.design.source == "pool" and config.endpoint.serves("agent"):
         raise ConfigError("endpoint.roles: agents sample elsewhere, and in a run of a pool nothing else is trained")
     if config.design.source == "model" and config.pool.source:
         raise ConfigError("pool.source: is played with design.source = 'pool' alone; set that too, or leave it out")
@@ -230,9 +230,9 @@ def _check_arms(config: Config) -> None:
 def _check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:
     if endpoint.url and not _is_http(endpoint.url):
         raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
-    if {"designer", "agent"} <= set(endpoint.roles) and endpoint.url:
+    if endpoint.serves("designer") and endpoint.serves("agent"):
         raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
-    if "agent" in endpoint.roles and endpoint.url and not train_designs:
+    if endpoint.serves("agent") and not train_designs:
         raise ConfigError("endpoint.roles: agents sample elsewhere, and under design.train = false nothing is trained")
 
 

@@ -2,8 +2,9 @@
 
     python -m tests.bench.nano_runs --out runs/bench --seeds 0 1 2 --minutes 10
 
-Each run is a real `spade up --headless`, one after the other. Held-out win rates are `spade nano report` of the shipped
-checkpoint before and of the run's newest policy afterwards. Prints a table; the figures go to OUT/nano_runs.json.
+Each run is a real `spade up --headless` of a recipe (nano unless --recipe names another), one after the other. Held-out
+win rates are `spade nano report` of the shipped checkpoint before and of the run's newest policy afterwards. Prints a
+table; the figures go to OUT/nano_runs.json.
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from spade.config import load
 from tests.bench.harness import command, conclude
 
 WINDOW = 10  # learner steps at either end that are averaged
@@ -22,10 +24,10 @@ GAUGES = ("validity", "learnable_share", "win_rate_unhinted", "win_rate_hinted",
 TOTALS = ("learner_step", "plays", "environments", "designer_groups", "wasted_share_agent", "wasted_share_designer")
 
 
-def up(folder: Path, minutes: float, settings: Iterable[str], **options: Any) -> None:
+def up(recipe: str, folder: Path, minutes: float, settings: Iterable[str], **options: Any) -> None:
     """Self-play for `minutes`, in a process tree of its own."""
     words = [word for setting in settings for word in ("--set", setting)]
-    command = [*SPADE, "up", "--headless", "--run", str(folder), "--for", f"{minutes}m", *words]
+    command = [*SPADE, "up", recipe, "--headless", "--run", str(folder), "--for", f"{minutes}m", *words]
     subprocess.run(command, check=True, **options)
 
 
@@ -74,16 +76,22 @@ def table(before: dict, runs: dict[int, dict]) -> str:
 
 
 def main() -> None:
-    parser = command(__doc__, out=Path("runs/bench"), seeds=[0, 1, 2], minutes=10.0)
+    parser = command(__doc__, out=Path("runs/bench"), seeds=[0, 1, 2], minutes=10.0, recipe="nano")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    before = held_out("nano")
+    before = held_out(load(arguments.recipe).model.path)
     runs = {}
     for seed in arguments.seeds:
         folder = arguments.out / f"seed-{seed}"
-        up(folder, arguments.minutes, (f"run.seed={seed}", *arguments.settings))
+        up(arguments.recipe, folder, arguments.minutes, (f"run.seed={seed}", *arguments.settings))
         runs[seed] = measure(folder)
-    result = {"minutes": arguments.minutes, "settings": arguments.settings, "before": before, "runs": runs}
+    result = {
+        "recipe": arguments.recipe,
+        "minutes": arguments.minutes,
+        "settings": arguments.settings,
+        "before": before,
+        "runs": runs,
+    }
     conclude(arguments.out / "nano_runs.json", result, table(before, runs))
 
 

@@ -181,7 +181,7 @@ def nano(minutes: float, rounds: int) -> Results:
 def real_run(mode: str, minutes: float) -> dict[str, float]:
     """`spade up` for so long."""
     with tempfile.TemporaryDirectory() as folder:
-        up(Path(folder), minutes, MODES[mode], stdout=subprocess.DEVNULL)
+        up("nano", Path(folder), minutes, MODES[mode], stdout=subprocess.DEVNULL)
         rows = steps(Path(folder))
     first, last, counted = rows[WARM - 1], rows[-1], rows[WARM:]
     seconds = last["time"] - first["time"]

@@ -47,8 +47,8 @@ def prepare(heavy: bool) -> None:
     os.chdir("/")
     del sys.argv[:], sys.orig_argv[:]
     threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
-    # What exists now is never garbage; to collect it in a child would only copy pages. The zygote does not collect
-    # either: its count of collections would tell a child how many were born before.
+    # Objects that exist now are never garbage, and a child that collected them would only copy their pages. The zygote
+    # does not collect later either: a child reads the count of collections, which would tell it how many came before.
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -1,4 +1,4 @@
-"""What a play of tool use says to the model, and what it reads in its answers."""
+"""A play of tool use speaks to the model and reads the model's answers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the service tells of a run: its status, its rows, its stalls."""
+"""The service reports a run: its status, its rows of metrics, its stalls."""
 
 import math
 from pathlib import Path

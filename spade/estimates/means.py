@@ -1,4 +1,4 @@
-"""Estimates from samples, and how far off they may be."""
+"""The mean of values and its standard error."""
 
 import math
 from collections.abc import Sequence

@@ -1,0 +1,19 @@
+"""Suites to measure a policy by. A file is a suite: its items, how its answers are read, its protocols' numbers."""
+
+from collections.abc import Mapping
+
+from actors.suites.aime import AIME25, AIME26
+from actors.suites.gem import GEM
+from actors.suites.gpqa import GPQA
+from actors.suites.livecodebench import LIVECODEBENCH
+from actors.suites.nano import NANO, NANO_TOOLS
+from actors.suites.reasoning_gym import REASONING_GYM, REASONING_GYM_NANO
+from actors.suites.resolving import EvaluationPlan, resolve
+from actors.suites.suite import Suite, SuiteItem
+
+SUITES: Mapping[str, Suite] = {
+    suite.name: suite
+    for suite in (AIME25, AIME26, GPQA, LIVECODEBENCH, REASONING_GYM, GEM, NANO, NANO_TOOLS, REASONING_GYM_NANO)
+}
+
+__all__ = ["SUITES", "EvaluationPlan", "Suite", "SuiteItem", "resolve"]

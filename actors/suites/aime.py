@@ -1,0 +1,72 @@
+r"""AIME 2025 and 2026: thirty problems a year, each with an answer from 0 to 999.
+
+The last box is judged by math-verify behind the walls. Files: JSON Lines, CSV or Parquet with `problem` (or `question`)
+and `answer` (or `solution`, of which a box is read), and perhaps `id` (or `problem_idx`).
+"""
+
+import re
+from pathlib import Path
+
+from actors.suites.programs import program
+from actors.suites.rows import DataRow, Once, rows
+from actors.suites.suite import Suite, SuiteItem
+from actors.text.actions import boxed
+from spade.errors import RunError
+from spade.evaluations import Protocol, Sampling
+from spade.text import line
+
+_ASK = """{problem}
+
+Reason step by step. Put the answer, a whole number from 0 to 999, in \\boxed{}."""
+_ANSWER = re.compile(r"\$?0*(\d{1,3})(?:\.0)?(?:\^\{?\\circ\}?|°)?\$?")
+_PAPER = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=32_768)
+_RELEASE = Sampling(temperature=1.0, top_p=0.95, top_k=20, max_tokens=32_768)
+_SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
+
+
+def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
+    """See Reader."""
+    assert data is not None
+    items, once = [], Once()
+    for number, row in enumerate(rows(data), 1):
+        problem, right = row.text("problem", "question"), _answer(row)
+        name = row.id(number, "id", "problem_idx")
+        once.add(row, "id", name)
+        once.add(row, "problem", problem)
+        items.append(SuiteItem(name, "", program("MathAnswerEnv", question=problem, answer=right)))
+    return items
+
+
+def _answer(row: DataRow) -> str:
+    """A whole number from 0 to 999 without leading zeros. Raises RunError."""
+    value = row.find("answer", "expected_answer")
+    if isinstance(value, float) and value.is_integer():
+        return _checked(row, str(int(value)))
+    if value is not None:
+        return _checked(row, row.text("answer", "expected_answer"))
+    return _checked(row, row.text("answer", "solution"))
+
+
+def _checked(row: DataRow, text: str) -> str:
+    found = _ANSWER.fullmatch(boxed(text) or text)
+    if found is None:
+        raise RunError(f"{row.where}, column 'answer': {line(text, 60)!r} is no whole number from 0 to 999")
+    return found[1]
+
+
+def _suite(name: str) -> Suite:
+    return Suite(
+        name,
+        {
+            "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=32, grading="box"),
+            "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=64, grading="box"),
+            "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=2, grading="box"),
+        },
+        read,
+        size=30,
+        columns="JSON Lines, CSV or Parquet with the columns problem and answer",
+        library="answers",
+    )
+
+
+AIME25, AIME26 = _suite("aime25"), _suite("aime26")

@@ -1,0 +1,37 @@
+"""GEM: five games of several turns. The paper names the games and no protocol, so all numbers here are ours."""
+
+from pathlib import Path
+
+from actors.suites.programs import class_name, program
+from actors.suites.suite import Suite, SuiteItem
+from spade.evaluations import Protocol, ProtocolName, Sampling
+
+GAMES = ("Mastermind-v0-hard", "Wordle-v0-hard", "Sokoban-v0-hard", "TowerofHanoi-v0-hard", "Crosswords-v0-easy")
+_SAMPLING = Sampling(temperature=1.0, max_tokens=8_192)
+_TURNS = 50  # Sokoban's own bound, the highest of the five
+
+
+def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
+    """See Reader; the instances are those of the seeds from 0."""
+    programs = {game: program("GemEnv", class_name(game), game=game) for game in GAMES}
+    return [
+        SuiteItem(f"{game}/{seed}", game, source, seed)
+        for game, source in programs.items()
+        for seed in range(protocol.draws)
+    ]
+
+
+def _protocol(name: ProtocolName, draws: int) -> Protocol:
+    return Protocol(
+        name=name, prompt="{problem}", sampling=_SAMPLING, samples=1, grading="box", turns=_TURNS, draws=draws
+    )
+
+
+GEM = Suite(
+    "gem",
+    {"paper": _protocol("paper", 32), "short": _protocol("short", 4)},
+    read,
+    packages={"gem-llm": "0.1.0"},
+    remedy="pip install --no-deps gem-llm==0.1.0",
+    library="gem",
+)

@@ -1,0 +1,109 @@
+"""LiveCodeBench v6: the 175 problems of its newest slice, each a program that must pass all tests.
+
+Files: the slice's `test6.jsonl`. A row's private tests are packed, in the end by pickle, which runs what it reads: they
+stay packed here and are opened behind the walls.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from actors.suites.programs import program
+from actors.suites.rows import DataRow, Once, rows
+from actors.suites.suite import Suite, SuiteItem
+from spade.decoding import UnreadableError, decoded
+from spade.errors import RunError
+from spade.evaluations import Protocol, Sampling
+from spade.text import line
+
+_ASK = """{problem}
+
+Solve this in Python. Where starter code is given, complete it; else read the standard input and print the answer. \
+Reason first, and end with the whole program in one block fenced by ```python and ```."""
+_PACKED = re.compile(r"[A-Za-z0-9+/\n]*={0,2}")
+_PAPER = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=16_384)
+_RELEASE = Sampling(temperature=0.2, top_p=0.95, max_tokens=16_384)
+_SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
+_TEST_S = 6.0
+MOST_TESTS = 16 << 20  # characters of a problem's tests
+
+
+class _Case(msgspec.Struct, frozen=True):
+    input: str
+    output: str
+    testtype: Annotated[str, msgspec.Meta(pattern=r"^(stdin|functional)\Z")]
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    func_name: Annotated[str, msgspec.Meta(max_length=200, pattern=r"^([A-Za-z_]\w*)?\Z")] | None = None
+
+
+_cases = msgspec.json.Decoder(list[_Case])
+_metadata = msgspec.json.Decoder(_Metadata)
+
+
+def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
+    """See Reader."""
+    assert data is not None
+    once = Once()
+    return [_item(row, once) for row in rows(data)]
+
+
+def _item(row: DataRow, once: Once) -> SuiteItem:
+    name, problem = row.text("question_id"), row.text("question_content")
+    once.add(row, "question_id", name)
+    once.add(row, "question_content", problem)
+    starter, private = row.find("starter_code") or "", row.find("private_test_cases") or ""
+    if not isinstance(starter, str) or not isinstance(private, str):
+        raise RunError(f"{row.where}, column 'starter_code' or 'private_test_cases': holds no text")
+    metadata = _json(row, "metadata", _metadata) if row.find("metadata") else _Metadata()
+    tests = _json(row, "public_test_cases", _cases)
+    hidden = private
+    if private.lstrip().startswith("["):
+        hidden = _written(_json(row, "private_test_cases", _cases))
+    elif not _PACKED.fullmatch(private.strip()):
+        raise RunError(f"{row.where}, column 'private_test_cases': is neither a list of tests nor base64")
+    if not tests and hidden in ("", "[]"):
+        raise RunError(f"{row.where}: has no test")
+    if len(_written(tests)) + len(hidden) > MOST_TESTS:
+        raise RunError(f"{row.where}: its tests are over {MOST_TESTS} characters")
+    source = program(
+        "CodeTestsEnv",
+        question=f"{problem}\n\nStarter code:\n```python\n{starter}\n```" if starter.strip() else problem,
+        function=metadata.func_name or "",
+        tests=_written(tests),
+        hidden=hidden or "[]",
+        test_s=_TEST_S,
+    )
+    difficulty = row.find("difficulty")
+    return SuiteItem(row.id(0, "question_id"), line(difficulty, 80) if isinstance(difficulty, str) else "", source)
+
+
+def _json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:
+    """A column that holds JSON as text, or the value itself."""
+    value = row.find(column)
+    try:
+        return decoded(decoder.decode, value.encode() if isinstance(value, str) else msgspec.json.encode(value))
+    except (UnreadableError, UnicodeEncodeError) as error:
+        raise RunError(f"{row.where}, column {column!r}: {error}") from None
+
+
+def _written(tests: list[_Case]) -> str:
+    return msgspec.json.encode(tests).decode()
+
+
+LIVECODEBENCH = Suite(
+    "livecodebench-v6",
+    {
+        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=1, grading="code"),
+        "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=1, grading="code"),
+        "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=1, grading="code"),
+    },
+    read,
+    size=175,
+    columns="test6.jsonl with question_id, question_content, starter_code, public_ and private_test_cases, metadata",
+    library="code",
+    needs={"step_s": 300.0, "processor_s": 300.0, "memory_bytes": 2 << 30},
+)

@@ -1,0 +1,94 @@
+"""Reasoning-Gym: generated problems. The hard ones, a hundred data sets in four categories, and small ones for nano.
+
+`reasoning_gym_hard.json` has the parameters of the library's own hard evaluation. An item is a place in a data set of
+500 with the seed 42. The scorer of game_of_life_halting pays nonsense; the suite has it all the same.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from actors.suites.programs import class_name, program
+from actors.suites.suite import Suite, SuiteItem
+from spade.evaluations import Protocol, Sampling
+
+PACKAGES = {"reasoning-gym": "0.1.23"}
+_ASK = """{problem}
+
+Put the answer in \\boxed{}."""
+_SEED, _PLACES = 42, 500
+_PAPER = Sampling(temperature=0.6, top_p=0.8, top_k=20, max_tokens=8_192)
+_NANO = Sampling(temperature=1.0, max_tokens=24)
+
+HARD: Mapping[str, Mapping[str, Mapping[str, Any]]] = msgspec.json.decode(
+    Path(__file__).with_name("reasoning_gym_hard.json").read_bytes()
+)
+"""Parameters by category and data set."""
+
+SMALL: Mapping[str, Mapping[str, Any]] = {
+    "basic_arithmetic": {
+        "min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1, "allow_parentheses": False,
+    },
+    "chain_sum": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
+    "count_primes": {"min_n": 1, "max_n": 9},
+    "gcd": {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 9},
+    "letter_counting": {"min_words": 1, "max_words": 3},
+    "spell_backward": {"min_word_len": 3, "max_word_len": 3},
+}  # fmt: skip
+"""Parameters by data set: one digit or three letters."""
+
+
+def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
+    """See Reader; play n of a data set is at the place that the seed n draws."""
+    places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
+    return [
+        SuiteItem(f"{dataset}/{place}", category, _program(dataset, _sized(parameters), index=place), _SEED)
+        for category, datasets in HARD.items()
+        for dataset, parameters in datasets.items()
+        for place in places
+    ]
+
+
+def read_small(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
+    """See Reader; the instances are those of the seeds from 0."""
+    return [
+        SuiteItem(f"{dataset}/{seed}", dataset, _program(dataset, parameters), seed)
+        for dataset, parameters in SMALL.items()
+        for seed in range(protocol.draws)
+    ]
+
+
+def _sized(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a data set of 500: an item of acre depends on how many there are."""
+    return {**parameters, "size": _PLACES}
+
+
+def _program(dataset: str, parameters: Mapping[str, Any], **more: int) -> str:
+    return program("ReasoningGymEnv", class_name(dataset), dataset=dataset, parameters=dict(parameters), **more)
+
+
+REASONING_GYM = Suite(
+    "reasoning-gym-hard",
+    {
+        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=1, grading="box", draws=4),
+        "release": Protocol(name="release", prompt=_ASK, sampling=_PAPER, samples=1, grading="box", draws=8),
+        "short": Protocol(name="short", prompt=_ASK, sampling=_PAPER, samples=1, grading="box", draws=1),
+    },
+    read_hard,
+    packages=PACKAGES,
+    library="reasoning-gym",
+)
+
+REASONING_GYM_NANO = Suite(
+    "reasoning-gym-nano",
+    {
+        "paper": Protocol(name="paper", prompt="{problem}", sampling=_NANO, samples=2, grading="box", draws=32),
+        "short": Protocol(name="short", prompt="{problem}", sampling=_NANO, samples=1, grading="box", draws=8),
+    },
+    read_small,
+    packages=PACKAGES,
+    library="reasoning-gym",
+)

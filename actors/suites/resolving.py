@@ -1,0 +1,43 @@
+"""A suite and a protocol as one evaluation: its rules, its items, its samples."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.suites.rows import digest
+from actors.suites.suite import Suite, SuiteItem, items_digest, scheduled
+from spade.errors import RunError, reason
+from spade.evaluations import Protocol, Rules, Scheduled
+
+
+class EvaluationPlan(NamedTuple):
+    """One evaluation to play: its rules, its items by their names, its samples."""
+
+    rules: Rules
+    items: dict[str, SuiteItem]
+    scheduled: Scheduled
+
+
+def resolve(
+    suite: Suite, protocol: Protocol, policy: str, seed: int, data: Path | None = None, most: int | None = None
+) -> EvaluationPlan:
+    """The evaluation of the policy with this digest, of the first `most` items.
+
+    Raises ConfigError where data or a package is missing, RunError where the data cannot be read.
+    """
+    versions = suite.versions(protocol)
+    try:
+        items = suite.items(protocol, data)[:most]
+        files = {suite.name: digest(data)} if data is not None else {}
+    except OSError as error:
+        raise RunError(f"suite {suite.name}: {data} cannot be read ({reason(error)})") from None
+    rules = Rules(
+        suite=suite.name,
+        policy=policy,
+        seed=seed,
+        protocol=protocol,
+        items=len(items),
+        items_digest=items_digest(items),
+        libraries=versions,
+        data=files,
+    )
+    return EvaluationPlan(rules, {item.name: item for item in items}, scheduled(items, protocol))

@@ -1,0 +1,182 @@
+"""Rows of a given data file: JSON Lines, CSV, Parquet.
+
+Others wrote it: whatever is wrong is one line that says where.
+"""
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from spade.decoding import UnreadableError, decoded, each_decoded
+from spade.disk import read, regular
+from spade.errors import ConfigError, RunError
+from spade.text import line as one_line
+from spade.text import visible
+
+LONGEST = 1 << 26  # bytes of a line, or of a CSV file
+MOST_ROWS = 100_000
+LONGEST_ID = 100
+_BATCH = 64  # rows of a Parquet file at once
+_SHOWN = 200  # characters of the names of columns
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+class DataRow(NamedTuple):
+    """A row and where it stands, for an error. Columns are found by their names in any case."""
+
+    where: str
+    columns: Mapping[str, Any]
+
+    def find(self, *names: str) -> Any:
+        """The value of the first of these columns that is there and not null; None where there is none."""
+        for name in names:
+            if (value := self.columns.get(name.lower())) is not None:
+                return value
+        return None
+
+    def text(self, *names: str) -> str:
+        """A text that is not blank, stripped; a whole number is one too. Raises RunError."""
+        value = self.find(*names)
+        if value is None:
+            there = one_line(", ".join(map(str, self.columns)), _SHOWN) or "none"
+            raise RunError(f"{self.where}: has no column {' or '.join(map(repr, names))}; its columns: {there}")
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if not isinstance(value, str):
+            raise RunError(f"{self.where}, column {names[0]!r}: holds no text but {type(value).__name__}")
+        if not value.strip():
+            raise RunError(f"{self.where}, column {names[0]!r}: is empty")
+        return value.strip()
+
+    def id(self, number: int, *names: str) -> str:
+        """The text of the first of these columns that is there; without one the row's number. Raises RunError."""
+        if self.find(*names) is None:
+            return str(number)
+        found = self.text(*names)
+        if len(found) > LONGEST_ID or not found.isprintable():
+            raise RunError(f"{self.where}, column {names[0]!r}: {one_line(found, 60)!r} is no name of an item")
+        return found
+
+
+def rows(file: Path) -> Iterator[DataRow]:
+    """The rows of a file by its suffix: .jsonl, .csv or .parquet.
+
+    Raises RunError with the line or row that cannot be read, ConfigError where a package is missing, OSError.
+    """
+    readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
+    if file.suffix not in readers:
+        raise ConfigError(f"{file}: is none of {', '.join(readers)}")
+    for number, row in enumerate(readers[file.suffix](file), 1):
+        if number > MOST_ROWS:
+            raise RunError(f"{row.where}: a suite has at most {MOST_ROWS} rows")
+        yield DataRow(row.where, {str(name).strip().lower(): value for name, value in row.columns.items()})
+
+
+def digest(file: Path) -> str:
+    """SHA-256 of the file, 64 hex digits. Raises RunError, OSError."""
+    hashed = hashlib.sha256()
+    with regular(file) as opened:
+        while part := opened.read(1 << 20):
+            hashed.update(part)
+    return hashed.hexdigest()
+
+
+class Once:
+    """Refuses what a row before had already."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, str] = {}
+
+    def add(self, row: DataRow, kind: str, value: str) -> None:
+        """Raises RunError where another row has the same `value` of this kind."""
+        first = self._seen.setdefault(f"{kind} {value}", row.where)
+        if first != row.where:
+            raise RunError(f"{row.where}: has the same {kind} as {first.rpartition(', ')[2]}: {one_line(value, 60)!r}")
+
+
+def _jsonl(file: Path) -> Iterator[DataRow]:
+    with regular(file) as opened:
+        for number in count(1):
+            data = opened.readline(LONGEST + 1)
+            where = f"{file}, line {number}"
+            if not data:
+                return
+            if len(data) > LONGEST:
+                raise RunError(f"{where}: is over {LONGEST} bytes")
+            if data.strip():
+                yield DataRow(where, _object(where, data.removeprefix(b"\xef\xbb\xbf") if number == 1 else data))
+
+
+def _object(where: str, data: bytes) -> Mapping[str, Any]:
+    try:
+        data.decode()
+        return decoded(_objects.decode, data)
+    except UnicodeDecodeError as error:
+        raise RunError(f"{where}, column {error.start + 1}: is not UTF-8 text") from None
+    except UnreadableError as error:
+        raise RunError(f"{where}: {error}; a line is a JSON object") from None
+
+
+def _csv(file: Path) -> Iterator[DataRow]:
+    data = read(file, LONGEST)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        number, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        raise RunError(f"{file}, line {number}, column {column}: is not UTF-8 text; convert the file") from None
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] = []
+    start = 1
+    while (cells := _cells(file, lines, start)) is not None:
+        where, start = f"{file}, line {start}", lines.line_num + 1
+        if not header:
+            header = cells
+            if len({name.strip().lower() for name in header}) < len(header):
+                raise RunError(f"{where}: names a column twice")
+        elif cells:
+            if len(cells) != len(header):
+                raise RunError(f"{where}: has {len(cells)} columns, and the first line names {len(header)}")
+            yield DataRow(where, dict(zip(header, cells, strict=True)))
+
+
+def _cells(file: Path, lines: Iterator[list[str]], start: int) -> list[str] | None:
+    try:
+        return next(lines, None)
+    except csv.Error as error:
+        raise RunError(f"{file}, line {start}: is no CSV ({visible(str(error))})") from None
+
+
+def _parquet(file: Path) -> Iterator[DataRow]:
+    if find_spec("pyarrow") is None:
+        raise ConfigError(f"{file}: Parquet needs pyarrow: pip install 'spade-rl[export]', or give JSON Lines")
+    from pyarrow import parquet
+
+    with regular(file) as opened:
+
+        def read_all() -> Iterator[Mapping[str, Any]]:
+            for batch in parquet.ParquetFile(opened).iter_batches(_BATCH):
+                yield from batch.to_pylist()
+
+        yield from _numbered(file, read_all())
+
+
+def _numbered(file: Path, read_rows: Iterable[Mapping[str, Any]]) -> Iterator[DataRow]:
+    """Rows as another package reads them; whatever it raises is said of the row."""
+    left = each_decoded(iter(read_rows))
+    for number in count(1):
+        where = f"{file}, row {number}"
+        try:
+            columns = next(left, None)
+        except UnreadableError as error:
+            raise RunError(f"{where}: {error}") from None
+        if columns is None:
+            return
+        yield DataRow(where, columns)

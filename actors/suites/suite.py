@@ -1,0 +1,110 @@
+"""A suite: its items as programs, the talk of a play, and its protocols by their names."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+from actors.suites.talk import SuiteTalk
+from actors.text.conversation import Talk
+from spade.errors import ConfigError
+from spade.evaluations import Protocol, ProtocolName, Scheduled
+from spade.text import line
+
+
+class SuiteItem(msgspec.Struct, frozen=True):
+    """One problem: the text of its program and the seed of its instance. `name` is unique in its suite."""
+
+    name: str
+    category: str
+    program: str
+    seed: int = 0
+
+
+Reader = Callable[[Protocol, Path | None], list[SuiteItem]]
+"""The items of a protocol; `Path` is the given data file.
+
+Raises RunError with the row that cannot be read, OSError.
+"""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One suite.
+
+    protocols  by their names; a suite may lack one
+    read       see Reader
+    size       the number of items that a given file must have for any protocol but `short`; 0 where none is given
+    columns    of the given file, for a person; "" where none is given
+    talk       the talk of a play
+    packages   the one version by package with which the protocols but `short` are played
+    remedy     the command that installs them
+    library    the entry of `sandbox.libraries` that the programs extend; "" where they extend none
+    needs      what an item needs beyond the env-runner's own limits: step_s, processor_s, memory_bytes
+    """
+
+    name: str
+    protocols: Mapping[ProtocolName, Protocol]
+    read: Reader
+    size: int = 0
+    columns: str = ""
+    talk: Callable[[Protocol], Talk] = SuiteTalk
+    packages: Mapping[str, str] = field(default_factory=dict)
+    remedy: str = "pip install 'spade-rl[suites]'"
+    library: str = ""
+    needs: Mapping[str, float] = field(default_factory=dict)
+
+    def protocol(self, name: ProtocolName) -> Protocol:
+        """Raises ConfigError where the suite has none of that name."""
+        if name not in self.protocols:
+            raise ConfigError(f"suite {self.name}: has no protocol {name!r}; it has {', '.join(self.protocols)}")
+        return self.protocols[name]
+
+    def items(self, protocol: Protocol, data: Path | None = None) -> list[SuiteItem]:
+        """The items, at least one. Raises ConfigError where data is missing or not the whole suite, RunError, OSError.
+
+        A part of a suite, or made-up rows, can be played by the protocol `short` alone, so that no figure of them
+        stands under the name of the suite's own protocols.
+        """
+        if self.columns and data is None:
+            raise ConfigError(f"suite {self.name}: needs its data, {self.columns}; give --data {self.name}=FILE")
+        if data is not None and not self.columns:
+            raise ConfigError(f"suite {self.name}: makes its items itself and takes no data; leave {data} out")
+        items = self.read(protocol, data)
+        if not items:
+            raise ConfigError(f"suite {self.name}: {data} has no item")
+        if self.size and len(items) != self.size and protocol.name != "short":
+            raise ConfigError(
+                f"suite {self.name}: has {self.size} items, {data} has {len(items)}; give the whole suite, or play "
+                "what there is with --protocol short"
+            )
+        return items
+
+    def versions(self, protocol: Protocol) -> dict[str, str]:
+        """The installed versions of the packages. Raises ConfigError where one is missing or not the protocol's."""
+        return {name: self._version(name, wanted, protocol) for name, wanted in self.packages.items()}
+
+    def _version(self, package: str, wanted: str, protocol: Protocol) -> str:
+        try:
+            installed = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            raise ConfigError(f"suite {self.name}: needs {package} {wanted}: {self.remedy}") from None
+        if installed != wanted and protocol.name != "short":
+            raise ConfigError(
+                f"suite {self.name}: {package} {line(installed, 40)} is installed, and the protocol {protocol.name} is "
+                f"of {wanted}: {self.remedy}, or --protocol short"
+            )
+        return installed
+
+
+def scheduled(items: Sequence[SuiteItem], protocol: Protocol) -> Scheduled:
+    """The samples of an evaluation of these items."""
+    return Scheduled({item.name: item.category for item in items}, protocol.samples)
+
+
+def items_digest(items: Sequence[SuiteItem]) -> str:
+    """BLAKE2b of all items in their order, 32 hex digits."""
+    return hashlib.blake2b(msgspec.json.encode(items), digest_size=16).hexdigest()

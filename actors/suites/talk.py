@@ -1,0 +1,29 @@
+"""The talk of a suite's play: the protocol's prompt, and its rule to read an answer. No message of the system."""
+
+from actors.suites.answers import READERS
+from actors.text.conversation import Move, Opening
+from actors.text.profile import ChatMessage
+from spade.evaluations import Protocol
+from spade.protocol import Observed
+
+
+class SuiteTalk:
+    """See Talk. `protocol.grading` is a key of READERS."""
+
+    marks = ()
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol = protocol
+        self._read = READERS[protocol.grading]
+
+    def open(self, observed: Observed, hint: str | None) -> Opening:
+        """See Talk; a suite has no hints."""
+        return Opening([ChatMessage("user", self._protocol.ask(observed.observation))])
+
+    def act(self, text: str) -> Move:
+        """See Talk."""
+        return Move(self._read(text))
+
+    def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
+        """See Talk."""
+        return [ChatMessage("user", observed.observation)]

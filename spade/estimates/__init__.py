@@ -1,0 +1,25 @@
+"""Estimates from samples, and how far off they may be. Pure."""
+
+from spade.estimates.intervals import Interval, student, wilson
+from spade.estimates.means import mean_and_error
+from spade.estimates.paired import Difference, Side, difference
+from spade.estimates.passes import all_of, any_of, pass_share
+from spade.estimates.shares import ItemTally, Share, average, by_category, share
+
+__all__ = [
+    "Difference",
+    "Interval",
+    "ItemTally",
+    "Share",
+    "Side",
+    "all_of",
+    "any_of",
+    "average",
+    "by_category",
+    "difference",
+    "mean_and_error",
+    "pass_share",
+    "share",
+    "student",
+    "wilson",
+]  # fmt: skip

@@ -1,0 +1,34 @@
+"""Passes among k of the samples of an item, estimated without bias from n samples of which c are right."""
+
+from collections.abc import Callable, Iterable
+from math import comb, fsum
+
+from spade.errors import ConfigError
+
+
+def any_of(n: int, c: int, k: int) -> float:
+    """The share of the k-subsets that hold a right sample: pass@k = 1 − C(n − c, k) / C(n, k).
+
+    M. Chen and others, Evaluating large language models trained on code, 2021. Raises ConfigError unless 1 <= k <= n.
+    """
+    return 1 - comb(n - c, k) / _subsets(n, k)
+
+
+def all_of(n: int, c: int, k: int) -> float:
+    """The share of the k-subsets that hold right samples alone: pass^k = C(c, k) / C(n, k).
+
+    S. Yao and others, τ-bench, 2024. Raises ConfigError unless 1 <= k <= n.
+    """
+    return comb(c, k) / _subsets(n, k)
+
+
+def pass_share(each: Callable[[int, int, int], float], items: Iterable[tuple[int, int]], k: int) -> float:
+    """The mean of `any_of` or `all_of` over items, each (samples, right ones)."""
+    values = [each(n, c, k) for n, c in items]
+    return fsum(values) / len(values)
+
+
+def _subsets(n: int, k: int) -> int:
+    if not 1 <= k <= n:
+        raise ConfigError(f"a pass of k = {k} needs 1 <= k <= the samples of an item, here {n}")
+    return comb(n, k)

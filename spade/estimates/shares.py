@@ -1,0 +1,84 @@
+"""The share of right samples over items, and of several shares: what one column of a table says.
+
+Samples of an item are alike, so the items are what is counted: a binomial over all samples would claim far too much.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from spade.estimates.intervals import Interval, wilson
+from spade.estimates.means import mean_and_error
+
+
+class ItemTally(msgspec.Struct, frozen=True):
+    """One item: its samples, of which `right` are right; samples >= 1."""
+
+    samples: int
+    right: int
+
+    @property
+    def mean(self) -> float:
+        """The share of right ones."""
+        return self.right / self.samples
+
+
+class Share(msgspec.Struct, frozen=True):
+    """pass@1: the mean over items of the mean over samples, with its 95 % interval.
+
+    error  the standard error, clustered by item: the deviation of the items' means / √items; None of one item
+    """
+
+    mean: float
+    error: float | None
+    low: float
+    high: float
+    items: int
+    samples: int
+
+    @property
+    def interval(self) -> Interval:
+        """Its ends."""
+        return Interval(self.low, self.high)
+
+
+def share(items: Sequence[ItemTally]) -> Share:
+    """The share of at least one item."""
+    samples = sum(item.samples for item in items)
+    mean, error = mean_and_error([item.mean for item in items])
+    return _share(mean, error, len(items), samples)
+
+
+def average(columns: Sequence[Share]) -> Share:
+    """The unweighted mean of shares over different items; its error is made of theirs.
+
+    Where a column has one item there is no error, and the interval is that of the items' number.
+    """
+    mean = math.fsum(column.mean for column in columns) / len(columns)
+    errors = [column.error for column in columns if column.error is not None]
+    error = math.hypot(*errors) / len(columns) if len(errors) == len(columns) else None
+    return _share(mean, error, sum(each.items for each in columns), sum(each.samples for each in columns))
+
+
+def _share(mean: float, error: float | None, items: int, samples: int) -> Share:
+    interval = wilson(mean, _effective(mean, error, items, samples))
+    return Share(mean, error, interval.low, interval.high, items, samples)
+
+
+def _effective(mean: float, error: float | None, items: int, samples: int) -> float:
+    """The number of independent draws with this error: p(1 − p) / error², at most `samples`.
+
+    The error is no guide where all are right or all are wrong, or where there is none: then it is `items`.
+    """
+    if error is None or not 0 < mean < 1:
+        return items
+    return min(samples, mean * (1 - mean) / error**2) if error else samples
+
+
+def by_category(items: Mapping[str, ItemTally], categories: Mapping[str, str]) -> dict[str, Share]:
+    """The share of each category, in the order of their names; an item's category is that of its name."""
+    members: dict[str, list[ItemTally]] = {}
+    for name, tally in items.items():
+        members.setdefault(categories[name], []).append(tally)
+    return {category: share(members[category]) for category in sorted(members)}

@@ -1,0 +1,39 @@
+"""Evaluations on disk: what was measured by which rules, one record a sample, and what follows from the records.
+
+RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
+    protocol.toml    the rules as resolved (`Rules`)
+    records.jsonl    one line a sample (`SampleRecord`), appended
+    summary.json     `Summary`, made of the two
+"""
+
+from spade.evaluations.folder import KeptEvaluation, folder_of, found, open_folder, read_rules, read_summary
+from spade.evaluations.record import ERRORS, ErrorKind, SampleRecord, Scheduled, sample_seed
+from spade.evaluations.record_file import RecordFile, read_records
+from spade.evaluations.rules import Protocol, ProtocolName, Rules, Sampling, differing, refuse_other
+from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, summarised
+
+__all__ = [
+    "ERRORS",
+    "MOST_FOREIGN_ERRORS",
+    "ErrorKind",
+    "KeptEvaluation",
+    "Protocol",
+    "ProtocolName",
+    "RecordFile",
+    "Rules",
+    "SampleRecord",
+    "Sampling",
+    "Scheduled",
+    "Summary",
+    "compared",
+    "differing",
+    "folder_of",
+    "found",
+    "open_folder",
+    "read_records",
+    "read_rules",
+    "read_summary",
+    "refuse_other",
+    "sample_seed",
+    "summarised",
+]  # fmt: skip

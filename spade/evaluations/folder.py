@@ -1,0 +1,98 @@
+"""The folder of an evaluation, named by what was measured."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read, replace
+from spade.errors import RunError, reason
+from spade.evaluations.record import Scheduled
+from spade.evaluations.record_file import RecordFile
+from spade.evaluations.rules import Rules, read_toml
+from spade.evaluations.summary import Summary, summarised
+
+EVALUATIONS, PROTOCOL, RECORDS, SUMMARY = "evaluations", "protocol.toml", "records.jsonl", "summary.json"
+_DIGITS = 16  # of a digest in a folder's name
+_SUMMARY_BYTES = 1 << 24
+
+_summaries: msgspec.json.Decoder[Summary] = msgspec.json.Decoder(Summary)
+
+
+class KeptEvaluation(NamedTuple):
+    """An evaluation on disk; its summary is None while it has none."""
+
+    folder: Path
+    rules: Rules
+    summary: Summary | None
+
+
+def folder_of(run: Path, rules: Rules) -> Path:
+    """RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED; the digest is that of the rules, the policy among them."""
+    under = f"{rules.suite}@{rules.protocol.name}"
+    return run / EVALUATIONS / under / f"{rules.digest[:_DIGITS]}-{rules.seed}"
+
+
+@contextmanager
+def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[RecordFile]:
+    """Begin an evaluation or go on with it; at the end of the block its summary is written.
+
+    Raises RunError where its files are damaged or in use.
+    """
+    folder = folder_of(run, rules)
+    with _said(folder):
+        kept = _begin(folder, rules, scheduled)
+    with kept:
+        try:
+            yield kept
+        finally:
+            summary = summarised(kept.records.values(), scheduled)
+            with _said(folder):
+                replace(folder / SUMMARY, msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
+
+
+def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / PROTOCOL).exists():
+        replace(folder / PROTOCOL, rules.toml())
+    if read_rules(folder) != rules:
+        raise RunError(f"{folder / PROTOCOL}: is of another evaluation; move it away")
+    return RecordFile(folder / RECORDS, scheduled)
+
+
+@contextmanager
+def _said(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{folder}: the evaluation cannot be kept ({reason(error)})") from None
+
+
+def read_rules(folder: Path) -> Rules:
+    """Raises RunError where the rules cannot be read."""
+    file = folder / PROTOCOL
+    try:
+        return read_toml(read(file))
+    except (OSError, UnreadableError) as error:
+        raise RunError(f"{file}: {reason(error)}") from None
+
+
+def read_summary(folder: Path) -> Summary | None:
+    """The summary, None where there is none yet. Raises RunError where it cannot be read."""
+    file = folder / SUMMARY
+    try:
+        return decoded(_summaries.decode, read(file, _SUMMARY_BYTES))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnreadableError) as error:
+        raise RunError(f"{file}: {reason(error)}") from None
+
+
+def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:
+    """The evaluations of a run, in the order of their folders' names. Raises RunError where one cannot be read."""
+    folders = sorted(file.parent for file in (run / EVALUATIONS).glob(f"*@*/*/{PROTOCOL}"))
+    each = [KeptEvaluation(folder, read_rules(folder), read_summary(folder)) for folder in folders]
+    return [evaluated for evaluated in each if suite in (None, evaluated.rules.suite)]

@@ -1,0 +1,151 @@
+"""The folder of an evaluation: named by its rules, gone on with, and refused where it is damaged."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from spade.decoding import UnreadableError
+from spade.errors import ConfigError, RunError
+from spade.evaluations import (
+    Rules,
+    differing,
+    folder_of,
+    found,
+    open_folder,
+    read_records,
+    read_summary,
+    refuse_other,
+    summarised,
+)
+from spade.evaluations.rules import read_toml
+from tests.spade.evaluations.samples import PROTOCOL, RECORDS, RULES, SCHEDULED
+
+
+def evaluate(run, rules=RULES, most=None):
+    by_key = {each.key: each for each in RECORDS}
+    with open_folder(run, rules, SCHEDULED) as kept:
+        for key in kept.missing[:most]:
+            kept.add(by_key[key])
+    return folder_of(run, rules)
+
+
+def test_an_evaluation_in_parts_ends_as_one_at_once(tmp_path):
+    whole, parts = evaluate(tmp_path / "one"), [evaluate(tmp_path / "two", most=5) for _ in range(3)][-1]
+    assert read_summary(whole) == read_summary(parts) == summarised(RECORDS, SCHEDULED)
+    assert (whole / "summary.json").read_bytes() == (parts / "summary.json").read_bytes()
+    assert (whole / "protocol.toml").read_bytes() == (parts / "protocol.toml").read_bytes()
+    assert whole.parent.name == "sums@paper"
+
+
+def test_the_summary_is_written_where_the_evaluation_fails_too(tmp_path):
+    def fail():
+        with open_folder(tmp_path, RULES, SCHEDULED) as kept:
+            kept.add(RECORDS[0])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert read_summary(folder_of(tmp_path, RULES)).played == 1
+    assert len(list(read_records(folder_of(tmp_path, RULES) / "records.jsonl", SCHEDULED))) == 1
+
+
+CHANGES = [
+    {"policy": "ef" * 16},
+    {"seed": 1},
+    {"items_digest": "x"},
+    {"libraries": {"reasoning-gym": "0.1.25"}},
+    {"data": {"sums": "00"}},
+    {"protocol": replace(PROTOCOL, samples=4)},
+    {"protocol": replace(PROTOCOL, prompt="{problem}")},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_rules_have_another_folder(tmp_path, change):
+    assert folder_of(tmp_path, replace(RULES, **change)) != folder_of(tmp_path, RULES)
+
+
+def test_the_evaluations_of_a_run_are_found_by_their_suite(tmp_path):
+    evaluate(tmp_path)
+    evaluate(tmp_path, replace(RULES, suite="others"))
+    assert [each.rules.suite for each in found(tmp_path)] == ["others", "sums"]
+    (one,) = found(tmp_path, "sums")
+    assert (one.folder, one.rules, one.summary.correct) == (folder_of(tmp_path, RULES), RULES, 6)
+    assert found(tmp_path / "nothing") == []
+
+
+def test_two_policies_compare_and_two_protocols_do_not():
+    refuse_other(RULES, replace(RULES, policy="ef" * 16))
+    other = replace(RULES, seed=1, protocol=replace(PROTOCOL, samples=4))
+    assert differing(RULES, other) == ["seed", "protocol.samples"]
+    with pytest.raises(ConfigError, match=r"differ in seed, protocol.samples"):
+        refuse_other(RULES, other)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"digest = 1", b"\xff", b"x = " + b"[" * 5000, RULES.toml().replace(b"0.7", b"0.8")]
+)
+def test_damaged_rules_are_one_line(tmp_path, data):
+    folder = evaluate(tmp_path)
+    (folder / "protocol.toml").write_bytes(data)
+    with pytest.raises(RunError, match=r"protocol.toml: ") as caught:
+        evaluate(tmp_path)
+    assert str(caught.value).isprintable()
+
+
+def test_rules_of_another_evaluation_in_the_folder_are_refused(tmp_path):
+    folder = evaluate(tmp_path)
+    (folder / "protocol.toml").write_bytes(replace(RULES, seed=1).toml())
+    with pytest.raises(RunError, match=r"is of another evaluation"):
+        evaluate(tmp_path)
+
+
+def test_a_damaged_summary_is_one_line_and_is_made_anew(tmp_path):
+    folder = evaluate(tmp_path)
+    (folder / "summary.json").write_bytes(b'{"scheduled": 1')
+    with pytest.raises(RunError, match=r"summary.json: "):
+        read_summary(folder)
+    evaluate(tmp_path)
+    assert read_summary(folder) == summarised(RECORDS, SCHEDULED)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "evaluations").write_text("in the way")
+    with pytest.raises(RunError, match=r"the evaluation cannot be kept"):
+        evaluate(tmp_path)
+
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(text, text, st.integers(1, 9), st.integers(0, 2**63 - 1), st.dictionaries(text, text, max_size=3))
+def test_rules_are_read_back_as_they_were(before, after, samples, seed, libraries):
+    if "{problem}" in before + after:
+        return
+    protocol = replace(PROTOCOL, prompt=before + "{problem}" + after, samples=samples)
+    rules = replace(RULES, protocol=protocol, seed=seed, libraries=libraries)
+    assert read_toml(rules.toml()) == rules
+
+
+def test_a_whole_temperature_is_read_back_too():
+    rules = replace(RULES, protocol=replace(PROTOCOL, sampling=replace(PROTOCOL.sampling, temperature=1)))
+    assert read_toml(rules.toml()) == rules
+
+
+def test_a_problem_stands_in_its_prompt_whatever_it_says():
+    assert PROTOCOL.ask("f{x} {problem} \\") == "f{x} {problem} \\\nAnswer in \\boxed{}."
+
+
+@pytest.mark.parametrize("prompt", ["", "{problem}{problem}"])
+def test_a_prompt_without_its_place_is_refused(prompt):
+    with pytest.raises(UnreadableError):
+        read_toml(RULES.toml().replace(b"{problem}", prompt.encode()))
+    with pytest.raises(ValueError, match=r"once"):
+        replace(PROTOCOL, prompt=prompt)
+
+
+def test_rules_are_checked_by_their_types():
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**msgspec.to_builtins(RULES), "items": 0}, Rules)

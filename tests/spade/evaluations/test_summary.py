@@ -1,0 +1,83 @@
+"""Summaries: errors are wrong answers, and too many that are not the policy's leave no headline."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spade.estimates import ItemTally, share
+from spade.evaluations import ERRORS, Scheduled, Summary, compared, summarised
+from tests.spade.evaluations.samples import RECORDS, SCHEDULED, record
+
+HUNDRED = Scheduled({f"i{number}": "all" for number in range(100)}, 1)
+
+
+def hundred(*errors, correct=True):
+    """A hundred samples, of which the first end in these errors."""
+    return [
+        record(item, error=errors[n], correct=False) if n < len(errors) else record(item, correct=correct)
+        for n, item in enumerate(HUNDRED.items)
+    ]
+
+
+def test_a_summary_has_its_headline_and_its_categories():
+    found = summarised(RECORDS, SCHEDULED)
+    assert found.headline == share([ItemTally(3, 1), ItemTally(3, 2), ItemTally(3, 1), ItemTally(3, 2)])
+    assert found.categories["algebra"] == share([ItemTally(3, 1), ItemTally(3, 2)])
+    assert list(found.categories) == ["algebra", "logic"]
+    assert (found.played, found.scheduled, found.correct, found.errors, found.why) == (12, 12, 6, {}, "")
+    assert (found.read, found.sampled) == (12 * 12, 12 * 7)
+
+
+def test_an_error_is_a_wrong_answer_of_the_same_denominator():
+    found = summarised(hundred("environment"), HUNDRED)
+    assert found.headline.mean == pytest.approx(0.99)
+    assert found.errors == {"environment": 1}
+
+
+def test_over_one_percent_of_errors_that_are_not_the_policys_leave_no_headline():
+    found = summarised(hundred("environment", "timeout"), HUNDRED)
+    assert found.headline is None
+    assert found.why == "2 of 100 samples ended in errors that are not the policy's (environment 1, timeout 1)"
+
+
+def test_prompts_that_do_not_fit_are_the_policys_wrong_answers():
+    assert summarised(hundred(*["unfit"] * 50), HUNDRED).headline.mean == pytest.approx(0.5)
+    nothing = summarised(hundred(*["unfit"] * 100), HUNDRED)
+    assert (nothing.headline, nothing.why) == (None, "no prompt fits the model's context")
+
+
+def test_a_part_of_the_samples_has_no_headline():
+    found = summarised(RECORDS[:-1], SCHEDULED)
+    assert (found.headline, found.why) == (None, "1 of 12 samples are not played yet")
+    assert set(found.means) == {"a", "b", "c"}
+
+
+def test_nothing_played_is_a_summary_too():
+    found = summarised([], SCHEDULED)
+    assert (found.headline, found.categories, found.means) == (None, {}, {})
+
+
+@given(st.lists(st.sampled_from([None, *ERRORS]), min_size=12, max_size=12), st.randoms())
+def test_the_order_of_the_records_does_not_matter(errors, random):
+    records = [record(*key, error=error) for key, error in zip(SCHEDULED, errors, strict=True)]
+    shuffled = random.sample(records, len(records))
+    assert summarised(shuffled, SCHEDULED) == summarised(records, SCHEDULED)
+
+
+@given(st.floats(0, 1e9))
+def test_time_does_not_matter(seconds):
+    slow = [msgspec.structs.replace(each, seconds=seconds) for each in RECORDS]
+    assert summarised(slow, SCHEDULED) == summarised(RECORDS, SCHEDULED)
+
+
+def test_two_summaries_compare_over_the_items_that_both_have_whole():
+    now = summarised([record(item, sample, correct=True) for item, sample in SCHEDULED], SCHEDULED)
+    found = compared(now, summarised(RECORDS[:-1], SCHEDULED))
+    assert (found.items, found.up, found.down) == (3, 3, 0)
+    assert found.mean == pytest.approx((2 / 3 + 1 / 3 + 2 / 3) / 3)
+
+
+def test_a_summary_is_read_back_as_it_was():
+    found = summarised(RECORDS, SCHEDULED)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Summary) == found
