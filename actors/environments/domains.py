@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from actors.environments.games import GameAdmission
 from actors.environments.offers import choose
 from actors.environments.stages import Admission
-from actors.environments.tools.guesses import Guesser
+from actors.environments.tools.guesses import RandomCaller
 from actors.environments.tools.stages import ToolAdmission
 from actors.environments.trials import Policy
 from actors.sandbox import Sandbox
@@ -41,5 +41,5 @@ def _game_guesser(rng: random.Random, reads: Form) -> Policy[Move]:
 
 DOMAINS: Mapping[DomainName, Grounds] = {
     "games": Grounds(GameAdmission, _game_guesser, tools=False),
-    "tools": Grounds(ToolAdmission, lambda rng, _: Guesser(rng).act, tools=True),
+    "tools": Grounds(ToolAdmission, lambda rng, _: RandomCaller(rng).act, tools=True),
 }

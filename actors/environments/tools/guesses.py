@@ -61,7 +61,7 @@ def called(name: str, arguments: object) -> ToolCall:
     return ToolCall(name, json.dumps(arguments))
 
 
-class Guesser:
+class RandomCaller:
     """A player for one play that makes a random call in each message, and submits when all is done."""
 
     def __init__(self, rng: random.Random) -> None:

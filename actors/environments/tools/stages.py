@@ -24,7 +24,7 @@ from msgspec import structs
 from actors.environments.probes import Transcript
 from actors.environments.stages import Admission
 from actors.environments.tools.evidence import replayed, shown, suspects, values
-from actors.environments.tools.guesses import Guesser, read_tools
+from actors.environments.tools.guesses import RandomCaller, read_tools
 from actors.environments.tools.nonsense import pointless, refusals
 from actors.environments.trials import Policy, Probing, RejectedError, Trials, consuming
 from actors.sandbox import Sandbox
@@ -196,14 +196,14 @@ class ToolAdmission(Admission[Move]):
         """Random calls seldom win."""
 
         def play(seed: int) -> Awaitable[Transcript[Move]]:
-            return self.probe(seed, Guesser(self.probing.rng).act)
+            return self.probe(seed, RandomCaller(self.probing.rng).act)
 
         return await self.seldom_wins("random play", [], self.refused_share, play)
 
     async def constant(self) -> str:
         """Each tool once, again and again, seldom wins. These plays and the solutions show if the seed matters."""
         opening, _ = self.openings[0]
-        guesser = Guesser(self.probing.rng)
+        guesser = RandomCaller(self.probing.rng)
         guesser.hear(opening)
         calls = [guesser.call(tool) for tool in guesser.tools]
         plays: list[Transcript[Move]] = []

@@ -6,7 +6,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.environments.tools.guesses import Guesser, read_tools
+from actors.environments.tools.guesses import RandomCaller, read_tools
 from actors.environments.tools.nonsense import UNKNOWN, pointless, refusals
 from actors.sandbox.inside.tools.schema import ArgumentsError, check_arguments, check_parameters, read_arguments
 from actors.text.conversation import Move
@@ -38,7 +38,7 @@ def opening(parameters: object, text: str = "Find T-104.") -> Observed:
 
 
 def test_random_calls_keep_their_schema_and_use_what_was_shown():
-    guesser, ids = Guesser(random.Random(3)), set()
+    guesser, ids = RandomCaller(random.Random(3)), set()
     guesser.act(opening(PARAMETERS))
     for _ in range(60):
         (call,) = guesser.act(Observed("", results=(ToolResult('{"R-7": 4}'),), instructions=2)).calls
@@ -49,7 +49,7 @@ def test_random_calls_keep_their_schema_and_use_what_was_shown():
 
 
 def test_a_random_player_submits_when_all_is_done():
-    guesser = Guesser(random.Random(3))
+    guesser = RandomCaller(random.Random(3))
     guesser.act(opening(PARAMETERS))
     assert guesser.act(Observed("", done=2, instructions=2)) == Move("done")
 
@@ -70,7 +70,7 @@ def test_calls_to_be_refused_are_refused_and_meaningless_ones_are_not():
 
 @given(st.dictionaries(KEYS, JSON, max_size=5), st.text(max_size=200), st.integers(0, 9))
 def test_whatever_a_program_says_there_is_a_call(parameters, text, seed):
-    guesser = Guesser(random.Random(seed))
+    guesser = RandomCaller(random.Random(seed))
     for seen in (opening(parameters, text), Observed("", results=(ToolResult(text),), instructions=1)):
         (call,) = guesser.act(seen).calls
         assert isinstance(json.loads(call.arguments), dict)
@@ -79,4 +79,4 @@ def test_whatever_a_program_says_there_is_a_call(parameters, text, seed):
 
 
 def test_a_program_whose_tools_cannot_be_read_is_not_called():
-    assert Guesser(random.Random(1)).act(Observed("Hello.", tools='[{"type": 3}]', instructions=1)) == Move("done")
+    assert RandomCaller(random.Random(1)).act(Observed("Hello.", tools='[{"type": 3}]', instructions=1)) == Move("done")
