@@ -12,8 +12,11 @@ from spade.text import line, visible
 
 if TYPE_CHECKING:
     from replay.inspect.environments import EnvironmentDetail
-    from spade.config import Config
+    from spade.config import Config, DomainName
     from spade.protocol import Verdict
+
+    Checked = tuple[Path, DomainName | None, Verdict]
+    """A file, its program's domain where that is known, and its verdict."""
 
 NAME_CHARACTERS = 100
 
@@ -145,20 +148,20 @@ def check_sources(
     config = load(recipe or "nano", tuple(set_ or ()))
     verdicts = trio.run(_check, files, config)
     if json:
-        print_json([{"file": visible(str(file)), **named(verdict)} for file, verdict in verdicts])
+        print_json([{"file": visible(str(file)), "domain": its, **named(verdict)} for file, its, verdict in verdicts])
     else:
         _tell_verdicts(verdicts)
-    if not all(verdict.passed for _, verdict in verdicts):
+    if not all(verdict.passed for _, _, verdict in verdicts):
         raise typer.Exit(1)
 
 
-def _tell_verdicts(verdicts: "list[tuple[Path, Verdict]]") -> None:
+def _tell_verdicts(verdicts: "list[Checked]") -> None:
     from spade.app.screen.console import Screen
 
     console = Screen()
-    for file, verdict in verdicts:
+    for file, domain, verdict in verdicts:
         word = ("admitted", "green") if verdict.passed else ("rejected", "red")
-        console.tell(word, f"  {file}  {verdict.name}".rstrip())
+        console.tell(word, f"  {file}  {verdict.name}".rstrip(), (f"  {domain or ''}".rstrip(), "dim"))
         for stage in verdict.stages:
             mark = ("ok", "green") if stage.passed else ("no", "red")
             console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
@@ -176,8 +179,8 @@ def _source(file: Path) -> "str | Verdict":
         return Verdict(False, (Stage("read", False, str(error)),))
 
 
-async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") -> "list[tuple[Path, Verdict]]":
-    from actors.environments.admission import validate
+async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") -> "list[Checked]":
+    from actors.environments.admission import domain_of, validate
     from actors.sandbox import open_sandbox
     from spade.protocol import Verdict
     from spade.seeds import derive, new_secret
@@ -185,13 +188,16 @@ async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") ->
     # Secret seeds: a program must not recognise admission.
     secret = new_secret()
     async with open_sandbox(config.sandbox) as sandbox:
-        verdicts = []
+        verdicts: list[Checked] = []
         for number, (file, source) in enumerate(files):
             if isinstance(source, Verdict):
-                verdicts.append((file, source))
+                verdicts.append((file, None, source))
                 continue
             seed = derive(secret, "admission", number)
-            verdicts.append((file, await validate(sandbox, source, seed, config.sandbox, config.play)))
+            # A file says by its base class what it is; a recipe has its numbers for both.
+            domain = await domain_of(sandbox, source, config.sandbox) or config.run.domain
+            verdict = await validate(sandbox, source, seed, config.sandbox, config.play, domain, config.tools)
+            verdicts.append((file, domain, verdict))
         return verdicts
 
 
