@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from actors.corpus import load as load_corpus
+from actors.corpus import load_grounds
 from replay.client import ReplayClient
 from replay.inspect.pool import PoolReader
 from spade.app.rundir import RunDir
@@ -124,7 +124,7 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
         _Collector(run, out).collect(count)  # of a command that was killed
     if (size := len(_names(out))) >= count:
         return size
-    corpus = load_corpus(config.design.corpus).digest
+    corpus = load_grounds(config).digest
     with run.lock("replay"):
         run.create(config, corpus)
     weights = run.path / "weights"
