@@ -4,13 +4,14 @@ Its domain has the stages: `actors/environments/games.py`, `actors/environments/
 """
 
 from actors.environments.domains import DOMAINS
-from actors.environments.trials import RejectedError
+from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
-from actors.sandbox.wire import Loaded, LoadProgram
+from actors.sandbox.host import PLAYS
+from actors.sandbox.wire import Loaded, LoadProgram, Step
 from spade.config import DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
-from spade.protocol import Faulted, Verdict
+from spade.protocol import Faulted, Stage, Verdict
 
 
 async def validate(
@@ -38,6 +39,20 @@ async def validate(
         patience_s = admission.probing.patience_s
         admission.close(f"all stages together take more than {patience_s:g} s", passed=False)
     return await admission.verdict()
+
+
+async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Verdict:
+    """Admit a program that resets under this seed, without any other play: for those of libraries.
+
+    Raises RunError where the sandbox fails, not the program.
+    """
+    trials = Trials(sandbox, source, limits, play.max_turns, Step, tools=False)
+    try:
+        async with trials.opened(seed, PLAYS) as (_, first):
+            observation = first.observation
+    except RejectedError as rejection:
+        return Verdict(False, (Stage("open", False, str(rejection)),), trials.name)
+    return Verdict(True, (Stage("open", True),), trials.name, True, observation, "inside", trials.repairs)
 
 
 async def domain_of(sandbox: Sandbox, source: str, limits: Limits) -> DomainName | None:

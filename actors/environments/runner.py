@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from actors.environments.admission import validate
+from actors.environments.admission import opened, validate
 from actors.environments.audit import audit
 from actors.sandbox import Programs, Sandbox, open_sandbox
 from replay.client import ReplayClient
@@ -152,8 +152,11 @@ class Runner:
             return self._overloaded()
         self._validating += 1
         try:
-            rules = self._config.sandbox, self._config.play, self._config.run.domain, self._config.tools
-            verdict = await validate(self._sandbox, request.source, request.seed, *rules)
+            asked, limits, play = (self._sandbox, request.source, request.seed), self._config.sandbox, self._config.play
+            if request.plays:
+                verdict = await validate(*asked, limits, play, self._config.run.domain, self._config.tools)
+            else:
+                verdict = await opened(*asked, limits, play)
         except RunError as error:
             return Refused(str(error))
         finally:

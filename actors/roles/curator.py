@@ -1,20 +1,22 @@
 """The curator process, in the designer's place: brings the programs of a pool that the replay service asks for.
 
 It asks no engine. A program is put to admission as a designer's is, which also finds the form of its actions; one that
-fails is rejected with its stage and reason. A program that is not the run's ends the process with one line.
+fails is rejected with its stage and reason. One of a library is only opened once. A program that is not the run's ends
+the process with one line.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
 import trio
+from msgspec.structs import replace
 
 from actors.roles.connected import Connected, attend
 from actors.roles.jobs import JobWork
 from spade.codec import program_digest
 from spade.config import Config
 from spade.errors import RunError
-from spade.pools import POOL, PoolProgram, listed, read_program
+from spade.pools import POOL, PoolProgram, at_level, listed, read_program
 from spade.processes.entry import Launch, main
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment, Verdict
 
@@ -31,6 +33,9 @@ class Curator(JobWork):
         program = await trio.to_thread.run_sync(read_program, self._folder, job.program)
         if program_digest(program.source) != job.digest:
             raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
+        if self._config.pool.library:
+            leveled = replace(program, source=at_level(program.source, job.level)) if program.levels else program
+            return _handed_in(job, leveled, await self._admission(leveled.source, job.sampler, plays=False))
         if job.digest not in self._verdicts:
             self._verdicts[job.digest] = await self._admission(program.source, job.sampler)
         return _handed_in(job, program, self._verdicts[job.digest])

@@ -39,10 +39,10 @@ class JobWork(ABC):
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
         """The request that closes the job. Raises BusError where a service fails."""
 
-    async def _admission(self, source: str, seed: int) -> Verdict:
+    async def _admission(self, source: str, seed: int, plays: bool = True) -> Verdict:
         """The verdict of an env-runner. A program over which several ended fails at the stage `contain`."""
         try:
-            return await self._connected.runners.call(Validate(source, seed), self._config.design.lease_s)
+            return await self._connected.runners.call(Validate(source, seed, plays), self._config.design.lease_s)
         except SuspectError as error:
             return Verdict(False, (Stage("contain", False, str(error)),))
 

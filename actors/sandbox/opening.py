@@ -74,7 +74,7 @@ def require(libraries: Iterable[str]) -> None:
             found = "none"
         if found != version:
             wanted = f"{library.requirement} is supported, {found} is installed; {library.remedy}"
-            raise RunError(f"sandbox.libraries: {name}: {wanted}")
+            raise RunError(f"{name}: {wanted}")
 
 
 def _allow_descriptors(count: int) -> None:

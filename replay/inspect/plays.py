@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay.ledger.keys import environment_prefix
+from replay.ledger.keys import environment_prefix, instance_number
 from replay.ledger.records import Environment, PlayRecord, Source
 from replay.store import open_reader
 from replay.store.load import Header
@@ -40,7 +40,7 @@ def read_play(path: Path, id: str) -> KeptPlay:
         trajectory = store.get("trajectories", id, Trajectory)
     if trajectory is None:
         raise RunError(f"the tokens of the play {id} were deleted, as replay.retain_s or replay.retain_bytes says")
-    seed = derive(header.secret, "instance", record.environment, record.index) & INSTANCE_MASK
+    seed = derive(header.secret, "instance", record.environment, instance_number(environment, record)) & INSTANCE_MASK
     return KeptPlay(record, environment, source, seed, trajectory)
 
 

@@ -6,7 +6,7 @@ before its designer is paid if its answers depend on more than seed and actions,
 
 from typing import Literal
 
-from replay.ledger.keys import group_id
+from replay.ledger.keys import group_id, instance_number
 from replay.ledger.records import Audit, Environment, PlayRecord
 from replay.ledger.state import RunState
 from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
@@ -46,8 +46,10 @@ def _size(recording: Recording) -> int:
 def begin(state: RunState, environment: Environment, now: float) -> bool:
     """Open the audit of an environment whose plays have all ended. False if there is nothing to audit."""
     plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
-    won = {play.index for play in plays if play.state == "finished" and is_won(play.episode_return, _win(state))}
-    indices = sorted(won, key=lambda index: state.seed("audit: instance", environment.id, index))
+    finished = [play for play in plays if play.state == "finished"]
+    won = [play for play in finished if is_won(play.episode_return, _win(state))]
+    numbers = {instance_number(environment, play) for play in won}
+    indices = sorted(numbers, key=lambda index: state.seed("audit: instance", environment.id, index))
     count = state.config.audit.random_plays if indices else 0
     replays = sorted(state.recordings.get(environment.id, {}), key=lambda each: state.seed("audit: replay", each))
     if not (replays or count):
@@ -82,17 +84,18 @@ def lease(state: RunState, holder: str, request: int, now: float) -> AuditJob | 
 
 
 def _job(state: RunState, audit: Audit) -> AuditJob:
-    recordings, settings = state.recordings.get(audit.id, {}), state.config
+    recordings, settings, environment = state.recordings.get(audit.id, {}), state.config, state.environments[audit.id]
 
-    def instance(index: int) -> int:
-        return state.instance(audit.id, index)
+    def instance(number: int) -> int:
+        return state.instance(audit.id, number)
 
     return AuditJob(
         environment=audit.id,
         lease=audit.lease,
         source=state.sources[audit.id].source,
         replays=tuple(
-            RecordedPlay(play, instance(state.plays[play].index), recordings[play]) for play in audit.replays
+            RecordedPlay(play, instance(instance_number(environment, state.plays[play])), recordings[play])
+            for play in audit.replays
         ),
         seeds=tuple(instance(index) for index in audit.indices),
         wins=settings.audit.random_wins,

@@ -3,6 +3,8 @@
 A job of a pool asks for a program of it and has no designer group: nobody is paid for it.
 """
 
+import msgspec
+
 from replay.ledger import provenance
 from replay.ledger.batches import enqueue, waiting
 from replay.ledger.keys import environment_id, group_id, job_id, reject_key
@@ -38,7 +40,7 @@ def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
     skill = skills[place % len(skills)]
     job = Job(job_id(counters.jobs), counters.jobs, counters.round, skill, now)
     if entry is not None:
-        job.program, job.skill = entry.name, entry.skill or skill
+        job.program, job.skill, job.level = entry.name, entry.skill or skill, _level(state, entry, job.id)
     counters.jobs += 1
     counters.round_jobs += 1
     state.add_job(job)
@@ -49,6 +51,13 @@ def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
         group = DesignGroup(key, job.round, skill, each, now + design.round_deadline_s, train=design.train)
         state.design_groups[key] = group
         state.touch("design_groups", key, group)
+
+
+def _level(state: RunState, entry: Entry, job: str) -> int:
+    """The level of a job for a program of the pool: the run's, or one of the program's window, evenly."""
+    if state.levels is not None:
+        return state.levels.windows[entry.name].drawn(state.seed("level", job))
+    return state.config.pool.level if entry.levels else 0
 
 
 def _current_round(state: RunState) -> tuple[int, int]:
@@ -110,12 +119,17 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
 
 
 def _of_pool(state: RunState, job: Job) -> DesignJob:
-    """The job of a program, whose admission has the same seed each time."""
+    """The job of a program, whose admission has the same seed each time.
+
+    One of a library is opened once instead: as the instance that its first play will be of.
+    """
     assert state.pool is not None
     digest = state.pool[job.program].program
     state.touch("jobs", job.id, job)
-    sampler = state.seed("pool admission", digest)
-    return DesignJob(job.id, job.lease, job.round, job.skill, 0, sampler, program=job.program, digest=digest)
+    opened = bool(state.config.pool.library)
+    sampler = state.instance(environment_id(job), 0) if opened else state.seed("pool admission", digest)
+    named = DesignJob(job.id, job.lease, job.round, job.skill, 0, sampler, program=job.program, digest=digest)
+    return msgspec.structs.replace(named, level=job.level)
 
 
 def release(state: RunState, job: Job) -> None:
@@ -162,14 +176,21 @@ def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, 
     state.close_job(job, "failed")
     state.counters.failed_jobs += 1
     state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False, skill=job.skill, variant=request.variant))
-    if state.pool is not None and job.program:
-        state.pool.reject(job.program)
-        state.touch("meta", "draws", state.pool.draws)
+    if job.program:
+        fail_program(state, job.program, job.level)
     if request.trajectory is None:
         return
     sampled = provenance.oldest(state.steps, request.trajectory)
     member = Member(trajectory, 0.0, sampled) if sampled else None
     close_member(state, job.round, job.skill, member, now)
+
+
+def fail_program(state: RunState, program: str, level: int) -> None:
+    """Note that a program of the pool cannot be played at a level, and draw it no more if there is none left."""
+    assert state.pool is not None
+    if state.levels is None or not state.levels.fail(program, level):
+        state.pool.reject(program)
+        state.touch("meta", "draws", state.pool.draws)
 
 
 def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environment | None:
@@ -197,6 +218,8 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
         measures=request.measures,
         setting=request.setting,
         variant=request.variant,
+        level=job.level,
+        grouped=state.config.play.instances == "group",
     )
     source = Source(request.source, request.hint, request.first_observation, request.reads)
     state.add_environment(environment, source)

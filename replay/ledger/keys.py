@@ -9,12 +9,13 @@ designer group   r00001-maze
 
 import re
 
-from replay.ledger.records import GroupRecord, Job, Remembered
+from replay.ledger.records import Environment, GroupRecord, Job, PlayRecord, Remembered
 from spade.protocol import Hello
 
 _PLAY = re.compile(r"e\d+-\d+[uh]\d+")
 _CHUNK = re.compile(r"e\d+-\d+")
 _STEP = re.compile(r"\d{1,9}")
+LEVEL_PREFIX = "level/"
 
 # ---------------------------------------------------------------- jobs, their attempts and groups
 
@@ -55,6 +56,11 @@ def chunk_id(environment: str, chunk: int) -> str:
 def play_id(chunk: str, hinted: bool, number: int) -> str:
     """The play of a number within its arm of a chunk."""
     return f"{arm_prefix(chunk, hinted)}{number:03d}"
+
+
+def instance_number(environment: Environment, play: PlayRecord) -> int:
+    """The number of the instance that a play is of, within its environment."""
+    return play.chunk if environment.grouped else play.index
 
 
 def environment_prefix(environment: str) -> str:
@@ -103,6 +109,11 @@ def version_key(version: int) -> str:
 def memory_key(record: Remembered) -> str:
     """The key of a memory record; sorts by age."""
     return f"{record.number:09d}"
+
+
+def level_key(program: str) -> str:
+    """The key of the window of levels of a pool's program."""
+    return f"{LEVEL_PREFIX}{program}"
 
 
 # ---------------------------------------------------------------- others

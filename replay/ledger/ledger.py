@@ -12,8 +12,8 @@ from replay.ledger.keys import attempt_id, quarantine_key
 from replay.ledger.pacing import Allowance, PacingFigures, allowance, spent
 from replay.ledger.records import Audit, BatchRecord, Job, PlayRecord
 from replay.ledger.state import RunState
-from spade.codec import program_digest
 from spade.config import LONGEST_WAIT_S
+from spade.pools import is_entry
 from spade.protocol import (
     AnyRequest,
     Audited,
@@ -225,9 +225,9 @@ class Ledger:
     def _not_of_the_pool(self, request: SubmitEnvironment) -> str:
         """The error of a program that is not the one its open job asks for; "" where it is."""
         job, pool = self.state.jobs.get(request.job), self.state.pool
-        if job is None or pool is None or program_digest(request.source) == pool[job.program].program:
+        if job is None or pool is None or is_entry(request.source, pool[job.program], job.level):
             return ""
-        return f"this is not the program {job.program} of the pool"
+        return f"this is not the program {job.program} of the pool, at level {job.level}"
 
     def _impossible(self, evaluation: Evaluation) -> str:
         """The error of a broken or hostile sender; "" if the play makes sense."""

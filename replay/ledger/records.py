@@ -12,21 +12,9 @@ import msgspec
 from spade.protocol import Form, Measures, Repairs, StepMetrics, ToolUse, Trajectory, Weights
 
 Table = Literal[
-    "meta",
-    "jobs",
-    "rejects",
-    "environments",
-    "sources",
-    "plays",
-    "trajectories",
-    "design_groups",
-    "queue",
-    "batches",
-    "memory",
-    "publications",
-    "quarantine",
-    "recordings",
-]
+    "meta", "jobs", "rejects", "environments", "sources", "plays", "trajectories", "design_groups", "queue", "batches",
+    "memory", "publications", "quarantine", "recordings",
+]  # fmt: skip
 
 Change = tuple[Table, str, msgspec.Struct | None]
 
@@ -44,7 +32,7 @@ class Job(Record):
     """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far.
 
     `seeds` are the environments of the memory its newest lease may show to vary, `earlier` those of the leases before.
-    `program` names the program of a pool to bring, "" where one is to be designed.
+    `program` names the program of a pool to bring, "" where one is to be designed; `level` is the level to bring it at.
     `holder` and `request` are the process that leased it, and the number of its request.
     """
 
@@ -62,6 +50,7 @@ class Job(Record):
     request: int = 0
     earlier: tuple[tuple[str, ...], ...] = ()
     program: str = ""
+    level: int = 0
 
     def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
         """The environments of `shown` that lease number `lease` had to vary; empty if there was no such lease."""
@@ -158,7 +147,8 @@ class Environment(Record):
 
     `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
     designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program;
-    `setting` and `variant` those that its designer was asked for, or "".
+    `setting` and `variant` those that its designer was asked for, or ""; `level` that of a pool's program; `grouped`:
+    the plays of a chunk are all of one instance.
     """
 
     id: str
@@ -184,6 +174,8 @@ class Environment(Record):
     measures: Measures = Measures()
     setting: str = ""
     variant: str = ""
+    level: int = 0
+    grouped: bool = False
 
 
 class PlayRecord(Record):

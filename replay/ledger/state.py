@@ -6,12 +6,14 @@ weights the digests and steps, of the quarantine the keys. The store alone has t
 they are staged and leave with the next commit.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.in_flight import Flight, Leases
+from replay.ledger.keys import level_key
 from replay.ledger.records import (
     Audit,
     BatchRecord,
@@ -28,7 +30,7 @@ from replay.ledger.records import (
 from replay.ledger.statistics import History, Statistics
 from spade.codec import program_digest
 from spade.config import Config
-from spade.pools import Drawing, Draws, PoolList
+from spade.pools import Drawing, Draws, Levels, LevelWindow, PoolList
 from spade.protocol import Recording
 from spade.seeds import INSTANCE_MASK, derive
 
@@ -60,6 +62,7 @@ class RunState:
         self.audit_leases: Leases[Audit] = Leases()
         self.quarantine: set[str] = set()
         self.pool: Drawing | None = None  # of design.source "pool"
+        self.levels: Levels | None = None  # of pool.difficulty "window"
         self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
 
     # ------------------------------------------------------------ writing
@@ -84,9 +87,14 @@ class RunState:
 
     # ------------------------------------------------------------ jobs and plays
 
-    def take_pool(self, pool: PoolList, draws: Draws | None) -> None:
-        """Play the programs of a pool, on from these draws."""
+    def take_pool(self, pool: PoolList, draws: Draws | None, windows: Iterable[LevelWindow] = ()) -> None:
+        """Play the programs of a pool, on from these draws and windows of levels."""
         self.pool = Drawing(pool, lambda number, index: self.seed("pool", number, index), draws)
+        if self.config.pool.difficulty == "window":
+            self.levels = Levels(self.config.pool, pool, self._keep_window, windows)
+
+    def _keep_window(self, window: LevelWindow) -> None:
+        self.touch("meta", level_key(window.name), window)
 
     def programs_in_use(self) -> set[str]:
         """The programs of the pool that an open job or an active environment has."""
@@ -161,9 +169,9 @@ class RunState:
         """A play's place in the leasing order of its chunk: drawn, so that the order reveals neither arm nor index."""
         return self.seed("place", play.id)
 
-    def instance(self, environment: str, index: int) -> int:
-        """The seed of instance `index` of an environment, the same in both arms."""
-        return self.seed("instance", environment, index) & INSTANCE_MASK
+    def instance(self, environment: str, number: int) -> int:
+        """The seed of instance `number` of an environment, the same in both arms."""
+        return self.seed("instance", environment, number) & INSTANCE_MASK
 
     def seed(self, purpose: str, *parts: str | int) -> int:
         """A seed of the run."""

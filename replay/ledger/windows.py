@@ -5,8 +5,8 @@ A window is audited between its last play and its end.
 
 from replay.ledger import audits, provenance
 from replay.ledger.batches import enqueue
-from replay.ledger.designs import close_member
-from replay.ledger.keys import chunk_id, memory_key, play_id
+from replay.ledger.designs import close_member, fail_program
+from replay.ledger.keys import chunk_id, instance_number, memory_key, play_id
 from replay.ledger.records import Chunk, Environment, Member, PlayRecord, Remembered, Score
 from replay.ledger.reward import averaged, score_of
 from replay.ledger.state import RunState
@@ -86,13 +86,14 @@ def _lease(state: RunState, play: PlayRecord, holder: str, request: int, now: fl
 
 def _as_leased(state: RunState, play: PlayRecord) -> PlayLease:
     source = state.sources[play.environment]
+    number = instance_number(state.environments[play.environment], play)
     return PlayLease(
         id=play.id,
         lease=play.lease,
         environment=play.environment,
         program=state.programs[play.environment],
         hint=source.hint if play.hinted else None,
-        seed=state.instance(play.environment, play.index),
+        seed=state.instance(play.environment, number),
         sampler=state.seed("play", play.id, play.lease),
         reads=source.reads,
     )
@@ -140,6 +141,8 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
         state.counters.unhinted += not play.hinted
+        if state.levels is not None and not play.hinted:
+            state.levels.count(environment.program, environment.level, won)
         played = play.environment, play.hinted, won, play.turns, play.sampled
         of = environment.skill, environment.variant
         state.statistics.add_play(PlayFigures(*played, *of, play.tools))
@@ -239,6 +242,8 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
         score.reward = None
     elif not quarantined:
         _average(state, environment.skill, score)
+    if quarantined and state.levels is not None:
+        fail_program(state, environment.program, environment.level)
     environment.score, environment.closed_at = score, now
     environment.state = "quarantined" if quarantined else "closed"
     state.touch("environments", environment.id, environment)

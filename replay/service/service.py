@@ -75,6 +75,7 @@ class Service:
         self._evaluated = opened.state.history.evaluations[-1:]
         self._diversity = opened.state.history.diversity
         self._finished = ""
+        self._capped = {} if opened.state.levels is None else opened.state.levels.capped
         self._journal.event("resume" if opened.resumed else "start", self._base_s, opened.changed)
         self._finish(self._base_s)
 
@@ -159,9 +160,18 @@ class Service:
         if (diversity := state.history.diversity) is not None and diversity != self._diversity:
             self._diversity = diversity
             self._journal.diversity(diversity, now)
+        self._tell_closed_levels()
         self._finish(now)
         for incoming, answer in replies:
             await self._reply(server, incoming, answer)
+
+    def _tell_closed_levels(self) -> None:
+        """Log once each level that makes no instance."""
+        capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
+        for name, cap in capped.items():
+            if self._capped.get(name) != cap:
+                log.warning("%s makes no instance at level %d, and is played below it alone", name, cap + 1)
+        self._capped = capped
 
     def _finish(self, now: float) -> None:
         """Announce with each pulse from now on, and note once, the limit that has ended the run."""

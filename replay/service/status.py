@@ -1,5 +1,7 @@
 """The status of a run, from the state and the service's own view: as `Status`, and as a row of `metrics.jsonl`."""
 
+from statistics import fmean
+
 import msgspec
 
 from replay.ledger import batches
@@ -7,7 +9,7 @@ from replay.ledger.ledger import Ledger
 from replay.ledger.pacing import reached, rollouts
 from replay.ledger.state import RunState
 from replay.service.why import pool_limit
-from spade.pools import Drawing
+from spade.pools import Drawing, Levels
 from spade.protocol import Counts, Drawn, Histories, Process, Recent, Role, Status, Traffic, Wait
 
 NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__struct_fields__)
@@ -47,15 +49,20 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         processes=seen.processes,
         wanted=seen.wanted,
         waits=seen.waits,
-        pool=_drawn(state.pool),
+        pool=_drawn(state.pool, state.levels),
         histories=Histories(tuple(history.regret), tuple(history.win_rates), tuple(history.evaluations)),
     )
 
 
-def _drawn(pool: Drawing | None) -> Drawn:
+def _drawn(pool: Drawing | None, levels: Levels | None) -> Drawn:
     if pool is None:
         return Drawn()
-    return Drawn(len(pool.pool.entries), pool.draws.number + 1, pool.left, len(pool.draws.rejected))
+    drawn = Drawn(len(pool.pool.entries), pool.draws.number + 1, pool.left, len(pool.draws.rejected))
+    if levels is None:
+        return drawn
+    windows = levels.windows.values()
+    low, high = fmean(each.low for each in windows), fmean(each.high for each in windows)
+    return msgspec.structs.replace(drawn, level_low=low, level_high=high, levels_capped=len(levels.capped))
 
 
 def _recent(state: RunState) -> Recent:

@@ -8,13 +8,13 @@ import msgspec
 
 from replay.ledger import audits, provenance, records
 from replay.ledger.environment_memory import EnvironmentMemory
-from replay.ledger.keys import batch_key, environment_prefix
+from replay.ledger.keys import LEVEL_PREFIX, batch_key, environment_prefix
 from replay.ledger.state import RunState
 from replay.ledger.statistics import History, Statistics
 from replay.store.store import Store
 from spade.config import MEANING, Config, digest, dump
 from spade.errors import RunError
-from spade.pools import Draws, PoolList
+from spade.pools import Draws, LevelWindow, PoolList
 from spade.protocol import Recording
 from spade.seeds import derive, new_secret
 
@@ -97,7 +97,8 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
         )
     state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", records.Remembered))
     if (pool := store.get("meta", "pool", PoolList)) is not None:
-        state.take_pool(pool, store.get("meta", "draws", Draws))
+        windows = store.scan("meta", LevelWindow, prefix=LEVEL_PREFIX)
+        state.take_pool(pool, store.get("meta", "draws", Draws), windows)
     for publication in store.scan("publications", records.Publication):
         provenance.note(state, publication.weights)
     for job in sorted(store.scan("jobs", records.Job), key=lambda job: job.number):

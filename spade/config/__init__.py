@@ -25,6 +25,7 @@ from spade.config.sections import (
     Model,
     Play,
     Pool,
+    PoolLibrary,
     Replay,
     Reward,
     Run,
@@ -37,8 +38,8 @@ from spade.config.sections import (
 __all__ = [
     "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
-    "Learner", "Limits", "Loss", "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Skill", "Supervise",
-    "Tier", "ToolUse",
+    "Learner", "Limits", "Loss", "Model", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Skill",
+    "Supervise", "Tier", "ToolUse",
     "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "read_toml",
     "recipes",
 ]  # fmt: skip

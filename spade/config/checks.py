@@ -4,18 +4,20 @@ The bounds of each setting are in its type (`spade.config.sections`).
 """
 
 import ipaddress
+import json
 import re
 from collections.abc import Iterable
+from typing import get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
-from spade.config.sections import Bus, Config, Endpoint, Learner, ToolUse
+from spade.config.sections import Bus, Config, Endpoint, Learner, Pool, PoolLibrary, ToolUse
 from spade.errors import ConfigError
 
-POOL_SOURCES = ("folder", "run")
+POOL_SOURCES = ("folder", "run", *get_args(PoolLibrary))
 BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of version runs
 
 
@@ -78,15 +80,35 @@ def _check_rounds(config: Config) -> None:
 
 def _check_pool(config: Config) -> None:
     """A pool without a source, and a source that nothing would play."""
-    kind, colon, name = config.pool.source.partition(":")
-    if config.pool.source and not (kind in POOL_SOURCES and colon and name):
-        raise ConfigError(f"pool.source: write folder:DIR or run:RUN, is {config.pool.source!r}")
+    _check_source(config.pool)
+    if config.pool.library and config.pool.library not in config.sandbox.libraries:
+        needed = [*config.sandbox.libraries, config.pool.library]
+        raise ConfigError(
+            f"sandbox.libraries: lacks {config.pool.library!r} of pool.source; set it to {json.dumps(needed)}"
+        )
     if config.design.source == "pool" and not config.pool.source:
         raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
     if config.design.source == "pool" and config.endpoint.serves("agent"):
         raise ConfigError("endpoint.roles: agents sample elsewhere, and in a run of a pool nothing else is trained")
     if config.design.source == "model" and config.pool.source:
         raise ConfigError("pool.source: is played with design.source = 'pool' alone; set that too, or leave it out")
+
+
+def _check_source(pool: Pool) -> None:
+    kind, colon, name = pool.source.partition(":")
+    if kind == "suite":
+        raise ConfigError(f"pool.source: {pool.source!r} is a test, and no figure on it would mean anything afterwards")
+    if pool.source and not (kind in POOL_SOURCES and (name if colon else pool.library)):
+        raise ConfigError(
+            f"pool.source: write folder:DIR, run:RUN, or {', '.join(get_args(PoolLibrary))} with or without :NAMES, "
+            f"is {pool.source!r}"
+        )
+    if not pool.library and (pool.level or pool.difficulty != "fixed"):
+        raise ConfigError(
+            f"pool.level, pool.difficulty: only libraries have levels, and pool.source is {pool.source!r}"
+        )
+    if pool.level and pool.difficulty == "window":
+        raise ConfigError("pool.level: pool.difficulty = 'window' begins with level 0; leave it out")
 
 
 def _check_challenges(config: Config) -> None:

@@ -12,8 +12,9 @@ from spade.pools.folder import (
     read_program,
     write_program,
 )
+from spade.pools.levels import Levels, LevelWindow, at_level, is_entry
 
 __all__ = [
-    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "PoolList", "PoolProgram", "listed", "names", "read_program",
-    "write_program",
+    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
+    "at_level", "is_entry", "listed", "names", "read_program", "write_program",
 ]  # fmt: skip

@@ -30,31 +30,43 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
 class ProgramRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A program's record. `program` and `hint` are digests ("" without a hint), `skill` None where it has none."""
+    """A program's record. `program` and `hint` are digests ("" without a hint), `skill` None where it has none.
+
+    `levels`: it is of a library, and has a line that sets its level.
+    """
 
     program: str
     hint: str = ""
     skill: Skill | None = None
     origin: str = ""
+    levels: bool = False
 
 
 class PoolProgram(msgspec.Struct, frozen=True):
-    """A program of a pool. `hint` is "" where it has none; `origin` says where it comes from, in words."""
+    """A program of a pool. `hint` is "" where it has none; `origin` says where it comes from, in words.
+
+    `levels` as in its record.
+    """
 
     name: str
     source: str
     hint: str = ""
     skill: Skill | None = None
     origin: str = ""
+    levels: bool = False
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A program in the list of a pool. `program` and `hint` are digests, `skill` is "" where it has none."""
+    """A program in the list of a pool. `program` and `hint` are digests, `skill` is "" where it has none.
+
+    `levels` as in its record.
+    """
 
     name: str
     program: str
     hint: str = ""
     skill: str = ""
+    levels: bool = False
 
 
 class PoolList(msgspec.Struct, frozen=True, array_like=True):
@@ -122,7 +134,7 @@ def read_program(folder: Path, name: str) -> PoolProgram:
     ):  # fmt: skip
         if not same:
             raise RunError(f"{folder}: {what} was changed since {name}.json was written; delete the record, or mend it")
-    return PoolProgram(name, source, hint, record.skill, record.origin)
+    return PoolProgram(name, source, hint, record.skill, record.origin, record.levels)
 
 
 def write_program(folder: Path, program: PoolProgram) -> None:
@@ -133,7 +145,8 @@ def write_program(folder: Path, program: PoolProgram) -> None:
     source, hint = program.source.encode(), program.hint.strip()
     if len(source) > PROGRAM_BYTES:
         raise RunError(f"{folder}: the program {program.name} is over {PROGRAM_BYTES} bytes")
-    record = ProgramRecord(program_digest(program.source), _hint_digest(hint), program.skill, program.origin)
+    digests = program_digest(program.source), _hint_digest(hint)
+    record = ProgramRecord(*digests, program.skill, program.origin, program.levels)
     if hint:
         replace(folder / f"{program.name}.hint", hint.encode())
     else:  # one without its program may lie here
@@ -145,7 +158,7 @@ def write_program(folder: Path, program: PoolProgram) -> None:
 def entry(program: PoolProgram) -> Entry:
     """The program in the list of its pool."""
     digests = program_digest(program.source), _hint_digest(program.hint)
-    return Entry(program.name, *digests, program.skill or "")
+    return Entry(program.name, *digests, program.skill or "", program.levels)
 
 
 def listed(folder: Path) -> PoolList:

@@ -24,7 +24,7 @@ class DesignJob(Wire, frozen=True):
 
     Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus, if there is one. `draw` also
     determines the other demands on all attempts; `sampler` seeds the sampling. `program` and `digest` name
-    the program of a pool to bring in one attempt; then `sampler` seeds its admission.
+    the program of a pool to bring in one attempt, at `level` where it has levels; then `sampler` seeds its admission.
     """
 
     id: str
@@ -37,6 +37,7 @@ class DesignJob(Wire, frozen=True):
     avoid: MemorySeed | None = None
     program: Name = ""
     digest: Name = ""
+    level: int = 0
 
 
 class Designs(Wire, frozen=True):

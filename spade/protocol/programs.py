@@ -163,7 +163,11 @@ class Verdict(Wire, frozen=True):
 
 
 class Validate(Request[Verdict], frozen=True):
-    """Admit a candidate or give the reason against it. `seed` keys the secret instance seeds."""
+    """Admit a candidate or give the reason against it. `seed` keys the secret instance seeds.
+
+    Without `plays` it is only opened, as the instance of that seed: a library's program is trusted to be sound.
+    """
 
     source: str
     seed: int
+    plays: bool = True

@@ -106,12 +106,18 @@ class Histories(Wire, frozen=True):
 
 
 class Drawn(Wire, frozen=True):
-    """A run's pool: its programs, the present pass from 1, programs this pass has still to draw, and those rejected."""
+    """A run's pool: its programs, the present pass from 1, programs this pass has still to draw, and those rejected.
+
+    Of windows of levels: their mean lowest and highest level (None: levels are fixed), and names with a closed level.
+    """
 
     pool_programs: int = 0
     pool_pass: int = 0
     pool_left: int = 0
     pool_rejected: int = 0
+    level_low: float | None = None
+    level_high: float | None = None
+    levels_capped: int = 0
 
 
 class Status(Wire, frozen=True):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import get_args
 
 import trio
 
@@ -19,8 +20,9 @@ from replay.inspect.pool import PoolReader
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
+from spade.app.supervisor.library_pools import programs_of_library
 from spade.app.supervisor.up import keep_up
-from spade.config import Config, digest, recipes
+from spade.config import Config, PoolLibrary, digest, recipes
 from spade.disk import discard, whole
 from spade.errors import BusError, RunError
 from spade.pools import POOL, PoolProgram, names, read_program, write_program
@@ -51,7 +53,11 @@ def _of_run(name: str) -> Iterator[PoolProgram]:
     return programs_of_run(RunDir(Path(name)).require())
 
 
-SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {"folder": _of_folder, "run": _of_run}
+SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {
+    "folder": _of_folder,
+    "run": _of_run,
+    **{library: partial(programs_of_library, library) for library in get_args(PoolLibrary)},
+}
 
 
 def _remedy(folder: Path) -> str:

@@ -1,6 +1,6 @@
 """Settings of designing, playing and evaluating, and of the processes that do it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -18,6 +18,8 @@ from spade.config.sections.bounds import (
 )
 from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 
+PoolLibrary = Literal["reasoning-gym", "rlve", "gem", "gymnasium"]
+"""Libraries that are sources of pools."""
 Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
 
 
@@ -97,8 +99,34 @@ class Pool(Section, frozen=True):
     """The environments of a run without designers. docs/pools.md says how they are drawn."""
 
     source: str = ""
-    """The pool that `design.source` "pool" plays: `folder:DIR`, programs with their hints, or `run:RUN`, the
-    environments of another run. It is copied into the run's directory when the run starts."""
+    """The pool that `design.source` "pool" plays: `folder:DIR`, programs with their hints; `run:RUN`, the environments
+    of another run; or those of a library, all or some: `reasoning-gym`, `rlve:NAME,NAME` and so on (docs/pools.md,
+    "Libraries"). It is copied into the run's directory when the run starts."""
+
+    level: CountOrZero = 0
+    """Level of the programs of a library that have levels, under "fixed"."""
+
+    difficulty: Literal["fixed", "window"] = "fixed"
+    """The levels of a library's programs: "fixed" plays them at `pool.level`, "window" raises the window of each name
+    as it is won, from level 0 on (docs/pools.md, "Levels")."""
+
+    window_plays: Count = 128
+    """Plays at the highest level of a window after which it is judged. The default is RLVE's, 8 groups of 16."""
+
+    window_rate: ShareAboveZero = 0.9
+    """Share of these plays that must be won for the window to rise by a level. The default is RLVE's."""
+
+    window_width: Count = 4
+    """Levels of a window at most. The default is RLVE's."""
+
+    level_most: CountOrZero = 20
+    """Level that no window rises above. RLVE has no such bound."""
+
+    @property
+    def library(self) -> str:
+        """The library whose environments are played, by its name in `sandbox.libraries`; "" for other programs."""
+        kind = self.source.partition(":")[0]
+        return kind if kind in get_args(PoolLibrary) else ""
 
 
 class Play(Section, frozen=True):
@@ -148,6 +176,10 @@ class Play(Section, frozen=True):
     thoughts: Literal["keep", "strip"] = "keep"
     """Thoughts of earlier turns: "keep" leaves them in the context, "strip" takes them out as the model's own chat
     template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
+
+    instances: Literal["play", "group"] = "play"
+    """Instances of a chunk: "play" gives each play its own, shared with its hinted twin; "group" gives all plays of a
+    chunk the same, as RLVE does. After a resume with another value it holds from the next environment."""
 
     hinted: Literal["auto"] | bool = "auto"
     """True also plays the first chunk of a window with the hint; "auto" does where designers are paid for it, by

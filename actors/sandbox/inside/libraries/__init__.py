@@ -12,7 +12,9 @@ A program is a subclass:
 
 import importlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from .excluded import EXCLUDED
 
 
 class Library(NamedTuple):
@@ -48,6 +50,12 @@ def load(names: Sequence[str]) -> dict[str, object]:
         module.warm()
         found |= {each: getattr(module, each) for each in library.classes}
     return found
+
+
+def programs(name: str) -> dict[str, dict[str, Any]]:
+    """The attributes of a program of each environment of a library that is a source of pools, but for EXCLUDED."""
+    found: dict[str, dict[str, Any]] = importlib.import_module(f"{__name__}.{LIBRARIES[name].module}").programs()
+    return {each: attributes for each, attributes in found.items() if each not in EXCLUDED[name]}
 
 
 def packages(names: Sequence[str]) -> list[str]:

@@ -79,6 +79,11 @@ CLUES = [
 CrosswordsEnv._load_words = load_clues
 
 
+def programs() -> dict[str, dict[str, Any]]:
+    """The attributes of a program of each game."""
+    return {name: {"game": name} for name in GAMES}
+
+
 def warm() -> None:
     """The beginning of each game in its easy form; those of words begin only where their lists are."""
     for game in GAMES:

@@ -12,6 +12,8 @@ ACTIONS = {
     "CliffWalking": ("up", "right", "down", "left"),
 }
 """Names of the actions, in their order, by the name of the environment without its version."""
+LEAST_TOTAL = {"CliffWalking": -99.0}
+"""The rewards of a win where they are none of 1 in the end: here the goal without a fall."""
 
 _COLOURED = re.compile(r"\x1b\[[\d;]*m(.*?)\x1b\[0m", re.DOTALL)
 
@@ -29,8 +31,7 @@ class GymnasiumTextEnv:
         """The first state and the actions."""
         self._world = gymnasium.make(self.environment, render_mode="ansi", **self.parameters)
         count = getattr(self._world.action_space, "n", 0)
-        name = re.sub(r"\d*x?\d*-v\d+$", "", self.environment)
-        self._names = self.actions or ACTIONS.get(name) or tuple(map(str, range(count)))
+        self._names = self.actions or ACTIONS.get(kind(self.environment)) or tuple(map(str, range(count)))
         if len(self._names) != count:
             raise ValueError(f"{self.environment} has {count} discrete actions, and {len(self._names)} names of them")
         self._total = 0.0
@@ -50,6 +51,18 @@ class GymnasiumTextEnv:
     def _drawn(self) -> str:
         picture = _COLOURED.sub(r"[\1]", str(self._world.render())).strip()
         return f"{picture}\nActions: {' '.join(self._names)}"
+
+
+def kind(environment: str) -> str:
+    """The name without size and version."""
+    return re.sub(r"\d*x?\d*-v\d+$", "", environment)
+
+
+def programs() -> dict[str, dict[str, Any]]:
+    """The attributes of a program of each environment whose actions have names."""
+    least = {name: {"least_total": total} for name, total in LEAST_TOTAL.items()}
+    named = [name for name in gymnasium.registry if kind(name) in ACTIONS]
+    return {name: {"environment": name} | least.get(kind(name), {}) for name in named}
 
 
 def warm() -> None:

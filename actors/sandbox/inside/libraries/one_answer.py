@@ -1,8 +1,11 @@
 """Environments of one question and one answer."""
 
+import random
 from typing import Literal
 
 WINS = 1.0 - 1e-6
+DRAWS = 10
+"""Draws after which a generator that finds no instance has failed; RLVE draws again as well."""
 
 
 class OneAnswerEnv:
@@ -20,7 +23,13 @@ class OneAnswerEnv:
         raise NotImplementedError
 
     def reset(self, seed: int) -> tuple[str, dict[str, object]]:
-        """The question, and {}."""
+        """The question, and {}. The first draw is of the seed itself. Raises what the last draw raised."""
+        draw = random.Random(seed)
+        for _ in range(DRAWS - 1):
+            try:
+                return self.pose(seed), {}
+            except Exception:  # some generators raise where a draw has no instance, each an error of its own
+                seed = draw.getrandbits(48)
         return self.pose(seed), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:

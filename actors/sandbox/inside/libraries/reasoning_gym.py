@@ -27,18 +27,20 @@ class ReasoningGymEnv(OneAnswerEnv):
     """An item of a data set: number `index` of those that the instance's seed gives, or `parameters` if they have one.
 
     `level`: each attribute of the data set's curriculum, advanced so many times; None: the data set's defaults. The
-    `parameters` come on top.
+    `parameters` come on top. Where there are `rises`, each level adds them to the parameters instead.
     """
 
     dataset = ""
     parameters: dict[str, Any] = {}  # noqa: RUF012 (a program replaces it and changes it never)
     level: int | None = None
+    rises: dict[str, int] = {}  # noqa: RUF012
     index = 0
 
     def pose(self, seed: int) -> str:
         """The item's question."""
         parameters = {"seed": seed % 2**32, "size": self.index + 1} | self.parameters
-        self._items = made(self.dataset, self.level, parameters)
+        parameters |= {name: self.parameters[name] + (self.level or 0) * step for name, step in self.rises.items()}
+        self._items = made(self.dataset, None if self.rises else self.level, parameters)
         self._item = self._items[self.index]
         return str(self._item["question"])
 
@@ -67,6 +69,11 @@ def made(dataset: str, level: int | None, parameters: dict[str, Any]) -> Any:
             curriculum.increment_attr_level(attribute)
     kind, _ = DATASETS[dataset]
     return kind(config=dataclasses.replace(curriculum.generate_configuration(), **parameters))
+
+
+def programs() -> dict[str, dict[str, Any]]:
+    """The attributes of a program of each data set."""
+    return {name: {"dataset": name} | ({"level": 0} if name in CURRICULA else {}) for name in DATASETS}
 
 
 class KeptFile(io.BytesIO):

@@ -57,6 +57,11 @@ class RlveEnv(OneAnswerEnv):
         return [answer] if right else "No answer is given."
 
 
+def programs() -> dict[str, dict[str, Any]]:
+    """The attributes of a program of each problem."""
+    return {name: {"problem": name, "level": 0} for name in PROBLEMS}
+
+
 def warm() -> None:
     """One instance of each problem."""
     for problem in PROBLEMS:

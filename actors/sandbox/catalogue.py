@@ -1,0 +1,35 @@
+"""The environments that a library has, asked of a process of its own: libraries reseed, and start threads."""
+
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+
+from actors.sandbox.opening import require
+from spade.errors import RunError
+from spade.text import line
+
+LISTED_S = 120.0
+_LIST = (
+    "import json, sys; from actors.sandbox.inside.libraries import programs; print(json.dumps(programs(sys.argv[1])))"
+)
+
+
+def catalogue(library: str) -> dict[str, dict[str, Any]]:
+    """The attributes of a program of each environment that is worth playing, by the environment's name.
+
+    Raises RunError where the library is not installed in the supported version, or does not load.
+    """
+    require((library,))
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-c", _LIST, library], capture_output=True, timeout=LISTED_S, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise RunError(f"{library}: does not load ({line(last, 200)})") from None
+    except subprocess.TimeoutExpired:
+        raise RunError(f"{library}: does not load within {LISTED_S:g} s") from None
+    found: dict[str, dict[str, Any]] = msgspec.json.decode(asked.stdout.splitlines()[-1])
+    return found

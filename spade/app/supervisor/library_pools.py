@@ -1,0 +1,64 @@
+"""Pools of a library's environments: a program of a few lines each, `LIBRARY:NAME,NAME`, all of them, or a set."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from actors.sandbox.catalogue import catalogue
+from actors.sandbox.inside.libraries import LIBRARIES
+from actors.sandbox.inside.libraries.excluded import EXCLUDED
+from actors.suites.programs import class_name, program
+from actors.suites.reasoning_gym import SMALL
+from spade.errors import RunError
+from spade.pools import PoolProgram
+from spade.text import line
+
+# The 16 that RLVE itself trains on in its comparison of 1, 4, 16, 256 and 400 problems.
+OFFICIAL16 = (
+    "Division", "EuclidGame", "GCDOne_Counting", "HamiltonianPath", "LampChanging", "LargestConvexPolygon",
+    "Multiplication", "PCPPermutation", "Path_NoGoingBack_Counting", "SAT", "ShortestPath", "Sorting", "SpiralMatrix",
+    "SubsequenceReversalLNDS", "UndamagedSubmatrixCounting", "WYRLevelingGround",
+)  # fmt: skip
+RISES: Mapping[str, Mapping[str, int]] = {
+    "basic_arithmetic": {"max_terms": 1},
+    "chain_sum": {"max_digits": 1},
+    "count_primes": {"max_n": 10},
+    "gcd": {"max_value": 10},
+    "letter_counting": {"max_words": 1},
+    "spell_backward": {"max_word_len": 1},
+}
+"""What each level adds to the smallest parameters."""
+SETS: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = {
+    ("rlve", "official16"): {name: {} for name in OFFICIAL16},
+    ("reasoning-gym", "nano"): {
+        name: {"level": 0, "parameters": dict(small), "rises": dict(RISES[name])} for name, small in SMALL.items()
+    },
+}
+"""Names of a library with the attributes of their programs beyond the usual, by library and set."""
+
+
+def programs_of_library(library: str, names: str) -> Iterator[PoolProgram]:
+    """The programs of a library's environments. Raises RunError with the first name that is not worth playing."""
+    known = catalogue(library)
+    chosen = SETS.get((library, names))
+    if chosen is None:
+        asked = known if names in ("", "all") else (name.strip() for name in names.split(","))
+        chosen = {name: {} for name in asked}
+    for name in chosen:
+        _check(library, name, known)
+    return (_program(library, name, {**known[name], **more}) for name, more in chosen.items())
+
+
+def _check(library: str, name: str, known: Mapping[str, object]) -> None:
+    if name in known:
+        return
+    if why := EXCLUDED[library].get(name):
+        raise RunError(f"{library}: {name} is left out: {why}")
+    nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0))
+    raise RunError(f"{library}: has no {line(name, 80)!r}; the nearest are {nearest}")
+
+
+def _program(library: str, name: str, attributes: dict[str, Any]) -> PoolProgram:
+    [base] = LIBRARIES[library].classes
+    source = program(base, class_name(name), **attributes)
+    return PoolProgram(name, source, origin=LIBRARIES[library].requirement, levels="level" in attributes)
