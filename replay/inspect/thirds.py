@@ -25,6 +25,7 @@ class Third(msgspec.Struct, frozen=True):
     win_rate_hinted: float | None
     regret: float | None
     revealing_share: float | None
+    similarity: float | None
 
 
 def read_thirds(path: Path) -> list[tuple[Third, list[str]]]:
@@ -70,6 +71,7 @@ def _third(part: Sequence[Environment], turns: dict[str, tuple[int, int]]) -> Th
         win_rate_hinted=_mean(score.win_rate_hinted for score in scores),
         regret=_mean(score.regret for score in scores),
         revealing_share=_mean(environment.measures.reveals for environment in part),
+        similarity=_mean(environment.measures.similarity for environment in part),
     )
 
 

@@ -2,17 +2,19 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from random import Random
 
 import msgspec
 
 from replay.ledger.records import Remembered
-from spade.protocol import MemorySeed
+from spade.protocol import EarlierProgram, MemorySeed
 
 SEED_WIN_RATES = (0.15, 0.85)
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
+NEWEST_BYTES = 1 << 19  # of programs in one job, which a message has several of
 
 
 class EnvironmentMemory:
@@ -32,6 +34,16 @@ class EnvironmentMemory:
         """Add an environment; returns those that left."""
         self._records.append(record)
         return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
+
+    def newest(self, count: int) -> tuple[EarlierProgram, ...]:
+        """The `count` newest, the newest first; fewer, if they take over half a MiB together."""
+        room, found = NEWEST_BYTES, list[EarlierProgram]()
+        for record in islice(reversed(self._records), count):
+            room -= len(record.source.encode())
+            if room < 0:
+                break
+            found.append(EarlierProgram(record.environment, record.source))
+        return tuple(found)
 
     def seeds(self, skill: str, count: int, draw: int, hinted: bool = True) -> tuple[MemorySeed, ...]:
         """Up to `count` environments of the skill to vary, drawn by `draw` from the ten of highest regret.

@@ -85,6 +85,7 @@ def _recent(state: RunState) -> Recent:
         diversity=None if state.history.diversity is None else state.history.diversity.share,
         skills=statistics.skills(),
         variants=statistics.variants(),
+        similarity=statistics.similarity(),
     )
 
 

@@ -16,12 +16,14 @@ MOST_PROGRAMS = 512  # whose diversity is measured at once; the similarities of 
 class Measures(Wire, frozen=True):
     """Measures of one program; definitions as in `docs/metrics.md`. None: not measured, or not to be told.
 
-    `reveals` is True if its first observation reveals the method.
+    `reveals` is True if its first observation reveals the method. `similarity` is the greatest one to a program among
+    the newest of the memory.
     """
 
     lines: Count | None = None
     hidden_variables: Count | None = None
     reveals: bool | None = None
+    similarity: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 class NewestPrograms(Wire, frozen=True):

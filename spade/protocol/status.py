@@ -76,6 +76,7 @@ class Recent(Wire, frozen=True):
     diversity: float | None = None
     skills: dict[str, SkillFigures] = field(default_factory=dict)
     variants: dict[str, SkillFigures] = field(default_factory=dict)
+    similarity: float | None = None
 
 
 class Traffic(Wire, frozen=True):

@@ -92,6 +92,14 @@ class Design(Section, frozen=True):
     """True asks the model about each admitted program whether its first observation reveals the method
     (`revealing_share` in docs/metrics.md), within `design.hint_max_tokens`. Nano's are told without asking."""
 
+    novelty_window: CountOrZero = 32
+    """Newest environments of the memory with which each admitted program is compared (`similarity` in docs/metrics.md);
+    0 compares none."""
+
+    novelty_bound: Share = 1.0
+    """Greatest similarity to one of them, 0 to 1, with which a program is admitted (docs/designing.md, "Novelty"). At
+    the default none is rejected."""
+
 
 class Pool(Section, frozen=True):
     """The environments of a run without designers. docs/pools.md says how they are drawn."""

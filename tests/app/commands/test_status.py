@@ -22,7 +22,7 @@ NAMES = [
     "audit_findings", "audits_left_out", "audit_steps", "audit_s", "newest_finding", "examples_shown", "return_gap",
     "wasted_share_agent", "wasted_share_designer", "rollouts", "finished",
     "response_tokens_hinted", "turns", "turns_hinted", "program_lines", "hidden_variables", "revealing_share",
-    "diversity", "skills", "variants", "pool_programs", "pool_rejected", "pool_pass", "pool_left",
+    "diversity", "skills", "variants", "similarity", "pool_programs", "pool_rejected", "pool_pass", "pool_left",
 ]  # fmt: skip
 STATUS = Status(
     run="a run",

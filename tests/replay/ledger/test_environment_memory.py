@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.ledger.environment_memory import EnvironmentMemory
+from replay.ledger.environment_memory import NEWEST_BYTES, EnvironmentMemory
 from replay.ledger.records import Remembered
 
 
@@ -32,6 +32,14 @@ def test_seeds_are_of_the_skill_within_the_band_and_among_the_ten_of_highest_reg
     shown = {seed.environment for draw in range(200) for seed in memory.seeds("optimization", 2, draw)}
     assert shown == {f"e{number:06d}" for number in range(20, 30)}
     assert all(len(memory.seeds("optimization", 2, draw)) == 2 for draw in range(10))
+
+
+def test_the_newest_come_first_whatever_their_skill_and_as_many_as_have_room():
+    memory = EnvironmentMemory(200, [remembered(n, 0.5, skill=f"skill {n}") for n in range(5)])
+    assert [each.environment for each in memory.newest(3)] == ["e000004", "e000003", "e000002"]
+    assert memory.newest(0) == ()
+    memory.add(Remembered(5, "e000005", "optimization", "x" * NEWEST_BYTES, 0.1, 0.5, None))
+    assert [each.environment for each in memory.newest(3)] == ["e000005"]
 
 
 def test_an_environment_whose_hint_did_not_help_is_no_seed():

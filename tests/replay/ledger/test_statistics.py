@@ -114,12 +114,14 @@ def test_measures_of_programs_are_means_over_the_slots_that_have_them(statistics
         Measures(10, 1, True),
         Measures(21, None, False),
         Measures(11, 2),
-        Measures(),
+        Measures(similarity=0.25),
+        Measures(similarity=0.75),
     ):
         statistics.add_slot(SlotFigures(0.0, True, measures=measures))
     assert statistics.program_lines() == 14.0
     assert statistics.hidden_variables() == 1.5
     assert statistics.revealing_share() == 0.5
+    assert statistics.similarity() == 0.5
 
 
 def test_windows_are_bounded(statistics):

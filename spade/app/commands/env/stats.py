@@ -5,7 +5,8 @@ from spade.app.printing import print_json, say
 
 ROWS = {  # figures, with their decimals
     "environments": 0, "lines": 1, "hidden_variables": 2, "reward_levels": 2, "turns": 2, "win_rate_unhinted": 3,
-    "win_rate_hinted": 3, "regret": 3, "revealing_share": 3, "diversity": 3,
+    "win_rate_hinted": 3, "regret": 3, "revealing_share": 3, "similarity": 3,
+    "diversity": 3,
 }  # fmt: skip
 
 
