@@ -14,7 +14,7 @@ import trio
 from actors.corpus import Grounds, load_grounds
 from actors.roles.domains import load_profile
 from actors.roles.jobs import JobWork
-from actors.roles.judge import Judge
+from actors.roles.judge import Judge, Reviewer
 from actors.roles.screen import Screener
 from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
@@ -74,6 +74,7 @@ class Designer(JobWork):
         self._settings = grounds.settings
         self._judge = Judge(session)
         self._screen = Screener(session)
+        self._reviewer = Reviewer(session)
         self._gauges.update(attempts=0)
 
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
@@ -128,6 +129,8 @@ class Designer(JobWork):
             return FailedStage("novelty", f"its similarity to {nearest[1]} is {nearest[0]:.3f}, over {bound}")
         if refusal := await self._screen.refusal(source, verdict, derive(b"", "screen", job.sampler, attempt.number)):
             return FailedStage("screen", refusal)
+        if refusal := await self._reviewer.refusal(source, verdict, derive(b"", "review", job.sampler, attempt.number)):
+            return FailedStage("review", refusal)
         hint = await self._hint(source, verdict, job, attempt) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint

@@ -92,6 +92,13 @@ class Design(Section, frozen=True):
     """True asks the model about each admitted program whether its first observation reveals the method
     (`revealing_share` in docs/metrics.md), within `design.hint_max_tokens`. Nano's are told without asking."""
 
+    reviews: Annotated[int, Meta(ge=0, le=16)] = 0
+    """Questions to the model about each admitted program, whether its code does what it tells the player
+    (docs/designing.md, "Self-review"); one no rejects it. For games of `model.profile` "full"."""
+
+    review_max_tokens: Count = 8_192
+    """Tokens of one answer to that question, with the model's reasoning."""
+
     novelty_window: CountOrZero = 32
     """Newest environments of the memory with which each admitted program is compared (`similarity` in docs/metrics.md);
     0 compares none."""
