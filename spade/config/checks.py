@@ -79,9 +79,12 @@ def _check_rounds(config: Config) -> None:
 
 def _check_pool(config: Config) -> None:
     """A pool without a source, and a source that nothing would play."""
-    kind, colon, name = config.pool.source.partition(":")
-    if config.pool.source and not (kind in POOL_SOURCES and colon and name):
-        raise ConfigError(f"pool.source: write folder:DIR or run:RUN, is {config.pool.source!r}")
+    for field, source in (("pool.source", config.pool.source), ("design.seeds", config.design.seeds)):
+        kind, colon, name = source.partition(":")
+        if source and not (kind in POOL_SOURCES and colon and name):
+            raise ConfigError(f"{field}: write folder:DIR or run:RUN, is {source!r}")
+    if config.design.source == "pool" and config.design.seeds:
+        raise ConfigError("design.seeds: nobody designs with design.source = 'pool'; leave it out")
     if config.design.source == "pool" and not config.pool.source:
         raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
     if config.design.source == "pool" and config.endpoint.serves("agent"):

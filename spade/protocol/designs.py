@@ -9,13 +9,13 @@ from spade.protocol.trajectories import Trajectory
 class MemorySeed(Wire, frozen=True):
     """An environment of the memory as the designer is shown it; `reason`: why to avoid it.
 
-    `regret` is None if it was not played with a hint.
+    `regret` is None if it was not played with a hint, `win_rate` if it was not played at all: a seed of the run.
     """
 
     environment: str
     source: str
     regret: float | None
-    win_rate: float
+    win_rate: float | None
     reason: str = ""
 
 

@@ -65,6 +65,14 @@ class Design(Section, frozen=True):
     memory_seeds: CountOrZero = 2
     """Programs of the memory that a prompt shows to be varied, beside one to be avoided; 0 shows neither."""
 
+    seeds: str = ""
+    """Programs that prompts show to be varied from the start, a source as in `pool.source`; none is played or trained
+    on (docs/pools.md, "Seeds"). "" has none."""
+
+    seed_share: Share = 0.2
+    """Least share of the jobs that vary such programs. The others vary environments of the memory, where it has fit
+    ones."""
+
     round_deadline_s: Seconds = 86_400.0
     """Seconds from the opening of a designer group's first job until the group is scored with the windows that have
     closed. Under `design.lease_s` + `play.window_deadline_s`, a window that lasts to its deadline misses its group."""

@@ -45,7 +45,7 @@ class Reward(Section, frozen=True):
     """Distance in win rate over which the anchor falls to 0 on each side. The default is the paper's."""
 
     novelty_weight: PositiveOrZero = 0.2
-    """Weight of the novelty under "calibrated_novelty", beside the anchor at weight 1. Needs `design.novelty_window`."""
+    """Weight of the novelty under "calibrated_novelty", beside the anchor at weight 1."""
 
     shrink: bool = False
     """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""
