@@ -22,6 +22,8 @@ def in_play(play: EndedPlay, settings: Play) -> str:
         return "return, rewards and seconds must be finite"
     if not -1 <= play.episode_return <= 1:
         return f"the return {play.episode_return} is outside [-1, 1]"
+    if play.refused > play.calls or not play.free <= play.done <= play.instructions:
+        return "it has more refused calls than calls, more instructions done than given, or more free than done"
     if (play.trajectory is None) != (play.outcome == "fault"):
         return "a trajectory comes with every outcome but a fault"
     if play.trajectory is None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import Form, Measures, Repairs, StepMetrics, Trajectory, Weights
+from spade.protocol import Form, Measures, Repairs, StepMetrics, ToolUse, Trajectory, Weights
 
 Table = Literal[
     "meta",
@@ -191,6 +191,7 @@ class PlayRecord(Record):
 
     `holder` and `request` are the process that leased it, and the number of its request; in the end `holder` played it.
     `suspected` counts the leases under which a service ended, or met an unforeseen error, while it served this play.
+    `tools`: None where its program has none.
     """
 
     id: str
@@ -211,6 +212,7 @@ class PlayRecord(Record):
     fault: str = ""
     request: int = 0
     suspected: int = 0
+    tools: ToolUse | None = None
 
 
 class Member(Record):

@@ -8,7 +8,7 @@ import msgspec
 from replay.ledger.reward import clustered_mean
 from spade.config import Replay
 from spade.estimates import mean_and_error
-from spade.protocol import Diversity, Evaluation, Measures, SkillFigures
+from spade.protocol import Diversity, Evaluation, Measures, SkillFigures, ToolUse
 
 CANDIDATES = 100
 HISTORY = 240
@@ -16,7 +16,7 @@ METER_S = 60
 
 
 class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
-    """A finished play."""
+    """A finished play. `tools`: None where its program has none."""
 
     environment: str
     hinted: bool
@@ -25,6 +25,21 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
     sampled: int
     skill: str = ""
     variant: str = ""
+    tools: ToolUse | None = None
+
+
+class ToolFigures(msgspec.Struct, frozen=True):
+    """Figures over plays; None: no play used tools, or there is nothing to take a share of.
+
+    Calls are those that the model wrote, the malformed ones included. `done_share` is of the plays' instructions,
+    `free_share` of those that are done.
+    """
+
+    calls_per_turn: float | None = None
+    malformed_share: float | None = None
+    refused_share: float | None = None
+    done_share: float | None = None
+    free_share: float | None = None
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
@@ -119,6 +134,19 @@ class Statistics(msgspec.Struct, array_like=True):
         """Mean turns of an episode, of one arm."""
         return _mean([play.turns for play in self.plays if play.hinted == hinted])
 
+    def tools(self) -> ToolFigures:
+        """The use of tools in the last unhinted plays."""
+        plays = [(play.tools, play.turns) for play in self.plays if play.tools is not None and not play.hinted]
+        turns, uses = sum(turns for _, turns in plays), [use for use, _ in plays]
+        written, done = sum(use.calls + use.malformed for use in uses), sum(use.done for use in uses)
+        return ToolFigures(
+            calls_per_turn=_part(written, turns),
+            malformed_share=_part(sum(use.malformed for use in uses), written),
+            refused_share=_part(sum(use.refused for use in uses), written),
+            done_share=_part(done, sum(use.instructions for use in uses)),
+            free_share=_part(sum(use.free for use in uses), done),
+        )
+
     def program_lines(self) -> float | None:
         """Mean lines of the programs of the last slots."""
         return _mean([n for slot in self.slots if (n := slot.measures.lines) is not None])
@@ -173,6 +201,10 @@ def _figures(part: Statistics) -> SkillFigures:
 
 def _share(flags: list[bool]) -> float | None:
     return sum(flags) / len(flags) if flags else None
+
+
+def _part(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _mean(values: list[float] | list[int]) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import typer
 
 from spade.app.commands import actors, config, corpus, doctor, keys, model, nano, pool, status, stop, top, up, why
-from spade.app.commands.env import programs, stats
+from spade.app.commands.env import play, programs, stats
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -54,7 +54,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "show": programs.show,
             "stats": stats.stats,
             "check": programs.check,
-            "play": programs.play,
+            "play": play.play,
         },
     ),
     "pool": (

@@ -44,7 +44,7 @@ from spade.protocol.measures import (
     Measures,
     NewestPrograms,
 )
-from spade.protocol.plays import EndedPlay, LeasePlays, PlayLease, Plays, ReleasePlay, SubmitPlays
+from spade.protocol.plays import EndedPlay, LeasePlays, PlayLease, Plays, ReleasePlay, SubmitPlays, ToolUse
 from spade.protocol.programs import (
     MOST_VALUES,
     CloseEpisode,
@@ -112,6 +112,6 @@ __all__ = [
     "Process", "ProcessState", "Program", "Publish", "Published", "Pulse", "Ready", "Recent", "RecordedPlay",
     "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Repair", "Repairs", "Reply",
     "ReportProcesses", "Request", "Response", "Role", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode",
-    "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "Traffic", "Trajectory",
-    "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
+    "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic",
+    "Trajectory", "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

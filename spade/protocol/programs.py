@@ -32,7 +32,8 @@ class Observed(Wire, frozen=True):
 
     Of a program with tools: `results` of the turn's calls, in their order; `observation` is the first instruction or
     the reply to the turn's answer, "" where there is nothing to say beside the results; `tools` is the JSON of a list
-    of OpenAI's function objects, at the opening only; `done` of its `instructions` are done.
+    of OpenAI's function objects, at the opening only; `done` of its `instructions` are done, `free` of them were met
+    when they were given.
     """
 
     observation: str
@@ -43,6 +44,7 @@ class Observed(Wire, frozen=True):
     tools: str = ""
     done: int = 0
     instructions: int = 0
+    free: int = 0
 
 
 class Faulted(Wire, frozen=True):

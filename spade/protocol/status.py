@@ -76,6 +76,11 @@ class Recent(Wire, frozen=True):
     diversity: float | None = None
     skills: dict[str, SkillFigures] = field(default_factory=dict)
     variants: dict[str, SkillFigures] = field(default_factory=dict)
+    calls_per_turn: float | None = None
+    malformed_share: float | None = None
+    refused_share: float | None = None
+    done_share: float | None = None
+    free_share: float | None = None
     similarity: float | None = None
 
 

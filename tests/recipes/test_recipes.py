@@ -20,8 +20,8 @@ TOOLS = {
     "run.domain", "run.skills", "design.corpus", "design.difficulties", "play.window_chunks", "tools.screen",
 }  # fmt: skip
 EVOENV = {
-    "design.corpus", "design.seeds", "design.novelty_bound", "reward.kind", "reward.anchor_low", "reward.anchor_high",
-    "reward.anchor_ramp",
+    "design.corpus", "design.seeds", "design.memory_records", "design.novelty_bound", "reward.kind",
+    "reward.anchor_low", "reward.anchor_high", "reward.anchor_ramp",
 }  # fmt: skip
 CHANGED = {
     "fixed-pool-4b": POOL,

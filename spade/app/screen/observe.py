@@ -167,6 +167,22 @@ def evaluated(status: Status) -> str:
     return f"held-out win rate {' -> '.join(told)}" if told else ""
 
 
+def tool_use(status: Status) -> str:
+    """The use of tools in one line; "" where none are used."""
+    recent = status.recent
+    if recent.done_share is None:
+        return ""
+
+    def show(share: float | None) -> str:
+        return "–" if share is None else f"{share:.0%}"
+
+    calls = "–" if recent.calls_per_turn is None else f"{recent.calls_per_turn:.2f}"
+    return (
+        f"tools {calls} calls a turn, {show(recent.refused_share)} refused, {show(recent.malformed_share)} malformed; "
+        f"instructions {show(recent.done_share)} done, {show(recent.free_share)} of them free"
+    )
+
+
 def by_part(status: Status) -> list[str]:
     """A table of the figures of each skill, and of each variant, one line each; empty before there are any."""
     recent = status.recent

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from spade.config.sections.bounds import Count, Name, PositiveOrZero, Section
+from spade.config.sections.bounds import Count, Name, PositiveOrZero, Section, Share
 from spade.protocol import MOST_CALLS
 
 
@@ -13,6 +13,10 @@ class ToolUse(Section, frozen=True):
 
     calls_per_turn: Annotated[int, Meta(ge=1, le=MOST_CALLS)] = 8
     """Most calls of one message of the model that are executed; those behind them are answered with an error."""
+
+    free_share: Share = 0.0
+    """Share of a program's instructions that may be met at the moment they are given, before any call for them;
+    admission rejects a program with more. 0 allows none."""
 
     screen: bool = False
     """True asks the model about each admitted program whether a player can know all that winning it takes; a program of

@@ -158,6 +158,14 @@ def test_sequences_that_no_play_has_are_refused():
     assert ledger.state.plays[whole.id].sampled == 4
 
 
+@pytest.mark.parametrize("wrong", [{"refused": 1}, {"done": 1}, {"instructions": 2, "done": 1, "free": 2}], ids=str)
+def test_a_play_whose_counts_of_calls_and_instructions_contradict_each_other_is_refused(wrong):
+    ledger, plays = playing()
+    with pytest.raises(RefusalError, match="more refused calls than calls, more instructions done than given"):
+        ledger.apply(protocol.SubmitPlays((msgspec.structs.replace(ended(plays[0], 1.0, 1), **wrong),)), "agent/1", 0.0)
+    assert ledger.state.plays["e000000-0u000"].state == "leased"
+
+
 def test_a_design_with_rewinds_is_refused():
     ledger, job = designing()
     sent = environment(job, 1)

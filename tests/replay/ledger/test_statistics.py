@@ -2,9 +2,18 @@
 
 import pytest
 
-from replay.ledger.statistics import CANDIDATES, HISTORY, History, Meter, PlayFigures, SlotFigures, Statistics
+from replay.ledger.statistics import (
+    CANDIDATES,
+    HISTORY,
+    History,
+    Meter,
+    PlayFigures,
+    SlotFigures,
+    Statistics,
+    ToolFigures,
+)
 from spade.config import Replay
-from spade.protocol import Evaluation, Measures, SkillFigures
+from spade.protocol import Evaluation, Measures, SkillFigures, ToolUse
 
 
 @pytest.fixture
@@ -12,8 +21,8 @@ def statistics():
     return Statistics.of(Replay(learnable_slots=4, statistics_plays=6))
 
 
-def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze", variant=""):
-    return PlayFigures(environment, hinted, won, turns, sampled, skill, variant)
+def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze", variant="", tools=None):
+    return PlayFigures(environment, hinted, won, turns, sampled, skill, variant, tools)
 
 
 def test_nothing_is_measured_at_first(statistics):
@@ -50,6 +59,20 @@ def test_a_failed_job_fills_a_slot_that_is_not_learnable(statistics):
         statistics.add_slot(SlotFigures(None, False))
     assert statistics.learnable_share() == 0.0
     assert statistics.designer_reward() is None
+
+
+def test_tools_are_used_in_unhinted_plays_and_a_game_has_no_figures_of_them(statistics):
+    statistics.add_play(play())
+    statistics.add_play(play(hinted=True, tools=ToolUse(9, 9, 9, 9, 9, 9)))
+    assert statistics.tools() == ToolFigures()
+    statistics.add_play(play(turns=3, tools=ToolUse(0, 0, 0, 4, 0, 0)))
+    # Without a call there is no share of calls, and without an instruction done none of those.
+    assert statistics.tools() == ToolFigures(calls_per_turn=0.0, done_share=0.0)
+    statistics.add_play(play(turns=2, tools=ToolUse(calls=6, refused=3, malformed=2, instructions=4, done=4, free=1)))
+    figures = ToolFigures(
+        calls_per_turn=8 / 5, malformed_share=2 / 8, refused_share=3 / 8, done_share=0.5, free_share=0.25
+    )
+    assert statistics.tools() == figures
 
 
 def test_response_length_is_a_turns(statistics):
@@ -114,13 +137,17 @@ def test_measures_of_programs_are_means_over_the_slots_that_have_them(statistics
         Measures(10, 1, True),
         Measures(21, None, False),
         Measures(11, 2),
-        Measures(similarity=0.25),
-        Measures(similarity=0.75),
+        Measures(),
     ):
         statistics.add_slot(SlotFigures(0.0, True, measures=measures))
     assert statistics.program_lines() == 14.0
     assert statistics.hidden_variables() == 1.5
     assert statistics.revealing_share() == 0.5
+
+
+def test_the_similarity_is_the_mean_over_the_slots_that_have_one(statistics):
+    for similarity in (0.25, None, 0.75):
+        statistics.add_slot(SlotFigures(0.0, True, measures=Measures(similarity=similarity)))
     assert statistics.similarity() == 0.5
 
 

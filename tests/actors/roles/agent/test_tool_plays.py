@@ -79,7 +79,7 @@ async def test_a_play_is_won_by_calls_and_done(settings, tokenizer, shape):
         await small.until_done(1)
     (play,) = small.done
     assert (play.outcome, play.fault, play.rewards, play.episode_return) == ("terminated", "", (1 / 3, 2 / 3, 1.0), 1.0)
-    assert (play.calls, play.refused, play.malformed, play.done, play.instructions) == (3, 1, 1, 2, 2)
+    assert (play.calls, play.refused, play.malformed, play.done, play.instructions, play.free) == (3, 1, 1, 2, 2, 0)
     assert play.recording.actions == ("", "", "done")
     assert [[call.name for call in calls] for calls in play.recording.calls] == [["find", "find"], ["close"], []]
     assert play.recording.calls[1] == (ToolCall("close", '{"ticket": "T-7"}'),)
