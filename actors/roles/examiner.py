@@ -83,7 +83,7 @@ class Examiner:
                 return _record(item, number, seed, played)
             suspected, late = suspected + played.suspect, late + played.late
             if MOST_ENDS in (suspected, late):
-                log.warning("%s, sample %d: %s", line(item.name), number, played.why)
+                log.info("%s, sample %d: %s", line(item.name), number, played.why)
                 kind: ErrorKind = "environment" if suspected == MOST_ENDS else "timeout"
                 return _failed(item, number, seed, kind, played, trio.current_time() - began)
             log.info("%s, sample %d, is played again: %s", line(item.name), number, played.why)

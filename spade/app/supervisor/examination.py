@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 PROCESSES = "processes"
 ROOM = 16_384  # tokens of an item's texts
+LEAST_S = 600.0  # for a sample: the first of a suite waits while its library is loaded
 _DIGITS = 16  # of a digest in a folder's name
 _TOLD = 8  # times that progress is told, for each evaluation
 
@@ -95,7 +96,7 @@ def settings(
         "play.group_size": 2,
         "play.max_turn_tokens": 1,
         "play.context_tokens": context,
-        "play.lease_s": given.play.lease_s * slower,
+        "play.lease_s": max(given.play.lease_s * slower, LEAST_S),
         "engine.context_tokens": context,
         "engine.request_deadline_s": given.engine.request_deadline_s * slower,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
