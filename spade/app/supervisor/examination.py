@@ -98,6 +98,8 @@ def settings(
         "play.context_tokens": context,
         "play.lease_s": max(given.play.lease_s * slower, LEAST_S),
         "engine.context_tokens": context,
+        # Of weights that small the records are to be the same beside any other samples.
+        "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
         "engine.request_deadline_s": given.engine.request_deadline_s * slower,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
         "evaluation.programs": "",

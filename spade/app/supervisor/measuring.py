@@ -200,7 +200,7 @@ def _conditions(config: Config, context_tokens: int) -> dict[str, str]:
     """See Rules."""
     return {
         "context_tokens": str(context_tokens),
-        "dtype": config.model.dtype,
+        "dtype": config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic,
         "thinking": str(config.model.thinking).lower(),
         "thoughts": config.play.thoughts,
     }
