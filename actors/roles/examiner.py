@@ -54,6 +54,7 @@ class Examiner:
     async def work(self, told: Callable[[], None]) -> None:
         """Play what is missing, `evaluation.in_flight` samples at once; `told` is called after each record."""
         missing = iter(self._records.missing)
+        await self._session.services()
         async with trio.open_nursery() as nursery:
             for _ in range(self._session.config.evaluation.in_flight):
                 nursery.start_soon(self._one_by_one, missing, told)
