@@ -116,16 +116,17 @@ def settings(
     return load(base, (*written, *overrides))
 
 
-def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[Exam], say: Say) -> bool:
-    """Play and record what is missing of these evaluations of one policy; False where a signal came first.
+def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[Exam], say: Say) -> None:
+    """Play and record what is missing of these evaluations of one policy.
 
-    Their processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError.
+    Their processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also
+    where a signal came first.
     """
     with ExitStack() as stack:
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
         missing = [(exam, kept) for exam, kept in zip(exams, records, strict=True) if kept.missing]
         if not missing:
-            return True
+            return
         if policy.folder is None:
             raise RunError(f"{exams[0].root}: the weights of policy {policy.digest} are gone, so it cannot be measured")
         run = _processes(place / PROCESSES / policy.digest[:_DIGITS], config)
@@ -134,12 +135,11 @@ def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[E
         actor = partial(launches.actor, run, config, run.replay_address, "")
         services = [launches.replay(run, config, "")]
         trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
-        over = not any(kept.missing for kept in records)
-    if over:
-        _forget(run)
-        with suppress(OSError):  # it is not empty: another policy is being measured
-            run.path.parent.rmdir()
-    return over
+        if left := sum(len(kept.missing) for kept in records):
+            raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
+    _forget(run)
+    with suppress(OSError):  # it is not empty: another policy is being measured
+        run.path.parent.rmdir()
 
 
 def _processes(path: Path, config: Config) -> RunDir:

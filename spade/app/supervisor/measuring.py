@@ -134,33 +134,33 @@ def evaluate(asked: Asked, say: Say, complain: Say) -> list[Measured]:
     Raises SpadeError where nothing can be played.
     """
     suites = chosen(asked)
-    for policy in (asked.policy, *([asked.against] if asked.against == "start" else [])):
-        check_asked(policy)
+    check_asked(asked.policy)
     subject = Subject.of(asked.model, asked.config)
+    pinned = subject.pin(asked.policy)
+    # Before the first is measured, since a run goes on meanwhile and may retire the other.
     other = None if asked.against == "none" else _other(subject, asked)
-    now = _measured(subject, asked.policy, suites, asked, say, complain)
+    now = _measured(subject, pinned, suites, asked, say, complain)
     if other is None:
         return list(now.values())
     playable = [each for each in suites if each.suite.name in now]
-    before = _measured(*other, playable, asked, say, complain)
+    before = _measured(*other, playable, asked, say, complain) if playable else {}
     return [_held_against(each, before.get(name)) for name, each in now.items()]
 
 
-def _other(subject: Subject, asked: Asked) -> tuple[Subject, str]:
+def _other(subject: Subject, asked: Asked) -> tuple[Subject, PinnedPolicy]:
     """The subject and the policy that is measured against: another run's newest, or one of the same subject."""
     if RunDir(Path(asked.against)).exists:
-        return Subject.of(asked.against, asked.config), "newest"
-    check_asked(asked.against)
-    return subject, asked.against
+        subject = Subject.of(asked.against, asked.config)
+        return subject, subject.pin("newest")
+    return subject, subject.pin(asked.against)
 
 
 def _measured(
-    subject: Subject, policy: str, suites: Sequence[Chosen], asked: Asked, say: Say, complain: Say
+    subject: Subject, pinned: PinnedPolicy, suites: Sequence[Chosen], asked: Asked, say: Say, complain: Say
 ) -> dict[str, Measured]:
     """The evaluations of one policy by suite."""
     context = max(context_of(each.protocol, subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
-    pinned = subject.pin(policy)
     unfinished = False
     try:
         folder = pinned.folder or Path(subject.model)
@@ -168,7 +168,8 @@ def _measured(
         exams = _exams(subject, pinned, suites, asked, config, complain)
         if exams:
             unfinished = True
-            unfinished = not measure(subject.place, config, pinned, exams, say)
+            measure(subject.place, config, pinned, exams, say)
+            unfinished = False
     finally:
         if not unfinished:
             release(pinned, subject.place)
