@@ -81,7 +81,9 @@ class Examiner:
             began = trio.current_time()
             played = await play(self._session, self._lease(item, seed), item.program, self._manner())
             if isinstance(played, Played):
-                return _record(item, number, seed, played)
+                if late or not _out_of_time(played):
+                    return _record(item, number, seed, played)
+                played = Undone(played.ended.fault, late=True)
             suspected, late = suspected + played.suspect, late + played.late
             if MOST_ENDS in (suspected, late):
                 log.info("%s, sample %d: %s", line(item.name), number, played.why)
@@ -103,6 +105,11 @@ class Examiner:
             seed=item.seed,
             sampler=seed,
         )
+
+
+def _out_of_time(played: Played) -> bool:
+    """The program did not answer in time: its own doing, or that of a busy machine, which a second play tells."""
+    return played.ended.fault.startswith("timeout:")
 
 
 def _record(item: SuiteItem, number: int, seed: int, played: Played) -> SampleRecord:

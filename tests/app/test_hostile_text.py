@@ -68,7 +68,8 @@ DOWN = [
     ["eval", "RUN", "--suite", "nano", "--policy", EVIL], ["eval", "BAD", "--suite", "nano"],
     ["eval", "RUN", "--suite", "nano", "--data", EVIL], ["eval", "RUN", "--suite", "nano", "--policy", "step:7"],
     ["eval", "RUN", "--suite", "aime25", "--protocol", "short", "--policy", "start", "--data", f"aime25={NAMED}.csv"],
-    ["eval", "ls", "RUN"], ["eval", "show", "RUN"], ["eval", "show", "RUN", "--json"], ["eval", "ls", f"DIR/{NAMED}"], ["eval", "show", "RUN", EVIL], ["eval", "ls", "BAD"],
+    ["eval", "ls", "RUN"], ["eval", "show", "RUN"], ["eval", "show", "RUN", "--json"], ["eval", "ls", f"DIR/{NAMED}"],
+    ["eval", "show", "RUN", EVIL], ["eval", "ls", "BAD"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
 ]  # fmt: skip
 # Of a run that is up, whose peers have hostile names and tell hostile things.

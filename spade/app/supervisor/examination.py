@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 PROCESSES = "processes"
 ROOM = 16_384  # tokens of an item's texts
+LOAD_S, STEP_S = 60.0, 30.0  # a busy machine is no error of an item
 LEAST_S = 600.0  # for a sample: the first of a suite waits while its library is loaded
 _DIGITS = 16  # of a digest in a folder's name
 _TOLD = 8  # times that progress is told, for each evaluation
@@ -109,6 +110,8 @@ def settings(
         "limits.seconds": 0,
         "replay.durability": "nosync",
         "sandbox.libraries": libraries,
+        "sandbox.load_s": max(given.sandbox.load_s, LOAD_S),
+        "sandbox.step_s": max(given.sandbox.step_s, STEP_S),
         "bus.bind": "",
         "bus.keys": "",
     }
