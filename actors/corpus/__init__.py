@@ -1,30 +1,51 @@
-"""The documents that ground designs: those that ship with the package, a file or folder of texts, a built mixture."""
+"""The grounds of designs: documents, those that ship with the package, a file or folder of texts, or a built mixture.
+
+In a domain with variants also settings.
+"""
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from actors.corpus.documents import Corpus, HeldCorpus, make, read_line
 from actors.corpus.indexed import IndexedCorpus
+from actors.corpus.settings import digest_with, read_settings
 from actors.corpus.sources import rows
 from actors.text.profile import Document
-from spade.config import DomainName, mixtures
+from spade.config import DOMAINS, Config, DomainName, mixtures
 from spade.decoding import UnreadableError
 from spade.errors import ConfigError, RunError, reason
 
-__all__ = ["Corpus", "built_at", "load"]
+__all__ = ["Corpus", "Grounds", "built_at", "load", "load_grounds"]
 
 BUILTIN: Mapping[DomainName, str] = {"games": "documents.jsonl", "tools": "notes.jsonl"}
 """By domain, the file here with the documents that ship with the package."""
 HELD_CHARACTERS = 1 << 26  # of a corpus that is held in memory
 
 
+@dataclass(frozen=True)
+class Grounds:
+    """All that designs are drawn from. `digest` tells whether another host has the same."""
+
+    documents: Corpus
+    settings: tuple[str, ...]
+    digest: str
+
+
+def load_grounds(config: Config) -> Grounds:
+    """The documents and settings of a run. Raises ConfigError as `load` does, and where there are no settings."""
+    documents = load(config.design.corpus, config.run.domain)
+    settings = read_settings(config.tools.settings) if DOMAINS[config.run.domain].variants else ()
+    return Grounds(documents, settings, digest_with(documents.digest, settings))
+
+
 def load(path: str, domain: DomainName = "games") -> Corpus:
     """The documents of "builtin", of a JSONL, which is read by index, or of a Parquet file or folder, held in memory.
 
-    Of "builtin" each domain has its own.
-    Of "none" there is none. A document without `id` gets its number, one without `title` its first words. Raises
-    ConfigError where there is nothing such, something of it is no document, or there is none.
+    "builtin" has other documents for each domain, and "none" has none. A document without `id` gets its number, one
+    without `title` its first words. Raises ConfigError where there is nothing such, something of it is no document, or
+    there is none.
     """
     if not path:  # as a path it would be the working directory
         raise ConfigError("design.corpus: is empty; give a file of documents, 'builtin' or 'none'")

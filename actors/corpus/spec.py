@@ -1,15 +1,15 @@
 """The spec of a mixture, in TOML: its sources and the share of each, and what is left out."""
 
 import hashlib
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from actors.corpus.sources import TextRow, files, hub_rows, rows
+from spade.config import read_toml
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError
@@ -100,20 +100,13 @@ def shares(weights: list[float], total: int) -> list[int]:
 
 def read_spec(path: Path) -> CorpusSpec:
     """Read a spec. Raises ConfigError that names the file and the setting, RunError or OSError where it has none."""
-    try:
-        tree = decoded(_toml, read(path))
-    except UnreadableError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    tree = read_toml(path)
     try:
         spec = msgspec.convert(tree, CorpusSpec)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {line(str(error), 300)}") from None
     _check(path, spec)
     return spec
-
-
-def _toml(data: bytes) -> dict[str, Any]:
-    return tomllib.loads(data.decode())
 
 
 def _check(path: Path, spec: CorpusSpec) -> None:

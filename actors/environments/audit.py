@@ -12,11 +12,11 @@ from typing import TypeVar
 
 import trio
 
-from actors.environments.offers import choose
+from actors.environments.domains import DOMAINS
 from actors.sandbox import Sandbox
-from actors.text.actions import sent
 from actors.text.conversation import Conversation, Move, Player, converse
 from spade.codec import answer_digest
+from spade.config import DomainName
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
 from spade.returns import won
 
@@ -25,9 +25,12 @@ TRIES = 3
 Result = TypeVar("Result")
 
 
-async def audit(sandbox: Sandbox, job: AuditJob) -> Audited:
-    """Run an audit. If it is not over within `within_s`, that is a finding only if the program took the time."""
-    auditor = Auditor(sandbox, job)
+async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -> Audited:
+    """Run an audit of a program of the domain.
+
+    If it is not over within `within_s`, that is a finding only if the program took the time.
+    """
+    auditor = Auditor(sandbox, job, domain)
     began = trio.current_time()
     with trio.move_on_after(job.within_s) as scope:
         await auditor.run()
@@ -56,11 +59,12 @@ class UndecidedError(Exception):
 class Auditor:
     """One audit under way, and its results so far."""
 
-    def __init__(self, sandbox: Sandbox, job: AuditJob) -> None:
+    def __init__(self, sandbox: Sandbox, job: AuditJob, domain: DomainName) -> None:
         self.findings: list[str] = []
         self.replays = self.plays = self.wins = self.steps = 0
         self._sandbox = sandbox
         self._job = job
+        self._guesser = DOMAINS[domain].guesser
         self._rng = random.Random(job.draw)
         self._opened = 0
         self._answering_s = 0.0
@@ -131,8 +135,10 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
+        policy = self._guesser(self._rng, self._job.reads)
+
         async def anything(seen: Observed) -> Move:
-            return Move(sent(choose(seen.observation, self._rng), self._job.reads))
+            return policy(seen)
 
         played = await self._play(seed, self._job.max_turns, anything)
         return won(played.episode_return, self._job.win_return)

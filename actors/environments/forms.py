@@ -4,8 +4,6 @@ Some programs search `\\boxed{…}` in the action of `step`. Given the inside al
 missing, and can never be won. So plays try each program in both forms.
 """
 
-import random
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -13,16 +11,17 @@ import trio
 
 from actors.environments.offers import STRAY, choose, offered
 from actors.environments.probes import NOTHING, Transcript, heeded
-from actors.environments.trials import Policy, RejectedError, Trials
+from actors.environments.trials import Probing, RejectedError, Trials, consuming
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
-from actors.sandbox.wire import Solve, Solved
+from actors.sandbox.wire import Solve, Solved, Step
 from actors.text.actions import boxed, sent
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.protocol import Form
-from spade.seeds import INSTANCE_MASK, derive
 
+GamePolicy = Callable[[str], str]
+"""The action after an observation."""
 FORMS: tuple[Form, ...] = ("inside", "box")
 SOLVED_PLAYS = 2
 MOST_HEARD = 64 << 20
@@ -34,7 +33,7 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
 
     Takes at most load_s + 4 step_s. Raises RunError where the sandbox fails, not the program.
     """
-    probing = Probing(sandbox, source, seed, limits, play)
+    probing = FormProbing(sandbox, source, seed, limits, play)
     with trio.move_on_after(probing.patience_s) as scope:
         try:
             await probing.probe(probing.seed(0), probing.anything)
@@ -44,28 +43,18 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
     return "inside" if scope.cancelled_caught else probing.reads
 
 
-class Probing:
-    """Plays of one program under secret seeds: their `transcripts`, in the form that it `reads`.
+class FormProbing(Probing[str]):
+    """Plays of one game under secret seeds, in the form that it `reads`.
 
     `known` are the actions that its solution lists, out of their boxes; `unoffered` are those of them that we do not
     read in its observations.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
-        self.trials = Trials(sandbox, source, limits, play.max_turns)
-        self.patience_s = limits.load_s + 4 * limits.step_s
-        self.win_return = play.win_return
-        self.key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
-        self.rng = random.Random(derive(self.key, "probe"))
-        self.transcripts: list[Transcript] = []
+        super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, tools=False), seed, play)
         self.known: Sequence[str] = ()
         self.unoffered: Sequence[str] = ()
         self.reads: Form = "inside"
-        self.heard = 0
-
-    def seed(self, index: int) -> int:
-        """A secret instance seed."""
-        return derive(self.key, "instance", index) & INSTANCE_MASK
 
     def anything(self, observation: str) -> str:
         """A random action; at times an `unoffered` one, which shows that we misread the program's lists."""
@@ -73,16 +62,13 @@ class Probing:
             return self.rng.choice(self.unoffered)
         return choose(observation, self.rng, self.known)
 
-    async def probe(self, seed: int, policy: Policy) -> Transcript:
+    async def probe(self, seed: int, policy: GamePolicy) -> Transcript[str]:
         """Play in the form that the program reads, and keep the transcript, with the actions as sent.
 
         Raises RejectedError if the observations kept take too much memory.
         """
-        transcript = await self.trials.play(seed, lambda seen: sent(policy(seen), self.reads), PLAYS)
-        self.heard += sum(sys.getsizeof(answer.observation) for answer in transcript.answers)
-        if self.heard > MOST_HEARD:
-            raise RejectedError(f"the observations of all plays take more than {MOST_HEARD >> 20} MiB")
-        self.transcripts.append(transcript)
+        transcript = await self.trials.play(seed, lambda seen: sent(policy(seen.observation), self.reads), PLAYS)
+        self.keep(transcript, MOST_HEARD)
         return transcript
 
     async def find_form(self) -> bool:
@@ -129,7 +115,7 @@ class Probing:
 
     async def wins(self, seed: int, actions: Sequence[str]) -> bool:
         """True if these actions, or the first of them, win a play."""
-        play = await self.probe(seed, consuming(list(actions)))
+        play = await self.probe(seed, consuming(list(actions), ""))
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 
     async def heeds(self) -> bool:
@@ -141,7 +127,7 @@ class Probing:
         return False
 
 
-async def unoffered(play: Transcript) -> tuple[str, ...]:
+async def unoffered(play: Transcript[str]) -> tuple[str, ...]:
     """The actions of a play, out of their boxes, that the observations before them do not offer."""
     found = []
     for action, answer in zip(play.actions, play.answers, strict=False):
@@ -150,8 +136,3 @@ async def unoffered(play: Transcript) -> tuple[str, ...]:
         if said.strip() not in offered(answer.observation).actions:
             found.append(said)
     return tuple(found)
-
-
-def consuming(actions: list[str]) -> Policy:
-    """A policy that takes one action after the other from the list, then the empty action."""
-    return lambda _: actions.pop(0) if actions else ""

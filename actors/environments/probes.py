@@ -1,6 +1,7 @@
 """The pure half of admission: the probes of an unknown program, and the conclusions from their transcripts."""
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -15,11 +16,14 @@ NUMBERS = ("-1", "0.5", "9" * 40)
 """Numbers that are seldom meant; by accident one may be right."""
 
 
-class Transcript(msgspec.Struct, frozen=True):
+Action = TypeVar("Action")
+
+
+class Transcript(msgspec.Struct, Generic[Action], frozen=True):
     """One play: the instance seed, the actions, and the answers to reset and then to each action."""
 
     seed: int
-    actions: tuple[str, ...]
+    actions: tuple[Action, ...]
     answers: tuple[Observed, ...]
 
     @property
@@ -33,13 +37,13 @@ class Transcript(msgspec.Struct, frozen=True):
         return won(episode_return([last.reward], last.terminated), win_return)
 
 
-def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
+def indifferent(transcripts: Sequence[Transcript[Action]], win_return: float) -> str:
     """The reason why nothing depends on the actions, "" if something does.
 
     Plays of one seed are compared. Rewards that differ prove that actions matter. If they never differ, a win was luck;
     without any win the observations must differ at least.
     """
-    by_seed: dict[int, list[Transcript]] = {}
+    by_seed: dict[int, list[Transcript[Action]]] = {}
     for transcript in transcripts:
         by_seed.setdefault(transcript.seed, []).append(transcript)
     if any(len({transcript.outcome for transcript in plays}) > 1 for plays in by_seed.values()):
@@ -51,7 +55,7 @@ def indifferent(transcripts: Sequence[Transcript], win_return: float) -> str:
     return ""
 
 
-def heeded(one: Transcript, other: Transcript) -> bool:
+def heeded(one: Transcript[str], other: Transcript[str]) -> bool:
     """True if two plays of one seed differ by more than an echo of their actions."""
     if one.outcome != other.outcome:
         return True
@@ -74,6 +78,13 @@ def difference(first: Observed, second: Observed) -> str:
         return ""
     if first.observation != second.observation:
         return f"the observation was {first.observation[:80]!r}, then {second.observation[:80]!r}"
+    for mine, theirs in zip(first.results, second.results, strict=False):
+        if mine != theirs:
+            return f"a result was {mine.text[:80]!r}, then {theirs.text[:80]!r}"
+    if first.tools != second.tools:
+        return f"the tools were {first.tools[:80]!r}, then {second.tools[:80]!r}"
+    if first.done != second.done:
+        return f"{first.done} instructions were done, then {second.done}"
     return (
         f"reward, terminated, truncated were {first.reward:g}, {first.terminated}, {first.truncated}, "
         f"then {second.reward:g}, {second.terminated}, {second.truncated}"

@@ -152,9 +152,8 @@ class Runner:
             return self._overloaded()
         self._validating += 1
         try:
-            verdict = await validate(
-                self._sandbox, request.source, request.seed, self._config.sandbox, self._config.play
-            )
+            rules = self._config.sandbox, self._config.play, self._config.run.domain, self._config.tools
+            verdict = await validate(self._sandbox, request.source, request.seed, *rules)
         except RunError as error:
             return Refused(str(error))
         finally:
@@ -178,7 +177,7 @@ class Runner:
 
     async def _audit(self, job: AuditJob) -> None:
         try:
-            outcome = await audit(self._sandbox, job)
+            outcome = await audit(self._sandbox, job, self._config.run.domain)
         except Exception as error:  # of this audit alone: its lease ends, and after a few it is left out, not paid
             self._faults.note(job, error)
             return

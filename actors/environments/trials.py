@@ -1,38 +1,54 @@
 """The plays of admission: each has the calls of an agent's play, so that a program cannot tell the two apart."""
 
+import random
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Generic
 
-from actors.environments.probes import Transcript
+from actors.environments.probes import Action, Transcript
 from actors.sandbox import Sandbox
 from actors.sandbox.host import checked
 from actors.sandbox.process import Answer, ChildProcess
-from actors.sandbox.wire import Loaded, LoadProgram, Request, Reset, Step
+from actors.sandbox.wire import Act, Loaded, LoadProgram, Request, Reset, Step
 from actors.text.conversation import converse
+from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed, Repairs
+from spade.seeds import INSTANCE_MASK, derive
 
-Policy = Callable[[str], str]
+Policy = Callable[[Observed], Action]
 
 
 class RejectedError(Exception):
     """The candidate fails the stage that is running."""
 
 
-class Trials:
+class Trials(Generic[Action]):
     """Plays of one program, each in a process of its own, and the measurements over all of them.
 
+    `request` sends an action. A program is rejected unless it has `tools` or has none, as is said.
     `name` of the class, `repairs` of the text, `life` (the stage that the last process reached), `slowest_s` of a call,
     `peak_bytes` of memory.
     """
 
-    def __init__(self, sandbox: Sandbox, source: str, limits: Limits, max_turns: int) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        source: str,
+        limits: Limits,
+        max_turns: int,
+        request: Callable[[Action], Step | Act],
+        tools: bool,
+    ) -> None:
         self.sandbox = sandbox
         self.source = source
         self.limits = limits
         self.max_turns = max_turns
+        self.request = request
+        self.tools = tools
         self.name = ""
         self.repairs: Repairs = ()
         self.life = "class"
@@ -48,8 +64,10 @@ class Trials:
         try:
             loaded = await self.ask(process, LoadProgram(self.source, self.max_turns, self.limits.observation_bytes))
             self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
-            if isinstance(loaded, Loaded) and loaded.tools:
-                raise RejectedError("its class extends ToolUseBaseEnv, and programs with tools are not played yet")
+            if isinstance(loaded, Loaded) and loaded.tools != self.tools:
+                extends = "extends" if loaded.tools else "does not extend"
+                domain = "tools" if self.tools else "games"
+                raise RejectedError(f"its class {extends} ToolUseBaseEnv, and the domain here is {domain}")
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage
@@ -67,21 +85,61 @@ class Trials:
             raise RunError(f"the sandbox failed: {answer.detail}")
         raise RejectedError(f"{answer.kind}: {answer.detail}")
 
-    async def observe(self, process: ChildProcess, request: Reset | Step) -> Observed:
-        answer = checked(await self.ask(process, request), self.limits)
+    async def observe(self, process: ChildProcess, request: Reset | Step | Act) -> Observed:
+        calls = len(request.calls) if isinstance(request, Act) else 0
+        answer = checked(await self.ask(process, request), self.limits, calls)
         if isinstance(answer, Faulted):
             raise RejectedError(f"{answer.kind}: {answer.detail}")
         return answer
 
-    async def play(self, seed: int, policy: Policy, twin: int) -> Transcript:
+    async def play(self, seed: int, policy: Policy[Action], twin: int) -> Transcript[Action]:
         """One play to its end, in a process of its own."""
         async with self.opened(seed, twin) as (process, first):
+            return await self.finish(process, seed, first, policy)
 
-            async def step(_: int, action: str) -> Observed:
-                return await self.observe(process, Step(action))
+    async def finish(
+        self, process: ChildProcess, seed: int, first: Observed, policy: Policy[Action]
+    ) -> Transcript[Action]:
+        """Play to the end in a process that answered `reset`."""
 
-            async def act(seen: Observed) -> str:
-                return policy(seen.observation)
+        async def step(_: int, action: Action) -> Observed:
+            return await self.observe(process, self.request(action))
 
-            played = await converse(first, self.max_turns, step, act)
+        async def act(seen: Observed) -> Action:
+            return policy(seen)
+
+        played = await converse(first, self.max_turns, step, act)
         return Transcript(seed, tuple(played.actions), tuple(played.observed))
+
+
+class Probing(Generic[Action]):
+    """Plays of one program under secret seeds, and their `transcripts`. `seed` keys the instance seeds."""
+
+    def __init__(self, trials: Trials[Action], seed: int, play: Play) -> None:
+        self.trials = trials
+        self.patience_s = trials.limits.load_s + 4 * trials.limits.step_s
+        self.win_return = play.win_return
+        self.key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
+        self.rng = random.Random(derive(self.key, "probe"))
+        self.transcripts: list[Transcript[Action]] = []
+        self.heard = 0
+
+    def seed(self, index: int) -> int:
+        """A secret instance seed."""
+        return derive(self.key, "instance", index) & INSTANCE_MASK
+
+    def keep(self, transcript: Transcript[Action], most: int) -> None:
+        """Keep a transcript. Raises RejectedError if the texts of all of them take over `most` bytes."""
+        self.heard += sum(
+            sys.getsizeof(text)
+            for answer in transcript.answers
+            for text in (answer.observation, answer.tools, *(result.text for result in answer.results))
+        )
+        if self.heard > most:
+            raise RejectedError(f"the observations of all plays take more than {most >> 20} MiB")
+        self.transcripts.append(transcript)
+
+
+def consuming(actions: list[Action], nothing: Action) -> Callable[[object], Action]:
+    """A policy that takes one action after the other from the list, then does nothing."""
+    return lambda _: actions.pop(0) if actions else nothing

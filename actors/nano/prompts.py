@@ -6,7 +6,7 @@ from typing import Any
 from actors.nano.families import Family
 from actors.nano.themes import camel, drawn_theme
 from actors.text.fences import Written
-from actors.text.profile import ChatMessage, Document
+from actors.text.profile import NO_SITUATION, ChatMessage, Document, Situation
 from spade.protocol import MemorySeed
 
 
@@ -21,6 +21,9 @@ class NanoProfile:
         self._families = families
         self._fields = fields
 
+    def situation(self, settings: Sequence[str], draw: int) -> Situation:
+        return NO_SITUATION
+
     def design(
         self,
         skill: str,
@@ -28,6 +31,7 @@ class NanoProfile:
         seeds: Sequence[MemorySeed],
         avoid: MemorySeed | None,
         draw: int = 0,
+        situation: Situation = NO_SITUATION,
     ) -> list[ChatMessage]:
         theme = drawn_theme(draw, self._fields) if document is None else f"{document.field}/{camel(document.title)}"
         lines = [f"Design {skill} on {theme}."]
@@ -52,6 +56,9 @@ class NanoProfile:
     def reveals(self, name: str, observation: str) -> bool | None:
         family = next((family for family in self._families if name.endswith(f"{family.name}Env")), None)
         return None if family is None else family.statement.search(observation) is not None
+
+    def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> None:
+        return None
 
 
 def class_name(source: str) -> str:

@@ -13,10 +13,10 @@ from actors.roles.connected import Connected, attend
 from actors.roles.jobs import JobWork
 from spade.codec import program_digest
 from spade.config import Config
-from spade.errors import RunError, SuspectError
+from spade.errors import RunError
 from spade.pools import POOL, PoolProgram, listed, read_program
 from spade.processes.entry import Launch, main
-from spade.protocol import DesignJob, RejectCandidate, Stage, SubmitEnvironment, Validate, Verdict
+from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment, Verdict
 
 
 class Curator(JobWork):
@@ -32,16 +32,8 @@ class Curator(JobWork):
         if program_digest(program.source) != job.digest:
             raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
         if job.digest not in self._verdicts:
-            self._verdicts[job.digest] = await self._admitted(program, job)
+            self._verdicts[job.digest] = await self._admission(program.source, job.sampler)
         return _handed_in(job, program, self._verdicts[job.digest])
-
-    async def _admitted(self, program: PoolProgram, job: DesignJob) -> Verdict:
-        try:
-            return await self._connected.runners.call(
-                Validate(program.source, job.sampler), self._config.design.lease_s
-            )
-        except SuspectError as error:
-            return Verdict(False, (Stage("contain", False, str(error)),))
 
 
 def _handed_in(job: DesignJob, program: PoolProgram, verdict: Verdict) -> SubmitEnvironment | RejectCandidate:

@@ -4,24 +4,25 @@ An attempt that fails is rejected with its stage and reason, and kept; the last 
 own services do wrong is not an attempt: it gives the job back.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 import trio
 
-from actors import corpus
+from actors.corpus import Grounds, load_grounds
 from actors.roles.domains import load_profile
 from actors.roles.jobs import JobWork
 from actors.roles.judge import Judge
+from actors.roles.screen import Screener
 from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
-from actors.text.profile import Document
+from actors.text.leaks import leaked
+from actors.text.profile import Document, Situation
 from actors.text.trajectory import TrajectoryBuilder
-from spade.codec import pack_ids, unpack_ids
+from spade.codec import unpack_ids
 from spade.config import Config
-from spade.errors import SuspectError
 from spade.processes.entry import Launch, main
 from spade.protocol import (
     MOST_HINT,
@@ -30,9 +31,12 @@ from spade.protocol import (
     RejectCandidate,
     SubmitEnvironment,
     Trajectory,
-    Validate,
+    Verdict,
 )
 from spade.seeds import derive
+from spade.text import line
+
+LONGEST_VALUE = 100  # characters of a value that a reason quotes
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Attempt:
     trajectory: Trajectory
     cut: bool
     shown: tuple[str, ...]
+    situation: Situation
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,13 @@ class FailedStage:
 class Designer(JobWork):
     """Gauges: those of JobWork, and `attempts` written."""
 
-    def __init__(self, session: Session, documents: Sequence[Document]) -> None:
+    def __init__(self, session: Session, grounds: Grounds) -> None:
         super().__init__(session)
         self._session = session
-        self._documents = documents
+        self._documents = grounds.documents
+        self._settings = grounds.settings
         self._judge = Judge(session)
+        self._screen = Screener(session)
         self._gauges.update(attempts=0)
 
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
@@ -89,9 +96,10 @@ class Designer(JobWork):
     async def _write(self, job: DesignJob, number: int) -> Attempt:
         design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
         room = self._config.engine.context_tokens - design.max_tokens
-        document = self._document(job, number)
+        profile, document = self._session.profile, self._document(job, number)
+        situation = profile.situation(self._settings, job.draw)
         # Documents and programs of the memory may be long: they take their time beside the event loop.
-        fit = partial(fit_prompt, self._session.profile, self._session.tokenizer, job, document, room)
+        fit = partial(fit_prompt, profile, self._session.tokenizer, job, document, room, situation)
         prompt = await trio.to_thread.run_sync(fit)
         builder.read(prompt.ids)
         seed = derive(b"", "design", job.sampler, number)
@@ -100,7 +108,7 @@ class Designer(JobWork):
         self._gauges["attempts"] += 1
         cut = generated.finish == "length"
         grounds = "" if document is None else document.id
-        return Attempt(number, grounds, self._text(generated), builder.trajectory(), cut, prompt.shown)
+        return Attempt(number, grounds, self._text(generated), builder.trajectory(), cut, prompt.shown, situation)
 
     async def _examine(self, job: DesignJob, attempt: Attempt) -> SubmitEnvironment | FailedStage:
         if attempt.cut:
@@ -109,14 +117,12 @@ class Designer(JobWork):
         if written is None:
             return FailedStage("extract", "there is no program in the completion")
         source = written.source
-        try:
-            candidate = Validate(source, derive(b"", "validate", job.sampler, attempt.number))
-            verdict = await self._session.runners.call(candidate, self._config.design.lease_s)
-        except SuspectError as error:
-            return FailedStage("contain", str(error))
+        verdict = await self._admission(source, derive(b"", "validate", job.sampler, attempt.number))
         if not verdict.passed:
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
-        hint = await self._hint(source, derive(b"", "hint", job.sampler, attempt.number)) if self._config.hinted else ""
+        if refusal := await self._screen.refusal(source, verdict, derive(b"", "screen", job.sampler, attempt.number)):
+            return FailedStage("screen", refusal)
+        hint = await self._hint(source, verdict, job, attempt) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
         reveals = await self._judge.reveals(source, verdict, derive(b"", "judge", job.sampler, attempt.number))
@@ -135,20 +141,32 @@ class Designer(JobWork):
             reads=verdict.reads,
             repairs=written.repairs + verdict.repairs,
             measures=msgspec.structs.replace(verdict.measures, reveals=reveals),
+            setting=attempt.situation.setting,
+            variant=attempt.situation.variant,
         )
 
-    async def _hint(self, source: str, seed: int) -> str | FailedStage:
-        """The hint of a program, or why there is none. It is not trained on, so it needs no trajectory."""
-        design = self._config.design
-        room = self._config.engine.context_tokens - design.hint_max_tokens
-        prompt = self._session.tokenizer.prompt_ids(self._session.profile.hint(source), room)
-        if len(prompt) > room:
+    async def _hint(self, source: str, verdict: Verdict, job: DesignJob, attempt: Attempt) -> str | FailedStage:
+        """The hint of a program, or why there is none; one that gives a value away is asked for once more."""
+        value: str | None = None
+        for again in ((), (2,)):
+            hint = await self._ask_hint(source, derive(b"", "hint", job.sampler, attempt.number, *again))
+            if isinstance(hint, FailedStage):
+                return hint
+            value = leaked(hint, verdict.values)
+            if value is None:
+                return hint
+        return FailedStage("hint", f"it gives away what a player has to find out: {line(value or '', LONGEST_VALUE)}")
+
+    async def _ask_hint(self, source: str, seed: int) -> str | FailedStage:
+        """One hint as the model says it. It is not trained on, so it needs no trajectory."""
+        design, profile = self._config.design, self._session.profile
+        said = await self._session.ask(profile.hint(source), design.hint_max_tokens, design.temperature, seed)
+        if said is None:
             return FailedStage("hint", "the program leaves no room for one")
-        generated = await self._session.generate(pack_ids(prompt), design.hint_max_tokens, design.temperature, seed)
-        if generated.finish == "length":
+        if said.cut:
             return FailedStage("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
-        hint = self._session.profile.hint_text(self._text(generated))
-        if hint is not None and len(hint) > MOST_HINT:
+        hint = profile.hint_text(said.text)
+        if len(hint) > MOST_HINT:
             return FailedStage("hint", f"it is over {MOST_HINT} characters")
         return hint or FailedStage("hint", "no hint was written")
 
@@ -168,18 +186,20 @@ def _reject(job: DesignJob, attempt: Attempt, failure: FailedStage, *, last: boo
         trajectory=attempt.trajectory,
         last=last,
         shown=attempt.shown,
+        setting=attempt.situation.setting,
+        variant=attempt.situation.variant,
     )
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """A designer process, until cancelled. Raises ConfigError where the domain has no prompts for the model."""
     load_profile(config)
-    documents = corpus.load(config.design.corpus, config.run.domain)
+    grounds = load_grounds(config)
 
     async def work(session: Session) -> None:
-        await Designer(session, documents).work()
+        await Designer(session, grounds).work()
 
-    await attend(launch, config, config.design.lease_s, ready, work, documents.digest)
+    await attend(launch, config, config.design.lease_s, ready, work, grounds.digest)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from actors.nano.worlds import WORLDS
-from actors.text.conversation import GameTalk, Talk, Tongue, ToolTalk, opening
+from actors.text.conversation import GameTalk, Talk, Tongue, ToolTalk
 from actors.text.profile import Profile
 from actors.text.prompts import FullProfile
 from actors.text.toolcalls import DIALECTS, find_dialect
+from actors.text.tools.prompts import ToolProfile
 from spade.config import Config, DomainName
 from spade.errors import ConfigError
 from spade.protocol import Form
@@ -52,8 +53,8 @@ def _game_talks(config: Config, _: Tokenizer) -> Talks:
 
 def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
     tongue = Tongue(find_dialect(tokenizer, DIALECTS, config.model.path), tokenizer.opens_thought())
-    opens = load_profile(config).play if config.model.profile in DOMAINS["tools"].profiles else opening
-    return lambda _: ToolTalk(opens, tongue, config.tools.calls_per_turn)
+    opening = load_profile(config).play
+    return lambda _: ToolTalk(opening, tongue, config.tools.calls_per_turn)
 
 
 DOMAINS: Mapping[DomainName, Domain] = {
@@ -61,5 +62,11 @@ DOMAINS: Mapping[DomainName, Domain] = {
         {"nano": lambda _: WORLDS["games"].profile, "full": lambda config: FullProfile(config.design, config.play)},
         _game_talks,
     ),
-    "tools": Domain({"nano": lambda _: WORLDS["tools"].profile}, _tool_talks),
+    "tools": Domain(
+        {
+            "nano": lambda _: WORLDS["tools"].profile,
+            "full": lambda config: ToolProfile(config.design, config.play, config.tools),
+        },
+        _tool_talks,
+    ),
 }

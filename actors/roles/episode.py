@@ -222,6 +222,7 @@ class Episode:
             malformed=sum(block is not None for move in played.actions for block in move.blocks),
             done=max((seen.done for seen in played.observed), default=0),
             instructions=max((seen.instructions for seen in played.observed), default=0),
+            free=max((seen.free for seen in played.observed), default=0),
         )
 
     def _recording(self, moves: Sequence[Move]) -> Recording:

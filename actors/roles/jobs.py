@@ -10,9 +10,9 @@ from functools import partial
 import trio
 
 from actors.roles.connected import Connected
-from spade.errors import BusError, RefusedError, RunError
+from spade.errors import BusError, RefusedError, RunError, SuspectError
 from spade.leasing import keep_busy
-from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
+from spade.protocol import DesignJob, RejectCandidate, Stage, SubmitEnvironment, Validate, Verdict
 
 LEASE_BATCH = 4
 LEASE_WAIT_S = 5.0
@@ -38,6 +38,13 @@ class JobWork(ABC):
     @abstractmethod
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
         """The request that closes the job. Raises BusError where a service fails."""
+
+    async def _admission(self, source: str, seed: int) -> Verdict:
+        """The verdict of an env-runner. A program over which several ended fails at the stage `contain`."""
+        try:
+            return await self._connected.runners.call(Validate(source, seed), self._config.design.lease_s)
+        except SuspectError as error:
+            return Verdict(False, (Stage("contain", False, str(error)),))
 
     async def work(self) -> None:
         """Work on jobs until cancelled, when those in hand are given back, or retired, when they are finished."""

@@ -2,7 +2,6 @@
 
 from actors.roles.session import Session
 from actors.text.judge import judgement, question
-from spade.codec import pack_ids, unpack_ids
 from spade.protocol import Verdict
 
 TEMPERATURE = 0.1
@@ -26,17 +25,9 @@ class Judge:
         known = self._session.profile.reveals(admitted.name, admitted.first_observation)
         if known is not None or not self._asks:
             return known
-        said = await self._ask(source, admitted.first_observation, seed)
+        most = self._session.config.design.hint_max_tokens
+        reply = await self._session.ask(question(source, admitted.first_observation), most, TEMPERATURE, seed)
+        said = None if reply is None else judgement(reply.text)
         self._session.gauges["judgements"] += 1
         self._session.gauges["judgements_unread"] += said is None
         return said
-
-    async def _ask(self, source: str, observation: str, seed: int) -> bool | None:
-        config, tokenizer = self._session.config, self._session.tokenizer
-        most = config.design.hint_max_tokens
-        room = config.engine.context_tokens - most
-        prompt = tokenizer.prompt_ids(question(source, observation), room)
-        if len(prompt) > room:
-            return None
-        generated = await self._session.generate(pack_ids(prompt), most, TEMPERATURE, seed)
-        return judgement(tokenizer.decode(unpack_ids(generated.ids).tolist()))

@@ -1,13 +1,15 @@
 """The session of an actor that samples: its connections, and the profile, tokenizer and engines that it speaks by."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from actors.roles import connected
 from actors.roles.connected import Connected
 from actors.roles.domains import Talks, load_profile, load_talks
 from actors.roles.pool import Pool
-from actors.text.profile import Profile
+from actors.text.profile import ChatMessage, Profile
+from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
 from spade.errors import BusError
 from spade.policy import model_folder
@@ -18,6 +20,13 @@ from spade.tokens import Dialogue, Tokenizer, dialogues
 
 class OverdueError(BusError):
     """An engine did not finish a request in time."""
+
+
+class Reply(NamedTuple):
+    """The answer of the model to a question; `cut` at its most tokens."""
+
+    text: str
+    cut: bool
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,18 @@ class Session(Connected):
             )
         return reply
 
+    async def ask(self, messages: Sequence[ChatMessage], most: int, temperature: float, seed: int) -> Reply | None:
+        """The answer, in at most `most` tokens, to a question that is not trained on; None where it has no room.
+
+        Raises BusError as `generate` does.
+        """
+        room = self.config.engine.context_tokens - most
+        prompt = self.tokenizer.prompt_ids(messages, room)
+        if len(prompt) > room:
+            return None
+        generated = await self.generate(pack_ids(prompt), most, temperature, seed)
+        return Reply(self.tokenizer.decode(unpack_ids(generated.ids).tolist()), generated.finish == "length")
+
 
 async def attend(
     launch: Launch,
@@ -86,8 +107,7 @@ async def attend(
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)
     talk = load_talks(config, tokenizer)
-    elsewhere = config.endpoint.url and launch.role in config.endpoint.roles
-    sampler: Role = "endpoint" if elsewhere else "engine"
+    sampler: Role = "endpoint" if config.endpoint.serves(launch.role) else "engine"
 
     async def speak(link: Connected) -> None:
         await work(

@@ -293,6 +293,8 @@ def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observe
         return OTHER_KIND
     if not abs(answer.reward) <= REWARD_BOUND:
         return Faulted("reward", f"the reward must be within ±{REWARD_BOUND:g}, is {answer.reward:g}")
+    if not answer.free <= answer.done <= answer.instructions:
+        return Faulted("protocol", f"{answer.done} of {answer.instructions} instructions are done, {answer.free} free")
     if len(answer.text.encode()) > limits.observation_bytes:
         return Faulted("protocol", f"the observation is over {limits.observation_bytes} bytes")
     if len(answer.results) != calls:
@@ -304,4 +306,4 @@ def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observe
         return Faulted("protocol", f"the tools are over {limits.observation_bytes} bytes")
     results = tuple(ToolResult(result.text, result.refused) for result in answer.results)
     played = answer.text, answer.reward, answer.terminated, answer.truncated
-    return Observed(*played, results, tools, answer.done, answer.instructions)
+    return Observed(*played, results, tools, answer.done, answer.instructions, answer.free)

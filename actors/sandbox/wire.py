@@ -95,7 +95,7 @@ class Answered(ChildAnswer, frozen=True, tag="observed"):
     """The result of `reset`, `step` or a message; the reward is not bounded yet.
 
     Of a program with tools: its `tools` after `reset`, the `results` of a message's calls, and how many of its
-    `instructions` are `done`.
+    `instructions` are `done`, `free` of them met when they were given.
     """
 
     text: str
@@ -106,6 +106,7 @@ class Answered(ChildAnswer, frozen=True, tag="observed"):
     tools: tuple[OfferedTool, ...] = ()
     done: Instructions = 0
     instructions: Instructions = 0
+    free: Instructions = 0
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

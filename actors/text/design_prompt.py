@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from actors.text.profile import Document, Profile
+from actors.text.profile import NO_SITUATION, Document, Profile, Situation
 from spade.errors import ConfigError
 from spade.protocol import DesignJob, MemorySeed
 from spade.tokens import Tokenizer
@@ -25,25 +25,39 @@ class Prompt:
     shown: tuple[str, ...]
 
 
-def fit_prompt(profile: Profile, tokenizer: Tokenizer, job: DesignJob, document: Document | None, room: int) -> Prompt:
+def fit_prompt(
+    profile: Profile,
+    tokenizer: Tokenizer,
+    job: DesignJob,
+    document: Document | None,
+    room: int,
+    situation: Situation = NO_SITUATION,
+) -> Prompt:
     """The prompt of an attempt from `document` (None: from none) in at most `room` tokens.
 
     Raises ConfigError where not even one without document and examples fits.
     """
-    return _Fitting(profile, tokenizer, job, document, room).prompt()
+    return _Fitting(profile, tokenizer, job, document, room, situation).prompt()
 
 
 class _Fitting:
     """One attempt's prompt in the making."""
 
     def __init__(
-        self, profile: Profile, tokenizer: Tokenizer, job: DesignJob, document: Document | None, room: int
+        self,
+        profile: Profile,
+        tokenizer: Tokenizer,
+        job: DesignJob,
+        document: Document | None,
+        room: int,
+        situation: Situation,
     ) -> None:
         self._profile = profile
         self._tokenizer = tokenizer
         self._job = job
         self._document = document
         self._room = room
+        self._situation = situation
         self._seeds: list[MemorySeed] = []
         self._avoid: MemorySeed | None = None
 
@@ -87,5 +101,5 @@ class _Fitting:
         if document is not None:
             document = msgspec.structs.replace(document, text=document.text[:length])
         seeds: Sequence[MemorySeed] = tuple(self._seeds)
-        messages = self._profile.design(self._job.skill, document, seeds, self._avoid, self._job.draw)
+        messages = self._profile.design(self._job.skill, document, seeds, self._avoid, self._job.draw, self._situation)
         return self._tokenizer.prompt_ids(messages, self._room)

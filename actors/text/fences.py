@@ -8,7 +8,6 @@ from spade.protocol import Repairs
 
 _FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$", re.MULTILINE)
 _CLASS = re.compile(r"^([ \t]*+)class\s++\w", re.MULTILINE)
-_METHODS = tuple(re.compile(rf"^[ \t]++def\s++{name}\b", re.MULTILINE) for name in ("reset", "step"))
 
 
 class Written(NamedTuple):
@@ -24,14 +23,15 @@ class _Block(NamedTuple):
     python: bool
 
 
-def program_in(text: str) -> Written | None:
-    """The last block that has a class, `reset` and `step`; without one the last of Python that has a class."""
+def program_in(text: str, methods: tuple[str, ...] = ("reset", "step")) -> Written | None:
+    """The last block that has a class and `methods`; without one the last of Python that has a class."""
+    wanted = [re.compile(rf"^[ \t]++def\s++{name}\b", re.MULTILINE) for name in methods]
     last = None
     for block in _blocks(text):
         margins = [margin[1] for margin in _CLASS.finditer(block.text)]
         if not margins:
             continue
-        whole = all(method.search(block.text) for method in _METHODS)
+        whole = all(method.search(block.text) for method in wanted)
         if whole or (block.python and (last is None or not last[0])):
             margin = min(margins, key=len)
             source = _dedented(block.text, margin)

@@ -1,10 +1,15 @@
-"""The judge's question: whether the first observation of a program reveals the method."""
+"""Questions of yes or no to the model itself, and its answer: the judge asks if a first observation reveals the method.
+
+The screen of a profile has another question, answered in the same form.
+"""
 
 from actors.text import rules
-from actors.text.actions import action_said
+from actors.text.actions import action_said, answer
 from actors.text.profile import ChatMessage
 from actors.text.prompts import code
+from spade.text import line
 
+LONGEST_REASON = 1_000  # characters
 _ANSWERS = {"yes": True, "no": False}
 
 
@@ -16,5 +21,11 @@ def question(source: str, observation: str) -> list[ChatMessage]:
 
 
 def judgement(completion: str) -> bool | None:
-    """True if the judge said that it reveals the method; None if the answer cannot be read."""
+    """True for yes, False for no, None if the answer cannot be read."""
     return _ANSWERS.get(action_said(completion).lower())
+
+
+def reasoning(completion: str) -> str:
+    """The words before the box, as one line; "" if there are none."""
+    words = answer(completion).rpartition("\\boxed")[0].split()
+    return line(" ".join(words), LONGEST_REASON)

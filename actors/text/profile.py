@@ -25,8 +25,22 @@ class Document(msgspec.Struct, frozen=True):
     text: str
 
 
+class Situation(msgspec.Struct, frozen=True):
+    """An everyday service to be simulated, and the kind of task; "" where the prompts have none."""
+
+    setting: str = ""
+    variant: str = ""
+
+
+NO_SITUATION = Situation()
+
+
 class Profile(Protocol):
     """The prompts of both roles and how to read what the model answers."""
+
+    def situation(self, settings: Sequence[str], draw: int) -> Situation:
+        """The situation to ask for; `draw` is the job's, so that no easier one replaces it after a failed attempt."""
+        ...
 
     def design(
         self,
@@ -35,8 +49,9 @@ class Profile(Protocol):
         seeds: Sequence[MemorySeed],
         avoid: MemorySeed | None,
         draw: int = 0,
+        situation: Situation = NO_SITUATION,
     ) -> list[ChatMessage]:
-        """Ask for a program of `skill` that needs a concept of `document`; `seeds` are high-regret programs to vary.
+        """Ask for a program of `skill` that needs `document`; `seeds` are high-regret programs to vary.
 
         Without a document nothing grounds it. `draw` is the job's: it decides all further choices.
         """
@@ -62,5 +77,12 @@ class Profile(Protocol):
         """True if the first observation of the program of this class reveals the method; None if only a judge can tell.
 
         An observation reveals it if it states the rule or the strategy that wins.
+        """
+        ...
+
+    def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> list[ChatMessage] | None:
+        """Ask if a player can know all that an admitted program wants; None if the profile has no such question.
+
+        `replayed` is the transcript of the program's solution, `suspects` words of it that nothing seems to state.
         """
         ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from actors.text import rules, worlds
 from actors.text.actions import answer
 from actors.text.fences import Written, program_in
-from actors.text.profile import ChatMessage, Document
+from actors.text.profile import NO_SITUATION, ChatMessage, Document, Situation
 from spade.config import Design, Play
 from spade.protocol import MemorySeed
 from spade.seeds import SEED_BITS, derive
@@ -31,6 +31,9 @@ class FullProfile:
         self._settings = design
         self._turns = str(play.max_turns)
 
+    def situation(self, settings: Sequence[str], draw: int) -> Situation:
+        return NO_SITUATION
+
     def design(
         self,
         skill: str,
@@ -38,6 +41,7 @@ class FullProfile:
         seeds: Sequence[MemorySeed],
         avoid: MemorySeed | None,
         draw: int = 0,
+        situation: Situation = NO_SITUATION,
     ) -> list[ChatMessage]:
         challenge = draw_challenge(self._settings, draw)
         interface, world, example = self._answer() if challenge.single_turn else self._course(challenge.steps)
@@ -58,13 +62,16 @@ class FullProfile:
         return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{code(source)}\n\n{rules.HINT.strip()}")]
 
     def hint_text(self, completion: str) -> str:
-        return _LABEL.sub("", answer(completion).strip()).strip()
+        return hint_in(completion)
 
     def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
         told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
-        return [ChatMessage("system", _filled(rules.GAME, max_turns=self._turns).strip()), ChatMessage("user", told)]
+        return [ChatMessage("system", filled(rules.GAME, max_turns=self._turns).strip()), ChatMessage("user", told)]
 
     def reveals(self, name: str, observation: str) -> bool | None:
+        return None
+
+    def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> None:
         return None
 
     def _task(self, skill: str, challenge: Challenge) -> str:
@@ -80,13 +87,13 @@ class FullProfile:
 
     def _answer(self) -> tuple[str, str, str]:
         """Interface, rules and a worked example of a world that asks one question."""
-        interface = _filled(rules.INTERFACE, max_turns="1", step=rules.ANSWER_STEP.strip("\n"))
+        interface = filled(rules.INTERFACE, max_turns="1", step=rules.ANSWER_STEP.strip("\n"))
         return interface, rules.ANSWER, worlds.ANSWER
 
     def _course(self, steps: int) -> tuple[str, str, str]:
         """The same of a world that takes a course of actions."""
-        interface = _filled(rules.INTERFACE, max_turns=self._turns, step=rules.COURSE_STEP.strip("\n"))
-        return interface, _filled(rules.COURSE, max_turns=self._turns, steps=str(steps)), worlds.COURSE
+        interface = filled(rules.INTERFACE, max_turns=self._turns, step=rules.COURSE_STEP.strip("\n"))
+        return interface, filled(rules.COURSE, max_turns=self._turns, steps=str(steps)), worlds.COURSE
 
 
 def draw_challenge(design: Design, draw: int) -> Challenge:
@@ -104,13 +111,18 @@ def _document(document: Document) -> str:
     )
 
 
-def _vary(seed: MemorySeed) -> str:
+def taught(seed: MemorySeed) -> str:
+    """The figures of an environment that taught well, in words."""
     won = f"players won {seed.win_rate:.0%} of the time"
-    if seed.regret is not None:
-        won += f" without a hint, and a hint raised their mean return by {seed.regret:.2f}"
+    if seed.regret is None:
+        return won
+    return f"{won} without a hint, and a hint raised their mean return by {seed.regret:.2f}"
+
+
+def _vary(seed: MemorySeed) -> str:
     return (
-        f"This earlier environment taught well: {won}. Learn from what makes it so and build something else: another "
-        f"setting, another mechanism, a twist that asks for more.\n\n{code(seed.source)}"
+        f"This earlier environment taught well: {taught(seed)}. Learn from what makes it so and build something else: "
+        f"another setting, another mechanism, a twist that asks for more.\n\n{code(seed.source)}"
     )
 
 
@@ -121,12 +133,17 @@ def _avoid(seed: MemorySeed) -> str:
     )
 
 
+def hint_in(completion: str) -> str:
+    """The hint that a completion says, without a label."""
+    return _LABEL.sub("", answer(completion).strip()).strip()
+
+
 def code(source: str) -> str:
     """A program as a fenced block."""
     return f"```python\n{source.strip()}\n```"
 
 
-def _filled(text: str, **slots: str) -> str:
+def filled(text: str, **slots: str) -> str:
     """`text` with its {slots} filled; other braces stay as they are."""
     for name, value in slots.items():
         text = text.replace(f"{{{name}}}", value)

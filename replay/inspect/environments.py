@@ -31,6 +31,8 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
     audit: str
     reward_levels: int
     measures: Measures
+    setting: str
+    variant: str
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
@@ -115,6 +117,8 @@ def _summary(environment: Environment) -> EnvironmentSummary:
         audit="" if environment.audit is None else _audit(environment.audit),
         reward_levels=len(environment.levels),
         measures=environment.measures,
+        setting=environment.setting,
+        variant=environment.variant,
     )
 
 

@@ -13,19 +13,29 @@ from spade.pools import PoolProgram
 SKILLS: dict[str, Skill] = {skill: skill for skill in get_args(Skill)}
 
 
-def read_pool(path: Path, origin: str, memory: bool = False) -> Iterator[PoolProgram]:
+class PoolReader:
     """The environments of a store that were not quarantined, or those of its memory; a program that comes again once.
 
-    `origin` names the run. Raises RunError if there is no store.
+    `origin` names the run.
     """
-    seen: set[str] = set()
-    with open_reader(path) as store, store.pinned():
-        for id, skill in _remembered(store) if memory else _admitted(store):
-            source = store.get_many("sources", [id], Source)[0]
-            if (digest := program_digest(source.source)) not in seen:
-                seen.add(digest)
-                name = id.replace(":", "-")
-                yield PoolProgram(name, source.source, source.hint, SKILLS.get(skill), f"environment {id} of {origin}")
+
+    def __init__(self, path: Path, origin: str, memory: bool = False) -> None:
+        self._path, self._origin, self._memory = path, origin, memory
+        self._read: set[str] = set()  # ids
+        self._seen: set[str] = set()  # digests of programs
+
+    def new(self) -> Iterator[PoolProgram]:
+        """Those that this reader has not read yet. Raises RunError if there is no store."""
+        with open_reader(self._path) as store, store.pinned():
+            for id, skill in _remembered(store) if self._memory else _admitted(store):
+                if id in self._read:
+                    continue
+                source = store.get_many("sources", [id], Source)[0]
+                self._read.add(id)
+                if (digest := program_digest(source.source)) not in self._seen:
+                    self._seen.add(digest)
+                    name, origin = id.replace(":", "-"), f"environment {id} of {self._origin}"
+                    yield PoolProgram(name, source.source, source.hint, SKILLS.get(skill), origin)
 
 
 def _remembered(store: Store) -> list[tuple[str, str]]:

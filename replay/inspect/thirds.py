@@ -14,6 +14,8 @@ class Third(msgspec.Struct, frozen=True):
     """Means over the environments of a third; None where none of them has the figure.
 
     `revealing_share` is over those of which it is known, `turns` the mean over all unhinted plays that finished.
+    `conditions` are those of a criterion, `guarded_share` is of the programs with a guarded failure, `seed_share` of
+    those whose seed matters: these and `tools` are of programs with tools, `instructions` of the plays of these.
     """
 
     environments: int
@@ -25,6 +27,18 @@ class Third(msgspec.Struct, frozen=True):
     win_rate_hinted: float | None
     regret: float | None
     revealing_share: float | None
+    tools: float | None
+    instructions: float | None
+    conditions: float | None
+    guarded_share: float | None
+    seed_share: float | None
+
+
+class _Played:
+    """Of an environment: unhinted plays that finished, and their turns; plays with tools, and their instructions."""
+
+    def __init__(self) -> None:
+        self.plays = self.turns = self.with_tools = self.instructions = 0
 
 
 def read_thirds(path: Path) -> list[tuple[Third, list[str]]]:
@@ -32,8 +46,8 @@ def read_thirds(path: Path) -> list[tuple[Third, list[str]]]:
     with open_reader(path) as store, store.pinned():
         environments = store.scan("environments", Environment)
         parts = _split(environments)
-        turns = _turns(store)
-        return [(_third(part, turns), _sources(store, part)) for part in parts]
+        played = _played(store)
+        return [(_third(part, played), _sources(store, part)) for part in parts]
 
 
 def _split(environments: Sequence[Environment]) -> list[Sequence[Environment]]:
@@ -41,13 +55,19 @@ def _split(environments: Sequence[Environment]) -> list[Sequence[Environment]]:
     return [environments[count * part // 3 : count * (part + 1) // 3] for part in range(3)]
 
 
-def _turns(store: Store) -> dict[str, tuple[int, int]]:
-    """Of each environment: unhinted plays that finished, and their turns together."""
-    found: dict[str, tuple[int, int]] = {}
+def _played(store: Store) -> dict[str, _Played]:
+    """The finished plays of each environment that has some."""
+    found: dict[str, _Played] = {}
     for _, play in store.decoded("plays", PlayRecord):
-        if play.state == "finished" and not play.hinted:
-            plays, turns = found.get(play.environment, (0, 0))
-            found[play.environment] = plays + 1, turns + play.turns
+        if play.state != "finished":
+            continue
+        sums = found.setdefault(play.environment, _Played())
+        if not play.hinted:
+            sums.plays += 1
+            sums.turns += play.turns
+        if play.tools is not None:
+            sums.with_tools += 1
+            sums.instructions += play.tools.instructions
     return found
 
 
@@ -56,20 +76,26 @@ def _sources(store: Store, part: Sequence[Environment]) -> list[str]:
     return [source.source for source in store.get_many("sources", ids, Source)]
 
 
-def _third(part: Sequence[Environment], turns: dict[str, tuple[int, int]]) -> Third:
-    played = [turns[environment.id] for environment in part if environment.id in turns]
+def _third(part: Sequence[Environment], played: dict[str, _Played]) -> Third:
+    sums = [played[environment.id] for environment in part if environment.id in played]
     scores = [environment.score for environment in part if environment.score is not None]
-    plays = sum(count for count, _ in played)
+    with_tools = [environment for environment in part if environment.measures.tools is not None]
+    plays = sum(each.plays for each in sums)
     return Third(
         environments=len(part),
         lines=_mean(environment.measures.lines for environment in part),
         hidden_variables=_mean(environment.measures.hidden_variables for environment in part),
         reward_levels=_mean(len(environment.levels) or None for environment in part),
-        turns=sum(total for _, total in played) / plays if plays else None,
+        turns=sum(each.turns for each in sums) / plays if plays else None,
         win_rate_unhinted=_mean(score.win_rate for score in scores),
         win_rate_hinted=_mean(score.win_rate_hinted for score in scores),
         regret=_mean(score.regret for score in scores),
         revealing_share=_mean(environment.measures.reveals for environment in part),
+        tools=_mean(environment.measures.tools for environment in with_tools),
+        instructions=_mean(each.instructions / each.with_tools for each in sums if each.with_tools),
+        conditions=_mean(environment.measures.conditions for environment in with_tools),
+        guarded_share=_mean(environment.measures.guarded for environment in with_tools),
+        seed_share=_mean(environment.seed_sensitive for environment in with_tools),
     )
 
 

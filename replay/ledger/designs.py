@@ -144,6 +144,8 @@ def reject(state: RunState, request: RejectCandidate, now: float) -> None:
         reason=request.reason,
         at=now,
         shown=request.shown,
+        setting=request.setting,
+        variant=request.variant,
     )
     state.touch("rejects", key, kept)
     if request.trajectory is not None:
@@ -159,7 +161,7 @@ def reject(state: RunState, request: RejectCandidate, now: float) -> None:
 def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, now: float) -> None:
     state.close_job(job, "failed")
     state.counters.failed_jobs += 1
-    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False, skill=job.skill))
+    state.statistics.add_slot(SlotFigures(reward=0.0, learnable=False, skill=job.skill, variant=request.variant))
     if state.pool is not None and job.program:
         state.pool.reject(job.program)
         state.touch("meta", "draws", state.pool.draws)
@@ -193,6 +195,8 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
         repairs=request.repairs,
         program=job.program,
         measures=request.measures,
+        setting=request.setting,
+        variant=request.variant,
     )
     source = Source(request.source, request.hint, request.first_observation, request.reads)
     state.add_environment(environment, source)

@@ -84,7 +84,7 @@ class Ledger:
             ):
                 raise RefusalError(f"job {id}: its lease {lease} is not of {holder}")
             case SubmitEnvironment(job=id) | RejectCandidate(job=id) if why := nonsense.in_design(
-                request, state.jobs.get(id), state.config.design.attempts
+                request, state.jobs.get(id), state.config
             ):
                 raise RefusalError(f"job {id}: {why}")
             case SubmitEnvironment(job=id) if why := self._not_of_the_pool(request):

@@ -10,7 +10,7 @@ import numpy as np
 
 from replay.ledger.records import Job
 from spade.codec import unpack_floats, unpack_ids, unpack_mask
-from spade.config import Play
+from spade.config import DOMAINS, Config, Play
 from spade.protocol import MOST_HINT, Audited, Diversity, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
 
 MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; sums stay far below what a record holds
@@ -22,6 +22,8 @@ def in_play(play: EndedPlay, settings: Play) -> str:
         return "return, rewards and seconds must be finite"
     if not -1 <= play.episode_return <= 1:
         return f"the return {play.episode_return} is outside [-1, 1]"
+    if play.refused > play.calls or not play.free <= play.done <= play.instructions:
+        return "it has more refused calls than calls, more instructions done than given, or more free than done"
     if (play.trajectory is None) != (play.outcome == "fault"):
         return "a trajectory comes with every outcome but a fault"
     if play.trajectory is None:
@@ -29,12 +31,15 @@ def in_play(play: EndedPlay, settings: Play) -> str:
     return _in_trajectory(play.trajectory) or _in_sequences(play.trajectory, settings)
 
 
-def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, attempts: int) -> str:
-    """Check a candidate for an open job (None: the job is closed), which has `attempts` attempts."""
+def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, config: Config) -> str:
+    """Check a candidate for an open job (None: the job is closed)."""
+    attempts, variants = config.design.attempts, DOMAINS[config.run.domain].variants
     if job is not None and not 1 <= design.lease <= job.lease:
         return f"its lease {design.lease} was never given"
     if not 1 <= design.attempt <= attempts:
         return f"attempt {design.attempt} is not one of {attempts}"
+    if design.variant not in ("", *variants):
+        return f"variant {design.variant!r} is none of run.domain = {config.run.domain!r}"
     if job is not None and (design.trajectory is None) != bool(job.program):
         return "a design comes with a trajectory, a program of a pool without one"
     if isinstance(design, SubmitEnvironment) and len(design.hint) > MOST_HINT:

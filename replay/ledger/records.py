@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from spade.protocol import Form, Measures, Repairs, StepMetrics, Trajectory, Weights
+from spade.protocol import Form, Measures, Repairs, StepMetrics, ToolUse, Trajectory, Weights
 
 Table = Literal[
     "meta",
@@ -86,6 +86,8 @@ class Reject(Record):
     reason: str
     at: float
     shown: tuple[str, ...] = ()
+    setting: str = ""
+    variant: str = ""
 
 
 class Source(Record):
@@ -155,7 +157,8 @@ class Environment(Record):
     """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
 
     `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
-    designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program.
+    designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program;
+    `setting` and `variant` those that its designer was asked for, or "".
     """
 
     id: str
@@ -179,6 +182,8 @@ class Environment(Record):
     repairs: Repairs = ()
     program: str = ""
     measures: Measures = Measures()
+    setting: str = ""
+    variant: str = ""
 
 
 class PlayRecord(Record):
@@ -186,6 +191,7 @@ class PlayRecord(Record):
 
     `holder` and `request` are the process that leased it, and the number of its request; in the end `holder` played it.
     `suspected` counts the leases under which a service ended, or met an unforeseen error, while it served this play.
+    `tools`: None where its program has none.
     """
 
     id: str
@@ -206,6 +212,7 @@ class PlayRecord(Record):
     fault: str = ""
     request: int = 0
     suspected: int = 0
+    tools: ToolUse | None = None
 
 
 class Member(Record):

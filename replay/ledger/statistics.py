@@ -1,13 +1,14 @@
 """The last plays, slots, chunks and candidates, and the gauges computed from them."""
 
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
 from replay.ledger.reward import clustered_mean
 from spade.config import Replay
 from spade.estimates import mean_and_error
-from spade.protocol import Diversity, Evaluation, Measures, SkillFigures
+from spade.protocol import Diversity, Evaluation, Measures, SkillFigures, ToolUse
 
 CANDIDATES = 100
 HISTORY = 240
@@ -15,7 +16,7 @@ METER_S = 60
 
 
 class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
-    """A finished play."""
+    """A finished play. `tools`: None where its program has none."""
 
     environment: str
     hinted: bool
@@ -23,6 +24,22 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
     turns: int
     sampled: int
     skill: str = ""
+    variant: str = ""
+    tools: ToolUse | None = None
+
+
+class ToolFigures(msgspec.Struct, frozen=True):
+    """Figures over plays; None: no play used tools, or there is nothing to take a share of.
+
+    Calls are those that the model wrote, the malformed ones included. `done_share` is of the plays' instructions,
+    `free_share` of those that are done.
+    """
+
+    calls_per_turn: float | None = None
+    malformed_share: float | None = None
+    refused_share: float | None = None
+    done_share: float | None = None
+    free_share: float | None = None
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
@@ -34,6 +51,7 @@ class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
     levels: int | None = None
     skill: str = ""
     measures: Measures = Measures()
+    variant: str = ""
 
 
 class Statistics(msgspec.Struct, array_like=True):
@@ -116,6 +134,19 @@ class Statistics(msgspec.Struct, array_like=True):
         """Mean turns of an episode, of one arm."""
         return _mean([play.turns for play in self.plays if play.hinted == hinted])
 
+    def tools(self) -> ToolFigures:
+        """The use of tools in the last unhinted plays."""
+        plays = [(play.tools, play.turns) for play in self.plays if play.tools is not None and not play.hinted]
+        turns, uses = sum(turns for _, turns in plays), [use for use, _ in plays]
+        written, done = sum(use.calls + use.malformed for use in uses), sum(use.done for use in uses)
+        return ToolFigures(
+            calls_per_turn=_part(written, turns),
+            malformed_share=_part(sum(use.malformed for use in uses), written),
+            refused_share=_part(sum(use.refused for use in uses), written),
+            done_share=_part(done, sum(use.instructions for use in uses)),
+            free_share=_part(sum(use.free for use in uses), done),
+        )
+
     def program_lines(self) -> float | None:
         """Mean lines of the programs of the last slots."""
         return _mean([n for slot in self.slots if (n := slot.measures.lines) is not None])
@@ -130,13 +161,20 @@ class Statistics(msgspec.Struct, array_like=True):
 
     def skills(self) -> dict[str, SkillFigures]:
         """The figures of each skill that has a play or a slot in the windows."""
+        return self._parts(lambda figures: figures.skill)
+
+    def variants(self) -> dict[str, SkillFigures]:
+        """The same of each variant."""
+        return self._parts(lambda figures: figures.variant)
+
+    def _parts(self, name_of: Callable[[PlayFigures | SlotFigures], str]) -> dict[str, SkillFigures]:
+        """The figures of all that have one name. Those of name "" have none: it was not kept, or there is none."""
         plays: dict[str, list[PlayFigures]] = {}
         slots: dict[str, list[SlotFigures]] = {}
         for play in self.plays:
-            plays.setdefault(play.skill, []).append(play)
+            plays.setdefault(name_of(play), []).append(play)
         for slot in self.slots:
-            slots.setdefault(slot.skill, []).append(slot)
-        # "" is of a run that began before skills were kept.
+            slots.setdefault(name_of(slot), []).append(slot)
         names = sorted((plays.keys() | slots.keys()) - {""})
         return {
             name: _figures(Statistics(self.keep_plays, self.keep_slots, plays.get(name, []), slots.get(name, [])))
@@ -148,17 +186,21 @@ class Statistics(msgspec.Struct, array_like=True):
         return _mean([slot.reward for slot in self.slots if slot.reward is not None])
 
 
-def _figures(of_skill: Statistics) -> SkillFigures:
+def _figures(part: Statistics) -> SkillFigures:
     return SkillFigures(
-        win_rate_unhinted=of_skill.win_rate(hinted=False)[0],
-        win_rate_hinted=of_skill.win_rate(hinted=True)[0],
-        regret=of_skill.regret()[0],
-        learnable_share=of_skill.learnable_share(),
+        win_rate_unhinted=part.win_rate(hinted=False)[0],
+        win_rate_hinted=part.win_rate(hinted=True)[0],
+        regret=part.regret()[0],
+        learnable_share=part.learnable_share(),
     )
 
 
 def _share(flags: list[bool]) -> float | None:
     return sum(flags) / len(flags) if flags else None
+
+
+def _part(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def _mean(values: list[float] | list[int]) -> float | None:

@@ -131,7 +131,7 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         play.state = "finished"
         play.terminated = ended.outcome == "terminated"
         play.episode_return = ended.episode_return
-        play.turns, play.sampled = len(ended.rewards), ended.trajectory.sampled
+        play.turns, play.sampled, play.tools = len(ended.rewards), ended.trajectory.sampled, ended.tools
         if ended.trajectory.versions:
             play.version = provenance.oldest(state.steps, ended.trajectory)
         state.touch("trajectories", play.id, ended.trajectory)
@@ -140,8 +140,9 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         won = is_won(play.episode_return, state.config.play.win_return)
         state.counters.plays += 1
         state.counters.unhinted += not play.hinted
-        skill = environment.skill
-        state.statistics.add_play(PlayFigures(play.environment, play.hinted, won, play.turns, play.sampled, skill))
+        played = play.environment, play.hinted, won, play.turns, play.sampled
+        of = environment.skill, environment.variant
+        state.statistics.add_play(PlayFigures(*played, *of, play.tools))
     state.flight.add(play)
     state.touch("plays", play.id, play)
     _note_levels(state, environment, ended.rewards)
@@ -249,6 +250,7 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
             levels=len(environment.levels),
             skill=environment.skill,
             measures=environment.measures,
+            variant=environment.variant,
         )
     )
     if not (quarantined or unaudited):

@@ -87,7 +87,7 @@ class Service:
         if hello.corpus and self._corpus not in ("", hello.corpus):
             return Refused(
                 f"{hello.name} has another corpus (digest {hello.corpus[:8]}, this run {self._corpus[:8]}); "
-                "copy the run's corpus to where its design.corpus points"
+                "copy the run's corpus to where its design.corpus points, and so its tools.settings"
             )
         pulse = self.pulse()
         return Ready(pulse.peers, pulse.weights, finished=pulse.finished)

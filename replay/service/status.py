@@ -62,6 +62,7 @@ def _recent(state: RunState) -> Recent:
     statistics = state.statistics
     unhinted, unhinted_error = statistics.win_rate(hinted=False)
     regret, regret_error = statistics.regret()
+    tools = statistics.tools()
     return Recent(
         validity=statistics.validity(),
         win_rate_unhinted=unhinted,
@@ -84,6 +85,12 @@ def _recent(state: RunState) -> Recent:
         revealing_share=statistics.revealing_share(),
         diversity=None if state.history.diversity is None else state.history.diversity.share,
         skills=statistics.skills(),
+        variants=statistics.variants(),
+        calls_per_turn=tools.calls_per_turn,
+        malformed_share=tools.malformed_share,
+        refused_share=tools.refused_share,
+        done_share=tools.done_share,
+        free_share=tools.free_share,
     )
 
 

@@ -74,8 +74,8 @@ def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
         )
     if corpus and header.corpus not in ("", corpus):
         raise RunError(
-            f"{store.path}: this run was started with another corpus (digest {header.corpus[:8]}, design.corpus has "
-            f"{corpus[:8]} now); give it the one it had, or start a new run"
+            f"{store.path}: this run was started with another corpus (digest {header.corpus[:8]}, design.corpus or "
+            f"tools.settings has {corpus[:8]} now); give it the one it had, or start a new run"
         )
     state = load(store, config, header.secret)
     now = msgspec.structs.replace(header, settings=settings, corpus=corpus or header.corpus)

@@ -16,6 +16,16 @@ def recorded(store: Store, step: int) -> BatchRecord | None:
     return store.get("batches", batch_key(step), BatchRecord)
 
 
+def taken(store: Store, step: int) -> BatchRecord:
+    """The record of learner step `step`. Raises RunError if it was never taken."""
+    record = recorded(store, step)
+    if record is None:
+        last = len(store.scan("batches", BatchRecord))
+        steps = f"its steps are 1 to {last}" if last else "it has no step yet"
+        raise RunError(f"{store.path}: step {step} was never taken; {steps}")
+    return record
+
+
 def batch(store: Store, record: BatchRecord) -> Batch:
     """The batch as the learner was given it, with its trajectories. Raises RunError if retention deleted them."""
     counters = store.get("meta", "counters", RunCounters)

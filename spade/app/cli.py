@@ -24,7 +24,7 @@ from spade.app.commands import (
     up,
     why,
 )
-from spade.app.commands.env import programs, stats
+from spade.app.commands.env import play, programs, stats
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -71,7 +71,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "show": programs.show,
             "stats": stats.stats,
             "check": programs.check,
-            "play": programs.play,
+            "play": play.play,
         },
     ),
     "pool": (

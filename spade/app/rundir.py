@@ -139,7 +139,7 @@ class RunDir:
         if started is not None and corpus and started.corpus not in ("", corpus):
             raise RunError(
                 f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
-                f"has {corpus[:8]} now); give it the one it had, or choose another --run"
+                f"or tools.settings has {corpus[:8]} now); give it the one it had, or choose another --run"
             )
         private(self.path)
         self.logs.mkdir(exist_ok=True)

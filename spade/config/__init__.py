@@ -7,7 +7,7 @@ one way in: the base, the file, then overrides, then the bounds of each setting,
 from spade.config.checks import is_local
 from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
-from spade.config.inheritance import mixtures, read_merged, recipes
+from spade.config.inheritance import mixtures, read_merged, read_toml, recipes
 from spade.config.loading import MEANING, differences, digest, dump, load
 from spade.config.sections import (
     LONGEST_WAIT_S,
@@ -39,5 +39,6 @@ __all__ = [
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
     "Learner", "Limits", "Loss", "Model", "Play", "Pool", "Replay", "Reward", "Run", "Sandbox", "Skill", "Supervise",
     "Tier", "ToolUse",
-    "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "recipes",
+    "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "read_toml",
+    "recipes",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import msgspec
 
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
-from spade.config.sections import Bus, Config, Endpoint, Learner
+from spade.config.sections import Bus, Config, Endpoint, Learner, ToolUse
 from spade.errors import ConfigError
 
 POOL_SOURCES = ("folder", "run")
@@ -26,6 +26,7 @@ def check(config: Config) -> None:
     _check_rounds(config)
     _check_pool(config)
     _check_challenges(config)
+    _check_variants(config.tools)
     _check_pairs(config)
     _check_backend(config.learner)
     _check_gpus(config)
@@ -82,24 +83,32 @@ def _check_pool(config: Config) -> None:
         raise ConfigError(f"pool.source: write folder:DIR or run:RUN, is {config.pool.source!r}")
     if config.design.source == "pool" and not config.pool.source:
         raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
-    if config.design.source == "pool" and config.endpoint.url and "agent" in config.endpoint.roles:
+    if config.design.source == "pool" and config.endpoint.serves("agent"):
         raise ConfigError("endpoint.roles: agents sample elsewhere, and in a run of a pool nothing else is trained")
     if config.design.source == "model" and config.pool.source:
         raise ConfigError("pool.source: is played with design.source = 'pool' alone; set that too, or leave it out")
 
 
 def _check_challenges(config: Config) -> None:
-    """Refuse difficulties that need more turns than a play has, and a judge that has no words for it."""
+    """Refuse difficulties that need more turns than a play has, and questions that a profile has no words for."""
     if config.model.profile == "nano":  # its prompts state no difficulty
         if config.design.judge:
             raise ConfigError(
                 "design.judge: model.profile 'nano' has no such prompt, and is told without; leave it out"
             )
+        if config.tools.screen:
+            raise ConfigError("tools.screen: model.profile 'nano' has no such prompt; leave it out")
         return
     turns = config.play.max_turns
     for name, steps in config.design.difficulties:
         if steps > turns:
             raise ConfigError(f"design.difficulties: {name!r} takes {steps} actions, of play.max_turns = {turns}")
+
+
+def _check_variants(tools: ToolUse) -> None:
+    """Refuse weights of which none can be drawn."""
+    if not sum(tools.variants):
+        raise ConfigError(f"tools.variants: one weight at least must be over 0, are {list(tools.variants)}")
 
 
 def _check_pairs(config: Config) -> None:
@@ -199,6 +208,11 @@ def _check_progress(config: Config) -> None:
             f"design.max_tokens: {design.max_tokens} leave no room for a prompt in "
             f"engine.context_tokens = {engine.context_tokens}"
         )
+    if config.tools.screen and config.tools.screen_max_tokens >= engine.context_tokens:
+        raise ConfigError(
+            f"tools.screen_max_tokens: {config.tools.screen_max_tokens} leave no room for a question in "
+            f"engine.context_tokens = {engine.context_tokens}"
+        )
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
@@ -233,9 +247,9 @@ def _check_arms(config: Config) -> None:
 def _check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:
     if endpoint.url and not _is_http(endpoint.url):
         raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
-    if {"designer", "agent"} <= set(endpoint.roles) and endpoint.url:
+    if endpoint.serves("designer") and endpoint.serves("agent"):
         raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
-    if "agent" in endpoint.roles and endpoint.url and not train_designs:
+    if endpoint.serves("agent") and not train_designs:
         raise ConfigError("endpoint.roles: agents sample elsewhere, and under design.train = false nothing is trained")
 
 

@@ -33,14 +33,18 @@ class DomainTraits(NamedTuple):
 
     skills    those that design jobs ask for, unless the run names some
     thoughts  the values of play.thoughts that its conversations allow
+    variants  the kinds of task that design jobs ask for, in the order of tools.variants; () where there are none
     """
 
     skills: tuple[Skill, ...]
     thoughts: tuple[str, ...]
+    variants: tuple[str, ...] = ()
 
 
 DOMAINS: Mapping[DomainName, DomainTraits] = {
     "games": DomainTraits(SKILLS, ("keep", "strip")),
     # Chat templates keep the thoughts between the calls of one request.
-    "tools": DomainTraits(get_args(ToolSkill), ("keep",)),
+    "tools": DomainTraits(
+        get_args(ToolSkill), ("keep",), ("execute", "read then write", "missing value", "irrelevant")
+    ),
 }

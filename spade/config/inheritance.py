@@ -53,6 +53,18 @@ def _shipped(folder: str) -> dict[str, Path]:
     return {path.stem: path for path in sorted((configs / folder).glob("*.toml"), key=lambda path: path.stem)}
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tree of a TOML file. Raises ConfigError where it is none; RunError and OSError as `spade.disk.read` does."""
+    try:
+        return decoded(_toml, read(path))
+    except UnreadableError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+
+
+def _toml(data: bytes) -> dict[str, Any]:
+    return tomllib.loads(data.decode())
+
+
 def read_merged(name: str) -> Merged:
     """The recipe, TOML file or run directory `name` over all that it extends, however long the chain.
 
@@ -115,16 +127,10 @@ def _file(path: Path) -> Path:
 def _read(path: Path) -> dict[str, Any]:
     """One file. Raises FileNotFoundError where it is missing, ConfigError where it cannot be read."""
     try:
-        return decoded(_toml, read(path))
+        return read_toml(path)
     except FileNotFoundError:
         raise
-    except UnreadableError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from None
     except RunError as error:
         raise ConfigError(str(error)) from None
     except OSError as error:
         raise ConfigError(f"{path}: {reason(error)}") from None
-
-
-def _toml(data: bytes) -> dict[str, Any]:
-    return tomllib.loads(data.decode())

@@ -6,14 +6,12 @@ ROOT/.draft-…/      one being written or deleted, or the rest of one after a c
 """
 
 import os
-import tempfile
 from pathlib import Path
-from shutil import rmtree
 
 import msgspec
 
 from spade.decoding import UnreadableError, decoded
-from spade.disk import DRAFT, discard_unless_held, link_folder, sync
+from spade.disk import discard_unless_held, draft, link_folder, sync
 from spade.policy.manifest import PARAMETERS
 
 FOLDER, POLICY, RECORD = "best", "policy", "best.json"
@@ -58,18 +56,13 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
     before = find(root)
     if before is not None and before[1].measure == new.measure and new.win_rate < before[1].win_rate:
         return False
-    root.mkdir(exist_ok=True)
     folder = root / str(1 + max((int(path.name) for path in _numbered(root)), default=0))
-    draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=root))
-    try:
-        link_folder(weights, draft / POLICY)
-        (draft / RECORD).write_bytes(msgspec.json.encode(new))
-        for path in (*draft.rglob("*"), draft):
+    with draft(root) as made:
+        link_folder(weights, made / POLICY)
+        (made / RECORD).write_bytes(msgspec.json.encode(new))
+        for path in (*made.rglob("*"), made):
             sync(path)
-        os.replace(draft, folder)
-    except BaseException:
-        rmtree(draft, ignore_errors=True)
-        raise
+        os.replace(made, folder)
     sync(root)
     for other in [path for path in root.iterdir() if path != folder]:
         discard_unless_held(other, f"{POLICY}/{PARAMETERS}")

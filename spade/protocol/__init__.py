@@ -43,8 +43,9 @@ from spade.protocol.measures import (
     Measures,
     NewestPrograms,
 )
-from spade.protocol.plays import EndedPlay, LeasePlays, PlayLease, Plays, ReleasePlay, SubmitPlays
+from spade.protocol.plays import EndedPlay, LeasePlays, PlayLease, Plays, ReleasePlay, SubmitPlays, ToolUse
 from spade.protocol.programs import (
+    MOST_VALUES,
     CloseEpisode,
     Faulted,
     GetProgram,
@@ -102,15 +103,15 @@ Response = (
 
 __all__ = [
     "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS",
-    "MOST_NAME", "MOST_PROGRAMS", "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited", "Audits", "Batch",
-    "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn", "EndedPlay",
-    "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated", "GetNewestPrograms", "GetProgram",
-    "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories", "KeepProgram", "LeaseAudit",
-    "LeaseDesigns", "LeasePlays", "MeasuredDiversity", "Measures", "MemorySeed", "Needs", "NewestPrograms", "NotYet",
-    "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState",
-    "Program", "Publish", "Published", "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello",
-    "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request",
-    "Response", "Role", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment",
-    "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "Traffic", "Trajectory", "Validate", "Verdict", "Wait",
-    "Weights", "WeightsPart", "reply_type",
+    "MOST_NAME", "MOST_PROGRAMS", "MOST_VALUES", "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited", "Audits",
+    "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn",
+    "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated", "GetNewestPrograms",
+    "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories", "KeepProgram",
+    "LeaseAudit", "LeaseDesigns", "LeasePlays", "MeasuredDiversity", "Measures", "MemorySeed", "Needs",
+    "NewestPrograms", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays",
+    "Process", "ProcessState", "Program", "Publish", "Published", "Pulse", "Ready", "Recent", "RecordedPlay",
+    "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Repair", "Repairs", "Reply",
+    "ReportProcesses", "Request", "Response", "Role", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode",
+    "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic",
+    "Trajectory", "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

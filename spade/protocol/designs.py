@@ -57,7 +57,7 @@ class RejectCandidate(Request[Done], frozen=True):
     """An attempt that failed admission; `last` closes the job as failed. Kept with its reason.
 
     `shown`: the environments of the memory that its prompt had, to vary and to avoid. Without a trajectory: a program
-    of a pool, which is the completion.
+    of a pool, which is the completion. `setting`, `variant`: what it was asked for, "" where the prompt has none.
     """
 
     job: str
@@ -70,10 +70,12 @@ class RejectCandidate(Request[Done], frozen=True):
     trajectory: Trajectory | None
     last: bool
     shown: tuple[str, ...] = ()
+    setting: Name = ""
+    variant: Name = ""
 
 
 class SubmitEnvironment(Request[Done], frozen=True):
-    """An admitted program with its hint; `shown` as in RejectCandidate, `reads` as in Verdict.
+    """An admitted program with its hint; `shown`, `setting` and `variant` as in RejectCandidate, `reads` as in Verdict.
 
     `document` and `hint` are "" if it was designed without. `repairs`: those that were needed to find the program in
     the completion, or to admit it. Idempotent by job. Without a trajectory: a program of a pool, whose name is the
@@ -94,6 +96,8 @@ class SubmitEnvironment(Request[Done], frozen=True):
     reads: Form = "inside"
     repairs: Repairs = ()
     measures: Measures = Measures()
+    setting: Name = ""
+    variant: Name = ""
 
 
 class ReleaseDesign(Request[Done], frozen=True):

@@ -16,12 +16,16 @@ MOST_PROGRAMS = 512  # whose diversity is measured at once; the similarities of 
 class Measures(Wire, frozen=True):
     """Measures of one program; definitions as in `docs/metrics.md`. None: not measured, or not to be told.
 
-    `reveals` is True if its first observation reveals the method.
+    `reveals` is True if its first observation reveals the method. Of a program with tools: how many `tools`, the mean
+    `conditions` of a criterion, and whether one of its tools has a `guarded` failure.
     """
 
     lines: Count | None = None
     hidden_variables: Count | None = None
     reveals: bool | None = None
+    tools: Count | None = None
+    conditions: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    guarded: bool | None = None
 
 
 class NewestPrograms(Wire, frozen=True):

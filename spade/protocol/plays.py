@@ -42,6 +42,17 @@ class LeasePlays(Request[Plays], frozen=True):
     wait_s: float
 
 
+class ToolUse(Wire, frozen=True):
+    """The use of tools in one play; fields as in `EndedPlay`."""
+
+    calls: int
+    refused: int
+    malformed: int
+    instructions: int
+    done: int
+    free: int
+
+
 class EndedPlay(Wire, frozen=True):
     """The end of an episode.
 
@@ -49,7 +60,8 @@ class EndedPlay(Wire, frozen=True):
     else 0; `trajectory` is None if a fault of the environment voids the play, and `fault` says which.
 
     Where tools were used: `calls` were sent, of which the program's schemas `refused` some; `malformed` were not sent,
-    since they cannot be read or were too many; `done` of the `instructions` are done.
+    since they cannot be read or were too many; `done` of the `instructions` are done, `free` of them were met when they
+    were given.
     """
 
     id: str
@@ -66,6 +78,14 @@ class EndedPlay(Wire, frozen=True):
     malformed: Count = 0
     done: Count = 0
     instructions: Count = 0
+    free: Count = 0
+
+    @property
+    def tools(self) -> ToolUse | None:
+        """The use of tools; None where the program has none, since each that has tools has instructions."""
+        if not self.instructions:
+            return None
+        return ToolUse(self.calls, self.refused, self.malformed, self.instructions, self.done, self.free)
 
 
 class SubmitPlays(Request[Done], frozen=True):

@@ -16,6 +16,7 @@ class ToolCall(Wire, frozen=True):
     arguments: Annotated[str, Meta(max_length=MOST_ARGUMENTS)] = "{}"
 
 
+MOST_VALUES = 64  # suspects, or values, of a verdict
 Calls = Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)]
 
 
@@ -31,7 +32,8 @@ class Observed(Wire, frozen=True):
 
     Of a program with tools: `results` of the turn's calls, in their order; `observation` is the first instruction or
     the reply to the turn's answer, "" where there is nothing to say beside the results; `tools` is the JSON of a list
-    of OpenAI's function objects, at the opening only; `done` of its `instructions` are done.
+    of OpenAI's function objects, at the opening only; `done` of its `instructions` are done, `free` of them were met
+    when they were given.
     """
 
     observation: str
@@ -42,6 +44,7 @@ class Observed(Wire, frozen=True):
     tools: str = ""
     done: int = 0
     instructions: int = 0
+    free: int = 0
 
 
 class Faulted(Wire, frozen=True):
@@ -140,6 +143,10 @@ class Verdict(Wire, frozen=True):
 
     `name`: the class's name. `reads`: the form in which plays send actions to the program. `repairs`: those that its
     process reported; it was played with them.
+
+    Of a program with tools: `suspects` are words of its solution's calls that nothing before them told; `values` are
+    arguments of its solution that no instruction and no schema states, which a hint must not tell; `replayed` is the
+    transcript of its solution, as text. All three are cut where they are long.
     """
 
     passed: bool
@@ -150,6 +157,9 @@ class Verdict(Wire, frozen=True):
     reads: Form = "inside"
     repairs: Repairs = ()
     measures: Measures = Measures()
+    suspects: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
+    values: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
+    replayed: str = ""
 
 
 class Validate(Request[Verdict], frozen=True):

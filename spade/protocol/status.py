@@ -40,7 +40,7 @@ class Counts(Wire, frozen=True):
 
 
 class SkillFigures(Wire, frozen=True):
-    """Figures of one skill over the same last plays and slots as those of the run."""
+    """Figures of one skill, or of one variant, over the same last plays and slots as those of the run."""
 
     win_rate_unhinted: float | None = None
     win_rate_hinted: float | None = None
@@ -75,6 +75,12 @@ class Recent(Wire, frozen=True):
     revealing_share: float | None = None
     diversity: float | None = None
     skills: dict[str, SkillFigures] = field(default_factory=dict)
+    variants: dict[str, SkillFigures] = field(default_factory=dict)
+    calls_per_turn: float | None = None
+    malformed_share: float | None = None
+    refused_share: float | None = None
+    done_share: float | None = None
+    free_share: float | None = None
 
 
 class Traffic(Wire, frozen=True):

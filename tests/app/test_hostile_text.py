@@ -40,11 +40,12 @@ DOWN = [
     ["actors", "up", "DIR/evil.toml", "--connect", EVIL, "--agents", "1"], ["actors", "ls", "RUN"],
     ["actors", "scale", "RUN", EVIL], ["actors", "drain", "RUN", EVIL],
     ["env", "ls", "RUN"], ["env", "ls", "RUN", "--rejected"], ["env", "stats", "RUN"],
-    ["env", "show", "RUN", "e000000"],
+    ["env", "show", "RUN", "e000000"], ["env", "show", "RUN", "e000001-0u000"],
     ["env", "show", "RUN", EVIL], ["env", "show", "RUN", "\udcff"], ["env", "show", "RUN", "e" * 600],
     ["env", "check", f"DIR/{NAMED}.py", "DIR/raises.py", "DIR/\udcff.py", f"DIR/none{NAMED}"],
     ["env", "check", f"DIR/{NAMED}.py", "DIR/\udcff.py", "--json"],
-    ["env", "play", "DIR/raises.py"], ["env", "play", "DIR/says.py"], ["env", "play", f"none{NAMED}"],
+    ["env", "play", "DIR/raises.py"], ["env", "play", "DIR/says.py"],
+    ["env", "play", "DIR/tools.py", "--state"], ["env", "play", f"none{NAMED}"],
     ["env", "play", "e000000", "--run", "RUN", "--hint"], ["env", "play", "\udcff", "--run", "RUN"],
     ["env", f"--{EVIL}"],
     ["replay", "stats", "RUN"], ["replay", "verify", "RUN"], ["replay", "lineage", "RUN", "1"],
@@ -147,6 +148,23 @@ PROGRAM = """class LampEnv:
 """
 
 
+TOOLS = """class DeskEnv(ToolUseBaseEnv):
+    def reset(self, seed):
+        self._state = {EVIL: EVIL, "of": {EVIL}}
+        self._user_messages = [EVIL]
+        self._message_criteria = [lambda state: raising(EVIL)]
+        text = {"type": "string", "enum": [EVIL], "default": EVIL, "description": EVIL}
+        schema = {"type": "object", "properties": {"x": text}, "required": []}
+        self._tools = {name: {"description": EVIL, "parameters": schema} for name in ("one", "two")}
+        return EVIL, {}
+    def tool_one(self, x=""): return EVIL
+    def tool_two(self, x=""): raise ValueError(EVIL)
+    def solution(self): return []
+
+def raising(what): raise KeyError(what)
+"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("hostile")
@@ -160,6 +178,7 @@ def folder(tmp_path_factory):
     raises = PROGRAM.replace("EVIL", repr(EVIL)).replace("END", f"raise ValueError({EVIL!r})")
     says = PROGRAM.replace("EVIL", repr(EVIL)).replace("END", f"return {EVIL!r}, 0.0, True, False, {{}}")
     (made / "raises.py").write_text(raises)
+    (made / "tools.py").write_text(TOOLS.replace("EVIL", repr(EVIL)))
     (made / "says.py").write_text(says)
     (made / f"{NAMED}.jsonl").write_text(json.dumps({"text": EVIL, "id": EVIL, "field": EVIL, "title": EVIL}))
     source = f"[[source]]\nname = {json.dumps(EVIL)}\npath = {json.dumps(str(made / NAMED) + '.jsonl')}\n"
@@ -218,7 +237,14 @@ def test_no_command_prints_what_steers_a_terminal(folder, tried):
     check(done)
     said = {" ".join(words): (code, output) for words, code, output, _ in done}
     # They did print it, with its controls shown and its markup as it stands.
-    for words in ("status RUN", "env ls RUN", "env ls RUN --rejected", "env show RUN e000000", "env play DIR/says.py"):
+    for words in (
+        "status RUN",
+        "env ls RUN",
+        "env ls RUN --rejected",
+        "env show RUN e000000",
+        "env play DIR/says.py",
+        "env play DIR/tools.py --state",
+    ):
         assert said[words][0] == 0
         assert r"\x1b[2J" in said[words][1]
     assert "[red]b[/red]" in said["env show RUN e000000"][1]

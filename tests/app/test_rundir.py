@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import trio
 
+from actors.corpus import load_grounds
 from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir, RunRecord
 from spade.app.screen.observe import read_status
@@ -23,6 +24,18 @@ def test_a_run_keeps_its_resolved_config_and_versions(tmp_path):
     run.create(config)
     assert run.config() == config
     assert '"torch"' in run.record_path.read_text()
+
+
+def test_a_resume_in_another_domain_or_with_other_settings_is_refused(tmp_path):
+    file = tmp_path / "settings.txt"
+    file.write_text("a lighthouse\n")
+    run, tools = RunDir(tmp_path / "run"), load("nano", ("run.domain=tools",))
+    other = load("nano", ("run.domain=tools", f"tools.settings={file}"))
+    run.create(tools, load_grounds(tools).digest)
+    with pytest.raises(RunError, match=r"was started with another \[run\], \[model\] or \[reward\]"):
+        run.create(load("nano"))
+    with pytest.raises(RunError, match=r"another corpus \(digest \w+, design\.corpus or tools\.settings has \w+ now\)"):
+        run.create(other, load_grounds(other).digest)
 
 
 def test_resuming_may_change_counts_but_not_the_meaning(tmp_path):

@@ -44,25 +44,34 @@ def shell(line, cwd, **environment):
     ("spade status RUN --json | head -1 >/dev/null", 1, ""),
     ("spade env play good.py <&-", 0, ""),
     ("printf '\\xff\\n1\\n' | spade env play good.py >/dev/null", 0, ""),
-    ("spade env check fifo", 1, ""),
-    ("spade env check /dev/zero endless .", 1, ""),
-    ("spade env play fifo", 1, "spade: fifo: is not a regular file\n"),
-    ("spade env play /dev/zero", 1, "spade: /dev/zero: is not a regular file\n"),
-    ("spade env play endless", 1, "spade: endless: is over 1048576 bytes\n"),
-    ("spade env play loop", 1, "loop: no such file"),
-    ("spade config check fifo", 1, "spade: fifo: is not a regular file\n"),
-    ("spade config check nano --set design.corpus=fifo", 1, "fifo: is not a regular file"),
-    ("spade status loop", 1, "no run here"),
-    ("spade up --run loop --headless", 1, "loop/origin.json: Too many levels of symbolic links"),
-    ("spade up --run $'caf\\xe9' --headless", 1, "unprintable"),
     ("spade status $'caf\\xe9'", 1, r"caf\udce9: no run here"),
 ])  # fmt: skip
-def test_it_ends_without_a_traceback(run, tmp_path, line, code, says):
+def test_a_command_on_odd_streams_ends_without_a_traceback(run, tmp_path, line, code, says):
+    (tmp_path / "good.py").write_text(SEARCH)
+    check(shell(line.replace("RUN", str(run)), tmp_path), code, says)
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    ("env check fifo", ""),
+    ("env check /dev/zero endless .", ""),
+    ("env play fifo", "spade: fifo: is not a regular file\n"),
+    ("env play /dev/zero", "spade: /dev/zero: is not a regular file\n"),
+    ("env play endless", "spade: endless: is over 1048576 bytes\n"),
+    ("env play loop", "loop: no such file"),
+    ("config check fifo", "spade: fifo: is not a regular file\n"),
+    ("config check nano --set design.corpus=fifo", "fifo: is not a regular file"),
+    ("status loop", "no run here"),
+    ("up --run loop --headless", "loop/origin.json: Too many levels of symbolic links"),
+    ("up --run caf\udce9 --headless", "unprintable"),
+])  # fmt: skip
+def test_a_command_given_an_odd_file_ends_without_a_traceback(spade, tmp_path, words, says):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "endless").write_bytes(b"#" * ((1 << 20) + 1))
-    (tmp_path / "good.py").write_text(SEARCH)
     (tmp_path / "loop").symlink_to("loop")
-    done = shell(line.replace("RUN", str(run)), tmp_path)
+    check(spade(*words.split(), cwd=tmp_path), 1, says)
+
+
+def check(done, code, says):
     assert "Traceback" not in done.stderr + done.stdout
     assert "Exception ignored" not in done.stderr
     assert done.returncode == code, done.stderr

@@ -176,7 +176,7 @@ async def outcome(sandbox: Sandbox, episode: str, source: str, calls: Sequence[T
 
 
 def heard(answer: Observed) -> str:
-    """What a player would read, cut."""
+    """The text that a player would read, each part cut to 1,000 characters."""
     return answer.observation[:1000] + "".join(result.text[:1000] for result in answer.results)
 
 

@@ -36,6 +36,7 @@ FORGERIES = [
     lie("a result with a field of its own", "results=[dict(OK, admin=True)] * 2", "protocol"),
     lie("results over their bound", "results=[dict(OK, text='x' * 400_000)] * 2", "protocol"),
     lie("an instruction of a million", "results=[OK] * 2, done=10 ** 6", "protocol"),
+    lie("more done than there is", "results=[OK] * 2, done=2, instructions=1", "protocol"),
     lie("an instruction of no number", "results=[OK] * 2, done=-1, instructions=10 ** 30", "protocol"),
     lie("tools that are no tools", "results=[OK] * 2, tools=[{}]", "protocol"),
     lie("tools of a name that is none", "results=[OK] * 2, tools=[dict(TOOL, function=dict(TOOL['function'], name='a b'))]", "protocol"),

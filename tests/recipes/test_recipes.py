@@ -1,5 +1,6 @@
 """The recipes: what each sets, what it needs before it starts, and the line that says what is missing."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -9,12 +10,15 @@ from typer.testing import CliRunner
 
 from spade.app.cli import app
 from spade.app.commands.config import check_config
-from spade.config import differences, load, recipes
+from spade.config import DOMAINS, differences, load, recipes
 from tests.recipes.small_runs import spade
 
 PAPER = ("games-4b", "games-8b", "games-30b")
 ALONE = {*PAPER, "games-llama-8b", "nano"}  # over no other recipe
 POOL = {"design.source", "pool.source"}
+TOOLS = {
+    "run.domain", "run.skills", "design.corpus", "design.difficulties", "play.window_chunks", "tools.screen",
+}  # fmt: skip
 CHANGED = {
     "fixed-pool-4b": POOL,
     "fixed-pool-8b": POOL,
@@ -34,6 +38,9 @@ CHANGED = {
         "bus.max_message_bytes",
     },
     "nano-stage2": {"play.context_tokens", "reward.anchor_low", "reward.anchor_high"},
+    "tools-4b": {*TOOLS, "design.hint_max_tokens", "loss.kl"},
+    "tools-8b": {*TOOLS, "play.thoughts"},
+    "tools-30b": {*TOOLS, "design.hint_max_tokens"},
 }  # fmt: skip
 """The settings in which a recipe differs from its base; of an ablation, in both sizes."""
 
@@ -82,7 +89,21 @@ def test_a_recipe_differs_from_its_base_in_what_its_row_says_alone(name):
 def test_a_recipe_sets_nothing_that_its_base_has(name):
     tree = tomllib.loads(recipes()[name].read_text())
     stated = {f"{section}.{field}" for section, table in tree.items() if isinstance(table, dict) for field in table}
-    assert stated - {"endpoint.roles"} == set(differences(load(base(name)), load(name)))
+    derived = {"run.skills"} if "run.domain" in stated else set()  # a domain has skills of its own
+    assert stated - {"endpoint.roles"} | derived == set(differences(load(base(name)), load(name)))
+
+
+@pytest.mark.parametrize("size", ["4b", "8b", "30b"])
+def test_a_recipe_of_tools_is_the_one_of_games_with_the_settings_of_its_row(size):
+    own = load(f"tools-{size}")
+    given = {setting: value for setting, (_, value) in differences(load(f"games-{size}"), own).items()}
+    overrides = tuple(f"{setting}={json.dumps(value)}" for setting, value in given.items() if setting != "run.skills")
+    assert load(f"games-{size}", overrides) == own
+    assert own.run.skills == DOMAINS["tools"].skills
+    assert (own.play.window_chunks, own.play.thoughts, own.tools.screen) == (8, "keep", True)
+    assert own.learner.designer_weight_max == 32
+    assert own.design.hint_max_tokens == {"4b": 2_048, "8b": 8_192, "30b": 2_048}[size]
+    assert own.loss.kl == {"4b": 0.005, "8b": 0.005, "30b": 0.0}[size]
 
 
 def test_what_an_ablation_leaves_out_is_off():
@@ -103,9 +124,10 @@ def test_what_an_ablation_leaves_out_is_off():
 
 
 def test_every_ablation_at_full_size_has_the_same_at_nano_size():
-    full = {name for name in recipes() if base(name) == "games-30b" and "designer-30b" not in name}
+    others = {"tools-30b", "nano-tools", "nano-stage2"}  # no ablations
+    full = {name for name in recipes() if base(name) == "games-30b" and "designer-30b" not in name} - others
     assert {name.replace("-30b", "") for name in full} == {
-        name.removeprefix("nano-") for name in recipes() if base(name) == "nano" and name != "nano-stage2"
+        name.removeprefix("nano-") for name in recipes().keys() - others if base(name) == "nano"
     }
     for name in full:
         nano = f"nano-{name.removesuffix('-30b')}"
@@ -121,15 +143,16 @@ def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
         give_pool(here, pool)
     said = check_config(name, ())
     assert said.startswith(f"{name}: fine, meaning ")
-    documents = {"builtin": 230, "none": 0}.get(config.design.corpus, 2)
+    shipped = {"games": 230, "tools": 106}[config.run.domain]
+    documents = {"builtin": shipped, "none": 0}.get(config.design.corpus, 2)
     assert ("; 2 programs in the pool" if pool else f"; {documents} documents (digest ") in said
 
 
 @pytest.mark.parametrize("name", [name for name in recipes() if "nano" not in name])
 def test_a_recipe_for_games_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
     config = load(name)
-    if config.design.corpus == "none":
-        assert "; 0 documents" in check_config(name, ())
+    if config.design.corpus in ("none", "builtin"):
+        assert "fine" in check_config(name, ())
         return
     (said,) = lacks(name)
     if config.design.source == "pool":

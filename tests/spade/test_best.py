@@ -1,11 +1,13 @@
 """The policy of a run's best evaluation: what replaces it, and what a kill at any moment leaves."""
 
 import os
+import tempfile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spade import disk
 from spade.disk import hold
 from spade.policy import best
 from spade.policy.best import Best, find, keep
@@ -70,7 +72,7 @@ def test_killed_at_any_moment_a_whole_policy_is_found_and_the_next_one_cleans_up
 
     root = tmp_path / "best"
     keep(root, published(tmp_path, 1), told(1, 0.5))
-    owner = {"mkdtemp": best.tempfile, "replace": os}.get(call, best)
+    owner = {"mkdtemp": tempfile, "replace": os}.get(call, best)
     real = getattr(owner, call)
 
     def dies(*arguments, **named):
@@ -79,7 +81,7 @@ def test_killed_at_any_moment_a_whole_policy_is_found_and_the_next_one_cleans_up
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(best, "rmtree", lambda *_, **__: None)
+        patch.setattr(disk, "rmtree", lambda *_, **__: None)
         patch.setattr(owner, call, dies)
         with pytest.raises(KilledError):
             keep(root, published(tmp_path, 2), told(2, 0.6))

@@ -64,6 +64,11 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
 
 
 @pytest.mark.parametrize(("override", "says"), [
+    ("tools.variants=[0, 0, 0, 0]", "tools.variants: one weight at least must be over 0, are [0.0, 0.0, 0.0, 0.0]"),
+    *((f"tools.variants={value}", "nano: tools.variants: must be a list of 4, each a number from 0 to 2_147_483_647")
+      for value in ("[3, 2, 1]", "[3, 2, 1, -1]", "[nan, 1, 1, 1]", "[3, 2, 1, inf]", "3", '["a", 1, 1, 1]', "[]")),
+    ("tools.settings=", "nano: tools.settings: must be a text that is not blank"),
+    ("tools.screen=true", "tools.screen: model.profile 'nano' has no such prompt; leave it out"),
     ("learner.lrr=1", "nano: unknown setting learner.lrr;"),
     ("lerner.lr=1", "nano: unknown setting lerner;"),
     ("learner.lr=fast", "nano: learner.lr: "),

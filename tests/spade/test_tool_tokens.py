@@ -60,17 +60,24 @@ def family(request, tmp_path_factory) -> Family:
 
 
 def offered(words):
-    """A tool whose schema has these nine words in each place where a program can put one."""
-    name, about, one, two, what, first, second, deep, title = words
+    """A tool whose schema has these words in each place where a program can put one."""
+    name, about, one, two, three, what, first, second, third, deep, title, default, key, example, form = words
     properties = {
-        one: {"type": "string", "description": what, "enum": [first, second]},
+        one: {"type": "string", "description": what, "enum": [first, second], "default": default},
         two: {"type": ["object", "null"], "properties": {deep: {"type": "array", "items": {"title": title}}}},
+        three: {"type": "string", "enum": [second, third]},
     }
+    extras = {"default": {key: [default]}, "examples": [{key: example}], "format": form}
+    properties[two] |= extras
     parameters = {"type": "object", "properties": properties, "required": [one]}
     return [{"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}]
 
 
-PLAIN = ["find", "Find it.", "status", "more", "Which", "new", "old", "deep", "Title"]
+PLAIN = [
+    "find", "Find it.", "status", "more", "side", "Which", "new", "old", "left", "deep", "Title",
+    "usual", "of", "an", "as",
+]  # fmt: skip
+WORDS = len(PLAIN)
 SCHEMA = offered(PLAIN)
 TOOLS = Tools.read(json.dumps(SCHEMA))
 
@@ -110,8 +117,19 @@ def test_turns_of_one_to_three_results_put_together_are_the_whole_conversation(f
 
 @given(turns=st.lists(st.tuples(CALLS, READ), min_size=1, max_size=4))
 def test_so_are_those_with_a_reply_beside_or_in_place_of_results(family, turns):
-    if family.name != "qwen3":  # it drops the empty thoughts before a reply, which we do not read again
-        assert played(family.ours, turns) == family.official(whole(turns), SCHEMA)
+    # The template of Qwen3 drops empty thoughts before a reply, which we do not read again.
+    empty = family.ours.encode("<think>\n\n</think>\n\n") if family.name == "qwen3" else []
+    assert without(empty, played(family.ours, turns)) == without(empty, family.official(whole(turns), SCHEMA))
+
+
+def without(part, ids):
+    """The ids without these, wherever they stand together."""
+    kept = []
+    for id in ids:
+        kept.append(id)
+        if part and kept[-len(part) :] == part:
+            del kept[-len(part) :]
+    return kept
 
 
 @given(turns=TURNS, reply=REPLY)
@@ -143,7 +161,7 @@ def test_no_result_makes_a_control_token_and_all_are_read_as_they_are(family, co
     assert family.text(turn) == unicodedata.normalize("NFC", expected)
 
 
-@given(words=st.lists(HOSTILE.map(lambda text: f"x{text}x"), min_size=9, max_size=9, unique=True))
+@given(words=st.lists(HOSTILE.map(lambda text: f"x{text}x"), min_size=WORDS, max_size=WORDS, unique=True))
 def test_no_string_of_a_schema_makes_one_either(family, words):
     schema, chat = offered(words), [Said("system", "Serve."), Said("user", "Go.")]
     ids = family.ours.prompt_ids(chat, tools=Tools.read(json.dumps(schema)))
@@ -151,7 +169,15 @@ def test_no_string_of_a_schema_makes_one_either(family, words):
     assert family.text(ids) == unicodedata.normalize("NFC", family.rendered(chat, schema))
 
 
-@given(words=st.lists(ORDINARY.map(lambda text: f"x{text}x"), min_size=9, max_size=9, unique=True))
+@given(contents=st.lists(HOSTILE.map(lambda text: f"x{text}x"), min_size=2, max_size=2))
+def test_nor_does_an_instruction_or_a_hint_beside_tools(family, contents):
+    plain, chat = ([Said("system", one), Said("user", two)] for one, two in (("Serve.", "Go."), contents))
+    ids = family.ours.prompt_ids(chat, tools=TOOLS)
+    assert family.controls(ids) == family.controls(family.ours.prompt_ids(plain, tools=TOOLS))
+    assert family.text(ids) == unicodedata.normalize("NFC", family.rendered(chat, SCHEMA))
+
+
+@given(words=st.lists(ORDINARY.map(lambda text: f"x{text}x"), min_size=WORDS, max_size=WORDS, unique=True))
 def test_ordinary_schemas_have_the_ids_of_the_text_as_a_whole(family, words):
     schema, chat = offered(words), [Said("system", "Serve."), Said("user", "Go.")]
     assert family.ours.prompt_ids(chat, tools=Tools.read(json.dumps(schema))) == family.official(chat, schema)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from spade.app.nano.tokens import FORMS, SPECIAL, make_tokenizer
+from spade.app.nano.tokens import MARKS as NANO_MARKS
 from spade.policy import model_folder
 
 TEXTS = [
@@ -19,7 +21,8 @@ WORDS = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-QWEN3 = """\
+# Parts of the templates of Qwen3, most of them common to all of the family.
+_QWEN_TOOLS = """\
 {%- if tools %}
     {{- '<|im_start|>system\\n' }}
     {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
@@ -30,6 +33,8 @@ QWEN3 = """\
 {%- elif messages[0].role == 'system' %}
     {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
 {%- endif %}
+"""
+_QWEN_LAST_ASKED = """\
 {%- set ns = namespace(asking=true, last=messages|length - 1) %}
 {%- for message in messages[::-1] %}
     {%- set told = message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>') %}
@@ -38,20 +43,27 @@ QWEN3 = """\
         {%- set ns.last = messages|length - 1 - loop.index0 %}
     {%- endif %}
 {%- endfor %}
+"""
+_QWEN_ASKED = """\
 {%- for message in messages %}
+    {%- set content = message.content %}
     {%- if message.role == 'user' or message.role == 'system' and not loop.first %}
-        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+        {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}
     {%- elif message.role == 'assistant' %}
-        {%- set content, thought = message.content, '' %}
-        {%- if '</think>' in message.content %}
-            {%- set content = message.content.split('</think>')[-1].lstrip('\\n') %}
-            {%- set thought = message.content.split('</think>')[0].split('<think>')[-1].strip('\\n') %}
+"""
+_QWEN_THOUGHT = """\
+        {%- set thought = '' %}
+        {%- if '</think>' in content %}
+            {%- set thought = content.split('</think>')[0].split('<think>')[-1].strip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
         {%- endif %}
         {%- if loop.index0 > ns.last %}
             {{- '<|im_start|>assistant\\n<think>\\n' + thought + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
         {%- else %}
             {{- '<|im_start|>assistant\\n' + content }}
         {%- endif %}
+"""
+_QWEN_CALLS = """\
         {%- for call in message.tool_calls or [] %}
             {%- if not loop.first or content %}{{- '\\n' }}{%- endif %}
             {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
@@ -64,6 +76,8 @@ QWEN3 = """\
         {%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\\n' }}{%- endif %}
     {%- endif %}
 {%- endfor %}
+"""
+_QWEN_PROMPT = """\
 {%- if add_generation_prompt %}
     {{- '<|im_start|>assistant\\n' }}
     {%- if enable_thinking is defined and enable_thinking is false %}
@@ -71,37 +85,15 @@ QWEN3 = """\
     {%- endif %}
 {%- endif %}
 """
-# As Qwen3-Instruct-2507: no thoughts at all.
-QWEN3_2507 = """\
-{%- if tools %}
-    {{- '<|im_start|>system\\n' }}
-    {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
-    {{- 'Tools:\\n<tools>' }}
-    {%- for tool in tools %}{{- '\\n' }}{{- tool | tojson }}{%- endfor %}
-    {{- '\\n</tools>\\nCall one so:\\n<tool_call>\\n{"name": <name>, "arguments": <object>}\\n</tool_call>' }}
-    {{- '<|im_end|>\\n' }}
-{%- elif messages[0].role == 'system' %}
-    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
-{%- endif %}
-{%- for message in messages %}
-    {%- if message.role == 'user' or message.role == 'system' and not loop.first %}
-        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
-    {%- elif message.role == 'assistant' %}
-        {{- '<|im_start|>assistant\\n' + message.content }}
-        {%- for call in message.tool_calls or [] %}
-            {%- if not loop.first or message.content %}{{- '\\n' }}{%- endif %}
-            {{- '<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' }}
-            {{- call.function.arguments | tojson }}{{- '}\\n</tool_call>' }}
-        {%- endfor %}
-        {{- '<|im_end|>\\n' }}
-    {%- elif message.role == 'tool' %}
-        {%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}
-        {{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
-        {%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\\n' }}{%- endif %}
-    {%- endif %}
-{%- endfor %}
+_QWEN_NO_THOUGHT = """\
+        {{- '<|im_start|>assistant\\n' + content }}
+"""
+_QWEN_NO_THOUGHT_PROMPT = """\
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
 """
+QWEN3 = _QWEN_TOOLS + _QWEN_LAST_ASKED + _QWEN_ASKED + _QWEN_THOUGHT + _QWEN_CALLS + _QWEN_PROMPT
+# As Qwen3-Instruct-2507: no thoughts at all.
+QWEN3_2507 = _QWEN_TOOLS + _QWEN_ASKED + _QWEN_NO_THOUGHT + _QWEN_CALLS + _QWEN_NO_THOUGHT_PROMPT
 # As Qwen3-Coder, Qwen3.5 and Nemotron 3: schemas and calls have marks of their own; no thoughts here.
 XML = """\
 {%- macro extras(fields, known) %}
@@ -271,6 +263,7 @@ QWEN_MARKS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_respo
 LLAMA_CONTROL = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|python_tag|>")
 MISTRAL_CONTROL = ("<s>", "</s>", "[INST]", "[/INST]")
 GEMMA_CONTROL = ("<bos>", "<start_of_turn>", "<end_of_turn>")
+NANO_CONTROL = tuple(SPECIAL)
 
 
 def qwen3(folder: Path) -> None:
@@ -283,6 +276,10 @@ def qwen3_2507(folder: Path) -> None:
 
 def xml(folder: Path) -> None:
     save(byte_level(normalizers.NFC(), (*QWEN_CONTROL, *QWEN_MARKS), ()), folder, XML, "", "<|im_end|>")
+
+
+def nano_tools(folder: Path) -> None:
+    make_tokenizer(iter(TEXTS), FORMS["tools"], folder)
 
 
 def llama3(folder: Path) -> None:
@@ -306,13 +303,14 @@ TOOL_SHAPES = (
     Shape("qwen3", qwen3, QWEN_CONTROL, QWEN_MARKS),
     Shape("qwen3-2507", qwen3_2507, QWEN_CONTROL, QWEN_MARKS),
     Shape("xml", xml, (*QWEN_CONTROL, *QWEN_MARKS)),
+    Shape("nano-tools", nano_tools, NANO_CONTROL, NANO_MARKS),
 )
-"""Their templates show tools and results; the last one's marks are special."""
+"""Their templates show tools and results; the marks of XML are special."""
 
 SHAPES = (
     Shape("qwen3", qwen3, QWEN_CONTROL, QWEN_MARKS),
     Shape("llama3", llama3, LLAMA_CONTROL),
     Shape("mistral", mistral, MISTRAL_CONTROL),
     Shape("gemma", gemma, GEMMA_CONTROL),
-    Shape("nano", nano, ("<|pad|>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>")),
+    Shape("nano", nano, NANO_CONTROL),
 )

@@ -52,8 +52,9 @@ def prepare(heavy: bool, shelf: Sequence[str]) -> None:
     os.chdir("/")
     del sys.argv[:], sys.orig_argv[:]
     threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
+    # Objects that exist now are never garbage, and a child that collected them would only copy their pages.
     gc.collect()
-    gc.freeze()  # what exists now is never garbage; to collect it in a child would only copy pages
+    gc.freeze()
 
 
 def serve(control: int, proc: int, layers: frozenset[str]) -> bool:

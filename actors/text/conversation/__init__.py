@@ -6,7 +6,7 @@ it is, how the play ended, and what it returned.
 
 from actors.text.conversation.games import GameTalk
 from actors.text.conversation.talk import Move, Opening, Talk
-from actors.text.conversation.tools import Tongue, ToolTalk, opening
+from actors.text.conversation.tools import Tongue, ToolTalk
 from actors.text.conversation.turns import Conversation, Player, Seen, Step, converse
 
 __all__ = [
@@ -21,5 +21,4 @@ __all__ = [
     "Tongue",
     "ToolTalk",
     "converse",
-    "opening",
 ]  # fmt: skip

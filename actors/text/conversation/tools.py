@@ -13,18 +13,6 @@ from spade.decoding import UnreadableError, decoded
 from spade.protocol import Observed, ToolCall
 from spade.tokens import THINK, THOUGHT, Tools
 
-SYSTEM = """\
-You serve a user by means of the tools below. The user makes one request at a time; the next one stands at the end of \
-the result with which the present one is done. Look up what you need to know, and assume nothing. Where no tool can \
-serve a request, decline it in the way that the tools offer. When you are told that all requests are done, write \
-<answer>done</answer>; it ends the conversation."""
-
-
-def opening(observation: str, hint: str | None) -> list[ChatMessage]:
-    """The messages that open an episode; both arms are told how to submit."""
-    told = observation if hint is None else f"{observation}\n\nHint: {hint}"
-    return [ChatMessage("system", SYSTEM), ChatMessage("user", told)]
-
 
 class Tongue(NamedTuple):
     """The checkpoint's way to call tools.

@@ -15,6 +15,7 @@ What is compared is no text, and the player does not see those of `solution`.
 import ast
 from collections.abc import Iterator, Mapping
 
+from actors.text.measures.tools import has_tools, measure_tools
 from spade.protocol import Measures
 
 _SETTERS = ("__init__", "reset")
@@ -24,20 +25,24 @@ _LONGEST = 1 << 16  # characters; the time grows with the square of the depth of
 
 
 def measure(source: str, name: str) -> Measures:
-    """Lines (those with code) of a program and hidden variables of its class `name`.
+    """Lines (those with code) of a program, and what its class `name` has: hidden variables, or measures of its tools.
 
     The latter are unknown where the text as it stands is no Python, as of one whose braces are doubled when it is run,
-    and where it has over 65,536 characters.
+    and where it has over 65,536 characters. The state of a program with tools is no hidden variable: its tools show it.
     """
     lines = [line for line in map(str.strip, source.splitlines()) if line and not line.startswith("#")]
     if len(source) > _LONGEST:
-        return Measures(len(lines), None)
+        return Measures(len(lines))
     try:
         classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef) and node.name == name]
-        hidden = len(hidden_variables(classes[-1])) if classes else None
+        if not classes:
+            return Measures(len(lines))
+        if has_tools(classes[-1]):
+            used = measure_tools(classes[-1])
+            return Measures(len(lines), tools=used.tools, conditions=used.conditions, guarded=used.guarded)
+        return Measures(len(lines), len(hidden_variables(classes[-1])))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        hidden = None
-    return Measures(len(lines), hidden)
+        return Measures(len(lines))
 
 
 def hidden_variables(program: ast.ClassDef) -> set[str]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from json import JSONDecodeError
 from math import isfinite
 from typing import Any, NamedTuple, NoReturn
@@ -45,12 +45,20 @@ class Said(NamedTuple):
     answer: str | None
 
 
-def said(blocks: Iterable[Block], outside: Iterable[str]) -> Said:
-    """A message of these blocks, with the texts outside of them."""
-    text = "\n".join(outside)
+def read_message(text: str, block: Callable[[str, int], tuple[Block, int]]) -> Said:
+    """A message, read. `block` reads the one whose content begins at a place, and tells the place behind it."""
+    blocks, outside, at = list[Block](), list[str](), 0
+    while (begin := text.find(BEGIN, at)) >= 0:
+        outside.append(text[at:begin])
+        found, at = block(text, begin + len(BEGIN))
+        blocks.append(found)
+    return Said(tuple(blocks), _answer("\n".join([*outside, text[at:]])))
+
+
+def _answer(text: str) -> str | None:
     end = text.rfind(ANSWERED)
     begin = text.rfind(ANSWER, 0, max(end, 0))
-    return Said(tuple(blocks), text[begin + len(ANSWER) : end] if begin >= 0 else None)
+    return text[begin + len(ANSWER) : end] if begin >= 0 else None
 
 
 def past_space(text: str, at: int) -> int:

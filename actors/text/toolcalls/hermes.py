@@ -18,7 +18,7 @@ from actors.text.toolcalls.blocks import (
     decode,
     past_block,
     past_space,
-    said,
+    read_message,
 )
 
 MARKS = (BEGIN, END)
@@ -26,12 +26,7 @@ MARKS = (BEGIN, END)
 
 def read(text: str, schemas: Schemas) -> Said:
     """See Dialect; JSON has its own types, so no schema is needed."""
-    blocks, outside, at = list[Block](), list[str](), 0
-    while (begin := text.find(BEGIN, at)) >= 0:
-        outside.append(text[at:begin])
-        block, at = _block(text, begin + len(BEGIN))
-        blocks.append(block)
-    return said(blocks, [*outside, text[at:]])
+    return read_message(text, _block)
 
 
 def _block(text: str, begin: int) -> tuple[Block, int]:

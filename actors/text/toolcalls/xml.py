@@ -25,7 +25,7 @@ from actors.text.toolcalls.blocks import (
     call,
     past_block,
     past_space,
-    said,
+    read_message,
     whole,
 )
 
@@ -43,12 +43,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 def read(text: str, schemas: Schemas) -> Said:
     """See Dialect."""
-    blocks, outside, at = list[Block](), list[str](), 0
-    while (begin := text.find(BEGIN, at)) >= 0:
-        outside.append(text[at:begin])
-        block, at = _Reader(text, begin + len(BEGIN)).block(schemas)
-        blocks.append(block)
-    return said(blocks, [*outside, text[at:]])
+    return read_message(text, lambda text, begin: _Reader(text, begin).block(schemas))
 
 
 class _Reader:
@@ -111,13 +106,14 @@ class _Reader:
 def _value(text: str, schema: Any) -> Any:
     """A written argument as its schema has it; the runtime refuses what fits none of its types."""
     types = _types(schema)
-    if types == ["string"]:
+    if (not types or "string" in types) and text in _allowed(schema):
         return text
     try:
         value = _WORDS[text] if text in _WORDS else whole(text)
     except ValueError:
         return text
-    fits = any(_fits(value, name) for name in types)
+    # Where a text is allowed, another value may stand instead, but no text in quotes.
+    fits = not isinstance(value, str) and any(_fits(value, name) for name in types)
     return text if "string" in types and not fits else value
 
 
@@ -125,6 +121,12 @@ def _types(schema: Any) -> list[str]:
     named = schema.get("type") if isinstance(schema, dict) else None
     listed = named if isinstance(named, list) else [named]
     return [name for name in listed if isinstance(name, str) and name in _TYPES]
+
+
+def _allowed(schema: Any) -> list[Any]:
+    """The values of an enumeration."""
+    listed = schema.get("enum") if isinstance(schema, dict) else None
+    return listed if isinstance(listed, list) else []
 
 
 def _fits(value: object, name: str) -> bool:

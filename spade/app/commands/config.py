@@ -140,8 +140,8 @@ def _environments(config: "Config") -> str:
         return f"{sum(1 for _ in programs_of(config.pool.source))} programs in the pool"
     from actors import corpus
 
-    documents = corpus.load(config.design.corpus, config.run.domain)
-    return f"{len(documents)} documents (digest {documents.digest[:12]})"
+    grounds = corpus.load_grounds(config)
+    return f"{len(grounds.documents)} documents (digest {grounds.digest[:12]})"
 
 
 def _embedding(config: "Config") -> str:
@@ -190,6 +190,7 @@ def _endpoint(config: "Config") -> str:
 def _model(config: "Config") -> str:
     """Check a checkpoint folder: thought tokens, and the room for a design's prompt. Hub names are not looked up."""
     from actors import corpus
+    from actors.corpus.settings import BUILTIN
     from actors.roles.domains import load_profile, load_talks
     from actors.text.design_prompt import fit_prompt
     from spade.policy import model_folder
@@ -203,7 +204,8 @@ def _model(config: "Config") -> str:
     dialogues(tokenizer, config.play.thoughts)
     load_talks(config, tokenizer)
     profile, document = load_profile(config), corpus.load("builtin", config.run.domain)[0]
+    situation = profile.situation(BUILTIN, 0)
     room = config.engine.context_tokens - config.design.max_tokens
     for skill in config.run.skills:
-        fit_prompt(profile, tokenizer, DesignJob("", 0, 0, skill, 0, 0), document, room)
+        fit_prompt(profile, tokenizer, DesignJob("", 0, 0, skill, 0, 0), document, room, situation)
     return f"model {path}"

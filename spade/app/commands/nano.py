@@ -35,13 +35,15 @@ def measure(
     Prints validity, novelty, and win rates with and without the hint. For a run, prints its policy before the first
     learner step and its newest policy side by side; with --json, the newest policy alone.
     """
-    from spade.app.nano.report import compared, report
     from spade.app.rundir import RunDir
     from spade.policy.model_folder import resolve
 
     run = RunDir(Path(model))
     origin = resolve(run.config().model.path if run.exists else model)
-    result = report(newest_weights(run) if run.exists else origin, origin, seed)
+    newest = newest_weights(run) if run.exists else origin
+    from spade.app.nano.report import compared, report  # torch, which takes seconds, once there is a model to measure
+
+    result = report(newest, origin, seed)
     if json:
         print_json(result)
     else:

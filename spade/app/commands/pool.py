@@ -39,7 +39,7 @@ def make(
 
     given = tuple(set_ or ())
     resolved = load(config, (*given, *pools.DESIGNS_ONLY))
-    if resolved.endpoint.url and "designer" in resolved.endpoint.roles:
+    if resolved.endpoint.serves("designer"):
         resolved = load(config, (*given, *pools.DESIGNS_ONLY, "actors.engines=0"))
     folder = out or pools.made_at(config)
     made = pools.make(folder, resolved, count, say)

@@ -10,7 +10,7 @@ def status(run: RunArgument, json: Json = False) -> None:
     import trio
 
     from spade.app.rundir import RunDir
-    from spade.app.screen.observe import by_skill, ended, evaluated, read_status, sentence, unforeseen
+    from spade.app.screen.observe import by_part, ended, evaluated, read_status, sentence, tool_use, unforeseen
 
     opened = RunDir(run)
     found, origin = trio.run(read_status, opened), opened.origin
@@ -18,9 +18,9 @@ def status(run: RunArgument, json: Json = False) -> None:
         print_json({**found.flat(), "origin": origin})
         return
     say(sentence(found))
-    for told in filter(None, (ended(found), evaluated(found), str(origin or ""))):
+    for told in filter(None, (tool_use(found), ended(found), evaluated(found), str(origin or ""))):
         say(told)
-    for row in by_skill(found):
+    for row in by_part(found):
         say(row)
     # Names of actors that joined carry their host.
     names = [line(process.name) for process in found.processes]

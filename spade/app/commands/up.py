@@ -150,7 +150,7 @@ def actors_up(
     """
     import trio
 
-    from actors.corpus import load as load_corpus
+    from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts, command_tag
     from spade.app.supervisor.pools import create
@@ -168,7 +168,7 @@ def actors_up(
         raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
     if not any(actor_counts(resolved).values()):
         raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
-    corpus = load_corpus(resolved.design.corpus).digest if designers else ""
+    corpus = load_grounds(resolved).digest if designers else ""
     if curators:
         create(opened, resolved)
     else:
@@ -210,7 +210,7 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus,
     RunError where the pool cannot be read.
     """
-    from actors.corpus import load as load_corpus
+    from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import model_override
     from spade.app.supervisor.pools import create
@@ -219,7 +219,7 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     run = RunDir(_place(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
-    corpus = "" if config.design.source == "pool" else load_corpus(config.design.corpus).digest
+    corpus = "" if config.design.source == "pool" else load_grounds(config).digest
     with run.lock("replay"):
         create(run, config, corpus)
     return run, config, corpus

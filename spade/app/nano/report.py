@@ -96,7 +96,7 @@ def report(model: Path, origin: Path, seed: int) -> Report:
     world, documents = WORLDS[record.world], load("builtin", record.world)
     checkpoint = Checkpoint(world, model, seed)
     programs = checkpoint.designs(PROGRAMS, documents)
-    verdicts = trio.run(judge, programs, seed)
+    verdicts = trio.run(judge, programs, seed, world.name)
     known = training_programs(world, record, documents)
     environments = world.unseen(seed, documents, ENVIRONMENTS)
     hints = checkpoint.hints([environment.source for environment in environments])
@@ -124,11 +124,13 @@ def read_record(origin: Path) -> Build:
         raise RunError(f"{origin / RECORD}: is damaged ({error}); `spade nano build` makes another") from None
 
 
-async def judge(programs: Sequence[str], seed: int) -> list[Verdict]:
-    """Verdicts on all programs by a nano run's admission, each in a child process under deadlines."""
+async def judge(programs: Sequence[str], seed: int, domain: config.DomainName) -> list[Verdict]:
+    """Verdicts on all programs of a domain by a nano run's admission, each in a child process under deadlines."""
     async with open_sandbox(config.load("nano").sandbox) as sandbox:
         return [
-            await validate(sandbox, program, derive(b"", "nano report: admission", seed, index), sandbox.limits)
+            await validate(
+                sandbox, program, derive(b"", "nano report: admission", seed, index), sandbox.limits, domain=domain
+            )
             for index, program in enumerate(programs)
         ]
 

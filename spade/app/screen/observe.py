@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -16,7 +16,7 @@ from spade.config import Bus, digest
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import BusError, RunError
-from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, Status
+from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, SkillFigures, Status
 from spade.transport import Client, connect
 from spade.waits import describe_all, root_causes
 
@@ -167,15 +167,35 @@ def evaluated(status: Status) -> str:
     return f"held-out win rate {' -> '.join(told)}" if told else ""
 
 
-def by_skill(status: Status) -> list[str]:
-    """A table of the figures of each skill, one line each; empty before there are any."""
-    skills = status.recent.skills
-    if not skills:
+def tool_use(status: Status) -> str:
+    """The use of tools in one line; "" where none are used."""
+    recent = status.recent
+    if recent.done_share is None:
+        return ""
+
+    def show(share: float | None) -> str:
+        return "–" if share is None else f"{share:.0%}"
+
+    calls = "–" if recent.calls_per_turn is None else f"{recent.calls_per_turn:.2f}"
+    return (
+        f"tools {calls} calls a turn, {show(recent.refused_share)} refused, {show(recent.malformed_share)} malformed; "
+        f"instructions {show(recent.done_share)} done, {show(recent.free_share)} of them free"
+    )
+
+
+def by_part(status: Status) -> list[str]:
+    """A table of the figures of each skill, and of each variant, one line each; empty before there are any."""
+    recent = status.recent
+    return [*_table("skill", recent.skills), *_table("variant", recent.variants)]
+
+
+def _table(part: str, figures: Mapping[str, SkillFigures]) -> list[str]:
+    if not figures:
         return []
-    width = max(map(len, skills))
-    rows = [f"  {'skill':<{width}}  unhinted  hinted  regret  learnable"]
-    for name, figures in skills.items():
-        shown = (figures.win_rate_unhinted, figures.win_rate_hinted, figures.regret, figures.learnable_share)
+    width = max(map(len, (part, *figures)))
+    rows = [f"  {part:<{width}}  unhinted  hinted  regret  learnable"]
+    for name, each in figures.items():
+        shown = (each.win_rate_unhinted, each.win_rate_hinted, each.regret, each.learnable_share)
         cells = ["–" if value is None else f"{value:.2f}" for value in shown]
         rows.append(f"  {name:<{width}}  {cells[0]:>8}  {cells[1]:>6}  {cells[2]:>6}  {cells[3]:>9}")
     return rows

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spade.app.screen.chart import bar, chart
-from spade.protocol import Process, Status
+from spade.protocol import Process, Recent, Status
 from spade.text import line
 from spade.waits import describe_all, root_causes
 
@@ -26,6 +26,10 @@ _STATES = {
 _SMALL_WIDTH = 120
 _LONGEST_TEXT = 500  # characters; no screen shows more of a text
 _HEADER, _FOOTER, _CHARTS = 1, 1, 6  # lines; the charts get the rest, at least this
+_WITH_TOOLS = (  # the numbers of a domain with tools, the most important first: a small terminal shows some of them
+    "environments", "calls", "malformed", "done", "designer reward", "wasted", "no variance", "loss", "step",
+    "policy lag", "tokens/s", "rejected", "voids", "response", "turns", "diversity",
+)  # fmt: skip
 _CELLS_SMALL, _CELLS_WIDE = (3, 9), (4, 16)  # columns and cells of the numbers
 
 
@@ -44,12 +48,13 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
         if room - size >= _CHARTS:
             shown.append(Layout(panel, size=size))
             room -= size
-    half = width // 2
-    charts = Layout(size=max(room, 1))
-    charts.split_row(
-        Layout(_regret(status, half, room), size=half),
-        Layout(_win_rates(status, width - half, room)),
-    )
+    charts = Layout(_win_rates(status, width, room), size=max(room, 1))
+    if not _unhinted_alone(status):
+        half = width // 2
+        charts.split_row(
+            Layout(_regret(status, half, room), size=half),
+            Layout(_win_rates(status, width - half, room)),
+        )
     screen = Layout()
     screen.split_column(
         Layout(_header(status), size=_HEADER), charts, *shown, Layout(_footer(status, note), size=_FOOTER)
@@ -85,6 +90,13 @@ def _header(status: Status) -> Text:
     return line
 
 
+def _unhinted_alone(status: Status) -> bool:
+    """True once there are plays, and none of them had a hint: such a run measures no regret."""
+    recent = status.recent
+    measured = status.histories.regret_history or recent.win_rate_hinted is not None or recent.regret is not None
+    return not measured and recent.win_rate_unhinted is not None
+
+
 def _regret(status: Status, width: int, height: int) -> Panel:
     recent, history = status.recent, status.histories.regret_history
     title = "regret" if recent.regret is None else f"regret {_with_error(recent.regret, recent.regret_error)}"
@@ -108,6 +120,9 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
         rows.insert(0, ("held-out", evaluations[-1].win_rate, HELD_OUT))
         title, below, curve = _held_out(status, width), "the others: on the newest programs", HELD_OUT
         history = [(one.win_rate, one.error) for one in evaluations]
+    if _unhinted_alone(status):
+        rows = [row for row in rows if row[0] != "hinted"]
+        below = f"{below}; no hints, so no regret"
     table = Table.grid(padding=(0, 1))
     room = max(width - 4 - 10 - 6, 4)
     for label, share, style in rows:
@@ -131,6 +146,15 @@ def _held_out(status: Status, width: int) -> str:
 def _numbers_height(width: int) -> int:
     columns, cells = _CELLS_WIDE if width >= _SMALL_WIDTH else _CELLS_SMALL
     return cells // columns + 2
+
+
+def _of_tools(recent: Recent) -> list[tuple[str, str]]:
+    """The numbers that a domain with tools has beside the others; empty for another."""
+    if recent.done_share is None:
+        return []
+    calls = f"{_number(recent.calls_per_turn).strip()}, refused {_percent(recent.refused_share)}"
+    done = f"{_percent(recent.done_share)}, free {_percent(recent.free_share)}"
+    return [("calls", calls), ("malformed", _percent(recent.malformed_share)), ("done", done)]
 
 
 def _numbers(status: Status, width: int) -> Panel:
@@ -157,6 +181,9 @@ def _numbers(status: Status, width: int) -> Panel:
     table = Table.grid(padding=(0, 2), expand=True)
     for _ in range(columns):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    if used := _of_tools(recent):
+        named = dict((*cells, *used))
+        cells = [(name, named[name]) for name in _WITH_TOOLS]
     for start in range(0, count, columns):
         row = cells[start : min(start + columns, count)]
         table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in row))

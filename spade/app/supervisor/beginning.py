@@ -44,7 +44,12 @@ def parse_step(text: str | None) -> int | str | None:
 
 def model_override(run: RunDir) -> tuple[str, ...]:
     """The setting of a run that began with another's policy, which is its model."""
-    return () if run.origin is None else (f"model.path={json.dumps(str(run.start), ensure_ascii=False)}",)
+    return () if run.origin is None else (_start_model(run),)
+
+
+def _start_model(run: RunDir) -> str:
+    """The override that makes the run's start its model."""
+    return f"model.path={json.dumps(str(run.start), ensure_ascii=False)}"
 
 
 def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) -> None:
@@ -68,7 +73,7 @@ def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) ->
         digest = _copy(chosen.folder, run.start)
         origin = Origin(str(source.run.path), run_id(source.run.store), chosen.step, digest, base)
         if source.memory:
-            settings = load(recipe, (*overrides, f"model.path={json.dumps(str(run.start), ensure_ascii=False)}"))
+            settings = load(recipe, (*overrides, _start_model(run)))
             origin = msgspec.structs.replace(origin, memory=_import(run, settings, source.run))
         run.set_origin(origin)
 

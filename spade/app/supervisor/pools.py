@@ -13,9 +13,9 @@ from pathlib import Path
 
 import trio
 
-from actors.corpus import load as load_corpus
+from actors.corpus import load_grounds
 from replay.client import ReplayClient
-from replay.inspect.pool import read_pool
+from replay.inspect.pool import PoolReader
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
@@ -64,7 +64,7 @@ def _remedy(folder: Path) -> str:
 
 def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
     """The environments of a run, or those of its memory. Raises RunError where it has none."""
-    found = read_pool(run.store, run.path.name, memory)
+    found = PoolReader(run.store, run.path.name, memory).new()
     first = next(found, None)
     if first is None:
         raise RunError(f"{run.path}: {'its memory' if memory else 'this run'} has no environment")
@@ -121,22 +121,23 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     for name in _names(out):
         read_program(out, name)  # a pool with one that cannot be read is no pool
     if run.store.exists():
-        _collect(run, out, count)  # of a command that was killed
-    if (size := _size(out)) >= count:
+        _Collector(run, out).collect(count)  # of a command that was killed
+    if (size := len(_names(out))) >= count:
         return size
-    corpus = load_corpus(config.design.corpus).digest
+    corpus = load_grounds(config).digest
     with run.lock("replay"):
         run.create(config, corpus)
     weights = run.path / "weights"
-    sampled = not (config.endpoint.url and "designer" in config.endpoint.roles)
+    sampled = not config.endpoint.serves("designer")
     start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any
-    body = partial(_fill, run, config, out, count, start, say)
+    collector = _Collector(run, out)
+    body = partial(_fill, run, config, collector, count, start, say)
     actor = partial(launches.actor, run, config, run.replay_address, "")
     services = [launches.replay(run, config, corpus)]
     trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
     shutil.rmtree(weights, ignore_errors=True)
-    _collect(run, out, count)
-    return _size(out)
+    collector.collect(count)
+    return collector.size
 
 
 def _start_weights(weights: Path, config: Config) -> tuple[str, str]:
@@ -156,7 +157,7 @@ def _start_weights(weights: Path, config: Config) -> tuple[str, str]:
 async def _fill(
     run: RunDir,
     config: Config,
-    out: Path,
+    collector: "_Collector",
     count: int,
     start: tuple[str, str],
     say: Callable[[str], None],
@@ -167,7 +168,7 @@ async def _fill(
     async with connect(run.replay_address, hello, bus=config.bus) as learner:
         await ReplayClient(learner, config.bus.call_deadline_s).publish(0, *start, StepMetrics())
         admitted = -1
-        while _size(out) < count:
+        while collector.size < count:
             await trio.sleep(REFRESH_S)
             try:
                 counts = (await ask_status(client)).counts
@@ -175,29 +176,36 @@ async def _fill(
                 continue
             if counts.environments != admitted:
                 admitted = counts.environments
-                _collect(run, out, count)
-                say(f"{_size(out)} of {count} programs, {counts.rejected_candidates} were rejected")
+                await trio.to_thread.run_sync(collector.collect, count)  # it waits for the disk
+                say(f"{collector.size} of {count} programs, {counts.rejected_candidates} were rejected")
 
 
-def _collect(run: RunDir, out: Path, count: int) -> None:
-    """Write the programs that the run has and the pool has not, until it has `count`."""
-    have = set(_names(out))
-    for program in read_pool(run.store, f"a run of {_author(run.config())}"):
-        if len(have) < count and program.name not in have:
-            write_program(out, program)
-            have.add(program.name)
+class _Collector:
+    """Writes the programs of a run into the pool `out`."""
+
+    def __init__(self, run: RunDir, out: Path) -> None:
+        self._out, self._have = out, set(_names(out))
+        self._reader = PoolReader(run.store, f"a run of {_author(run.config())}")
+
+    @property
+    def size(self) -> int:
+        """The number of programs that the pool has."""
+        return len(self._have)
+
+    def collect(self, count: int) -> None:
+        """Write the programs that were admitted since the last time and are not in the pool, until it has `count`."""
+        for program in self._reader.new():
+            if self.size < count and program.name not in self._have:
+                write_program(self._out, program)
+                self._have.add(program.name)
 
 
 def _author(config: Config) -> str:
     """The model that writes the programs, in words."""
-    if config.endpoint.url and "designer" in config.endpoint.roles:
+    if config.endpoint.serves("designer"):
         return config.endpoint.model or f"the model at {config.endpoint.url}"
     return config.model.path
 
 
 def _names(out: Path) -> list[str]:
     return names(out) if any(out.glob("*.py")) else []
-
-
-def _size(out: Path) -> int:
-    return len(_names(out))

@@ -24,8 +24,11 @@ from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, connect
 
 REPORT_S = 0.5
+UNANSWERED_S = 1.0  # after this time a person is told that no replay service answers
 
 Body = Callable[[Client], Awaitable[None]]
+
+log = logging.getLogger(__name__)
 
 
 async def _wait(client: Client) -> None:
@@ -74,7 +77,10 @@ async def keep_up(
                 if launch.role == "replay":  # first, since all others call it
                     await supervisor.add(launch)
             hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid(), corpus=corpus)
+            unanswered = trio.CancelScope()
+            nursery.start_soon(_tell_unanswered, run, address, config.bus.call_deadline_s, unanswered)
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
+                unanswered.cancel()
                 if lasting or not client.pulse.finished:
                     actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
                     nursery.start_soon(_report, name, supervisor, actors, client)
@@ -90,6 +96,17 @@ async def keep_up(
                 finished = await _finished(client, lasting)
                 nursery.cancel_scope.cancel()
     return finished
+
+
+async def _tell_unanswered(run: RunDir, address: str | None, limit_s: float, scope: trio.CancelScope) -> None:
+    """Tell what to do while nothing answers: a service may still be started, and `connect` waits for it."""
+    with scope:
+        await trio.sleep(UNANSWERED_S)
+        if address is None:
+            told = f"{run.path}: no answer yet; if nothing is up, `spade replay up --run {run.path}` starts the run"
+        else:
+            told = f"{address}: no answer yet; is the run up, and is this the `replay` in its run.json?"
+        log.warning("%s (waiting up to %g s)", told, limit_s)
 
 
 async def _finished(client: Client, lasting: bool) -> str:

@@ -24,8 +24,8 @@ Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
 class Design(Section, frozen=True):
     """The designer's side. Rounds of design jobs ask for the skills in turn.
 
-    `single_turn_share`, `difficulties` and `example_worlds` are for `model.profile` "full"; "nano" asks for nothing but
-    a skill and a document. docs/designing.md says what a prompt has.
+    `single_turn_share`, `difficulties` and `example_worlds` are for `model.profile` "full", of which `tools` has the
+    second alone; "nano" asks for nothing but a skill and a document. docs/designing.md says what a prompt has.
     """
 
     source: Literal["model", "pool"] = "model"
@@ -78,8 +78,8 @@ class Design(Section, frozen=True):
     difficulties: Annotated[tuple[tuple[Name, Count], ...], Meta(min_length=1)] = (
         ("moderately difficult", 5), ("difficult", 8), ("very difficult", 12),
     )  # fmt: skip
-    """Difficulties that jobs ask for, all equally likely: a name, and the fewest actions that a good player needs, at
-    most `play.max_turns`."""
+    """Difficulties that jobs ask for, all equally likely: a name, and the fewest actions, or calls of tools, that a
+    good player needs, at most `play.max_turns`."""
 
     example_worlds: bool = False
     """True names a few ideas of the skill beside the document."""

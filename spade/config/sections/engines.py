@@ -64,3 +64,7 @@ class Endpoint(Section, frozen=True):
 
     roles: tuple[Literal["designer", "agent"], ...] = ("designer",)
     """Roles that the endpoint samples for. With both, nothing would be trained, which is refused."""
+
+    def serves(self, role: str) -> bool:
+        """True if there is an endpoint, and it samples for this role."""
+        return bool(self.url) and role in self.roles

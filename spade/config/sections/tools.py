@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from spade.config.sections.bounds import Section
+from spade.config.sections.bounds import Count, Name, PositiveOrZero, Section, Share
 from spade.protocol import MOST_CALLS
 
 
@@ -13,3 +13,22 @@ class ToolUse(Section, frozen=True):
 
     calls_per_turn: Annotated[int, Meta(ge=1, le=MOST_CALLS)] = 8
     """Most calls of one message of the model that are executed; those behind them are answered with an error."""
+
+    free_share: Share = 0.0
+    """Share of a program's instructions that may be met at the moment they are given, before any call for them;
+    admission rejects a program with more. 0 allows none."""
+
+    screen: bool = False
+    """True asks the model about each admitted program whether a player can know all that winning it takes; a program of
+    which it says no is rejected (docs/designing.md). For `model.profile` "full"."""
+
+    screen_max_tokens: Count = 16_384
+    """Tokens of one answer to that question, with the model's reasoning."""
+
+    variants: tuple[PositiveOrZero, PositiveOrZero, PositiveOrZero, PositiveOrZero] = (3.0, 2.0, 1.0, 1.0)
+    """Weights with which jobs ask for the four variants: execute, read then write, missing value, irrelevant. The
+    default is the paper's; 0 leaves one out."""
+
+    settings: Name = "builtin"
+    """The everyday services that programs simulate, one drawn for each job: a text file with one a line, or `builtin`,
+    ten like the paper's. A run keeps the settings it was started with, as it keeps its documents."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, Optional
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.sandbox.inside.tools.schema import (
@@ -57,12 +57,13 @@ TOOLS = st.dictionaries(NAMES, SCHEMAS, max_size=3).flatmap(
 
 def fits(arguments: dict[str, Any], schema: dict[str, Any]) -> bool:
     try:
-        check_arguments(arguments, schema)
+        check_arguments(read_arguments(json.dumps(arguments)), schema)
     except ArgumentsError:
         return False
     return True
 
 
+@settings(max_examples=400)
 @given(TOOLS, st.dictionaries(NAMES, VALUES, max_size=3))
 def test_arguments_fit_where_jsonschema_finds_that_they_do(schema, arguments):
     whole = check_parameters(schema)

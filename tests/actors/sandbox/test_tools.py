@@ -120,7 +120,7 @@ async def test_an_instruction_that_is_met_when_it_is_given_is_free(sandbox):
     assert texts(seen) == ["The lamp in the attic is on.\n\nUser: Light the attic.\n\nUser: Is the cellar dark?"]
     inspected = await sandbox.inspect("e")
     # The attic was lit in the call that gave the instruction: met as it was given.
-    assert (inspected.done, inspected.free) == (2, 2)
+    assert (inspected.done, inspected.free) == (seen.done, seen.free) == (2, 2)
 
 
 async def test_an_instruction_that_was_met_stays_done(sandbox):

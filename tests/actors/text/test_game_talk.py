@@ -1,4 +1,4 @@
-"""What a play of a game says to the model, and what it reads in its answers."""
+"""A play of a game speaks to the model and reads the model's answers."""
 
 import hashlib
 import random

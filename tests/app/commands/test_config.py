@@ -5,10 +5,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from actors.corpus import load_grounds
 from spade.app.cli import app
 from spade.app.commands.config import check_config
+from spade.config import load
 from spade.errors import ConfigError
 from spade.transport import keys
+from tests.spade.token_shapes import llama3, qwen3_2507
 
 
 def refused(*overrides: str) -> list[str]:
@@ -115,3 +118,28 @@ def test_a_missing_file_is_put_down_to_the_config_that_names_it(tmp_path):
         check_config(str(tmp_path / "own.toml"), ())
     (said,) = map(str, caught.value.exceptions)
     assert said.endswith(f"(design.corpus is set in {tmp_path / 'base.toml'})")
+
+
+TOOLS = ("run.domain=tools", "model.profile=full", "play.max_turns=12", "engine.context_tokens=30000")
+
+
+def test_a_model_whose_template_shows_no_tools_is_refused_for_them_with_those_that_work(tmp_path):
+    llama3(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    (said,) = refused(*TOOLS, f"model.path={tmp_path}")
+    assert said == (
+        f"run.domain = 'tools': the chat template of {tmp_path} drops the tools; use a model whose template shows "
+        "tools and results and writes calls as Qwen3 (hermes), or as Qwen3-Coder, Qwen3.5 and Nemotron 3 (xml)"
+    )
+
+
+def test_a_prompt_of_tool_use_has_its_room_checked_and_its_settings_read(tmp_path):
+    qwen3_2507(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    given = (*TOOLS, f"model.path={tmp_path}")
+    assert f"; 106 documents (digest {load_grounds(load('nano', TOOLS)).digest[:12]})" in check_config("nano", given)
+    (said,) = refused(*given, "engine.context_tokens=2000")
+    assert said.startswith("engine.context_tokens: a design prompt does not fit")
+    file = tmp_path / "settings.txt"
+    file.write_text("\n")
+    assert refused(*given, f"tools.settings={file}") == [f"tools.settings: {file} holds no setting; write one a line"]

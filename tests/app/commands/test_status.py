@@ -22,7 +22,8 @@ NAMES = [
     "audit_findings", "audits_left_out", "audit_steps", "audit_s", "newest_finding", "examples_shown", "return_gap",
     "wasted_share_agent", "wasted_share_designer", "rollouts", "finished",
     "response_tokens_hinted", "turns", "turns_hinted", "program_lines", "hidden_variables", "revealing_share",
-    "diversity", "skills", "pool_programs", "pool_rejected", "pool_pass", "pool_left",
+    "diversity", "skills", "variants", "calls_per_turn", "malformed_share", "refused_share", "done_share", "free_share",
+    "pool_programs", "pool_rejected", "pool_pass", "pool_left",
 ]  # fmt: skip
 STATUS = Status(
     run="a run",
@@ -66,6 +67,16 @@ def test_a_table_by_skill_is_told_where_there_are_figures(left, capsys):
     assert "  pattern recognition         –       –       –          –" in rows
     status(left, json=True)
     assert json.loads(capsys.readouterr().out)["skills"]["optimization"]["win_rate_hinted"] == 0.75
+
+
+def test_the_use_of_tools_is_a_line_where_there_is_some(left, capsys):
+    status(left)
+    assert "tools" not in capsys.readouterr().out
+    used = Recent(calls_per_turn=1.25, malformed_share=0.02, refused_share=0.1, done_share=0.5)
+    (left / "status.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(STATUS, recent=used)))
+    status(left)
+    line = "tools 1.25 calls a turn, 10% refused, 2% malformed; instructions 50% done, – of them free"
+    assert line in capsys.readouterr().out.splitlines()
 
 
 def test_a_row_of_the_metrics_has_the_figures_and_those_of_the_learner_step():

@@ -42,6 +42,11 @@ def with_evaluations():
     return with_histories(full_status(processes=7), evaluations=tuple(evaluations))
 
 
+def with_tools(status):
+    used = {"calls_per_turn": 1.25, "malformed_share": 0.03, "refused_share": 0.125, "done_share": 0.61}
+    return msgspec.structs.replace(status, recent=msgspec.structs.replace(status.recent, free_share=0.0, **used))
+
+
 def draw(status, width, height, note=""):
     console = Console(width=width, height=height, color_system=None, force_terminal=True, legacy_windows=False)
     with console.capture() as capture:
@@ -52,8 +57,8 @@ def draw(status, width, height, note=""):
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (100, 30), (60, 15), (40, 9), (20, 4)])
 @pytest.mark.parametrize(
     "status",
-    [Status(), full_status(), full_status(processes=40), with_evaluations()],
-    ids=["empty", "full", "crowd", "held-out"],
+    [Status(), full_status(), full_status(processes=40), with_evaluations(), with_tools(full_status())],
+    ids=["empty", "full", "crowd", "held-out", "tools"],
 )
 def test_the_screen_is_exactly_as_large_as_the_terminal(status, width, height):
     lines = draw(status, width, height)
@@ -68,14 +73,31 @@ def test_a_run_without_walls_says_so():
     assert "no walls" not in "\n".join(draw(Status(processes=(walled,)), 80, 24))
 
 
-def test_a_run_without_hinted_plays_says_that_no_regret_is_measured_and_draws_the_other_curve():
+def test_a_run_without_hinted_plays_draws_its_win_rate_over_the_whole_width_and_says_why():
     unhinted = tuple((0.3 + i / 100, None) for i in range(30))
     status = with_histories(full_status(), regret_history=(), win_rate_history=unhinted)
     recent = msgspec.structs.replace(status.recent, regret=None, regret_error=None, win_rate_hinted=None)
-    text = "\n".join(draw(msgspec.structs.replace(status, recent=recent), 160, 50))
-    assert "nothing was played with a hint and without" in text
-    assert text.count("nothing measured yet") == 1
+    lines = draw(msgspec.structs.replace(status, recent=recent), 160, 50)
+    text = "\n".join(lines)
+    assert "; no hints, so no regret" in text
+    assert lines[1].startswith("╭─ win rate and learnable share ──")
+    assert "nothing measured yet" not in text
     assert "regret 0" not in text
+
+
+def test_a_run_of_which_nothing_is_measured_yet_has_both_panels():
+    text = "\n".join(draw(Status(), 160, 50))
+    assert "nothing was played with a hint and without" in text
+    assert text.count("nothing measured yet") == 2
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])
+def test_the_use_of_tools_is_among_the_numbers_only_where_there_are_tools(width, height):
+    text = "\n".join(draw(with_tools(with_evaluations()), width, height))
+    used = "calls 1.25, refused 12%", "malformed 3%", "done 61%, free 0%"
+    for shown in (*used, "environments 12", "ESS 100%", "waited 3.4 s", "0.187 ± 0.040", "valid ", "agent-4"):
+        assert shown in text
+    assert "calls" not in "\n".join(draw(full_status(), width, height))
 
 
 def test_the_small_screen_shows_the_main_figures():

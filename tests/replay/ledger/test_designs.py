@@ -318,3 +318,20 @@ def test_a_job_is_ended_by_its_holder_alone(ledger):
     assert msgspec.msgpack.encode(ledger.state.jobs[job.id]) == before
     ledger.apply(environment(job, 1), "designer/1", 1.0)
     assert job.id not in ledger.state.jobs
+
+
+def test_setting_and_variant_are_kept_and_count_for_plays_slots_and_failed_jobs():
+    ledger = started(config(*SMALL, "run.domain=tools"))
+    first, second = lease(ledger, 2)
+    asked = {"setting": "a bank", "variant": "execute"}
+    ledger.apply(msgspec.structs.replace(environment(first, 1), **asked), "designer/1", 0.0)
+    kept = ledger.state.environments["e000000"]
+    assert (kept.setting, kept.variant) == ("a bank", "execute")
+    play_out(ledger, (0.0, 1.0))
+    failed = msgspec.structs.replace(rejected(second, 1, last=True), setting="a desk", variant="irrelevant")
+    ledger.apply(failed, "designer/1", 2.0)
+    (reject,) = [record for table, _, record in ledger.state.changes() if table == "rejects"]
+    assert (reject.setting, reject.variant) == ("a desk", "irrelevant")
+    figures = ledger.state.statistics.variants()
+    assert (figures["execute"].win_rate_unhinted, figures["execute"].learnable_share) == (0.5, 1.0)
+    assert (figures["irrelevant"].win_rate_unhinted, figures["irrelevant"].learnable_share) == (None, 0.0)

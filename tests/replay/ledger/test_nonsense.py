@@ -51,6 +51,22 @@ def test_an_audit_whose_figures_no_audit_can_have_is_refused(wrong):
     assert (ledger.state.counters.audit_steps, ledger.state.counters.audit_s) == (0, 0.0)
 
 
+@pytest.mark.parametrize(("domain", "variant", "taken"), [
+    ("games", "", True), ("tools", "", True), ("tools", "execute", True),
+    ("tools", "\x1b[2J", False), ("games", "execute", False),
+])  # fmt: skip
+def test_a_variant_that_the_domain_does_not_have_is_refused(domain, variant, taken):
+    ledger, job = designing(f"run.domain={domain}")
+    for request in rejected(job, 1), environment(job, 1):
+        sent = decode_request(encode(msgspec.structs.replace(request, variant=variant)))
+        if taken:
+            ledger.apply(sent, "designer/1", 0.0)
+        else:
+            with pytest.raises(RefusalError, match=f"is none of run.domain = '{domain}'"):
+                ledger.apply(sent, "designer/1", 0.0)
+    assert (ledger.state.counters.rejected_candidates, ledger.state.counters.environments) == (taken, taken)
+
+
 def test_courses_too_large_for_the_message_of_an_audit_are_not_kept():
     ledger, job = auditing(
         "bus.max_message_bytes=1000000", recording=protocol.Recording(("x" * 400_000,), bytes(32), 8)
@@ -140,6 +156,14 @@ def test_sequences_that_no_play_has_are_refused():
     hand_in(60, (40, 30), (50, 30))
     assert ledger.state.plays[whole.id].state == "finished"
     assert ledger.state.plays[whole.id].sampled == 4
+
+
+@pytest.mark.parametrize("wrong", [{"refused": 1}, {"done": 1}, {"instructions": 2, "done": 1, "free": 2}], ids=str)
+def test_a_play_whose_counts_of_calls_and_instructions_contradict_each_other_is_refused(wrong):
+    ledger, plays = playing()
+    with pytest.raises(RefusalError, match="more refused calls than calls, more instructions done than given"):
+        ledger.apply(protocol.SubmitPlays((msgspec.structs.replace(ended(plays[0], 1.0, 1), **wrong),)), "agent/1", 0.0)
+    assert ledger.state.plays["e000000-0u000"].state == "leased"
 
 
 def test_a_design_with_rewinds_is_refused():

@@ -2,9 +2,18 @@
 
 import pytest
 
-from replay.ledger.statistics import CANDIDATES, HISTORY, History, Meter, PlayFigures, SlotFigures, Statistics
+from replay.ledger.statistics import (
+    CANDIDATES,
+    HISTORY,
+    History,
+    Meter,
+    PlayFigures,
+    SlotFigures,
+    Statistics,
+    ToolFigures,
+)
 from spade.config import Replay
-from spade.protocol import Evaluation, Measures, SkillFigures
+from spade.protocol import Evaluation, Measures, SkillFigures, ToolUse
 
 
 @pytest.fixture
@@ -12,8 +21,8 @@ def statistics():
     return Statistics.of(Replay(learnable_slots=4, statistics_plays=6))
 
 
-def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze"):
-    return PlayFigures(environment, hinted, won, turns, sampled, skill)
+def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze", variant="", tools=None):
+    return PlayFigures(environment, hinted, won, turns, sampled, skill, variant, tools)
 
 
 def test_nothing_is_measured_at_first(statistics):
@@ -52,6 +61,20 @@ def test_a_failed_job_fills_a_slot_that_is_not_learnable(statistics):
     assert statistics.designer_reward() is None
 
 
+def test_tools_are_used_in_unhinted_plays_and_a_game_has_no_figures_of_them(statistics):
+    statistics.add_play(play())
+    statistics.add_play(play(hinted=True, tools=ToolUse(9, 9, 9, 9, 9, 9)))
+    assert statistics.tools() == ToolFigures()
+    statistics.add_play(play(turns=3, tools=ToolUse(0, 0, 0, 4, 0, 0)))
+    # Without a call there is no share of calls, and without an instruction done none of those.
+    assert statistics.tools() == ToolFigures(calls_per_turn=0.0, done_share=0.0)
+    statistics.add_play(play(turns=2, tools=ToolUse(calls=6, refused=3, malformed=2, instructions=4, done=4, free=1)))
+    figures = ToolFigures(
+        calls_per_turn=8 / 5, malformed_share=2 / 8, refused_share=3 / 8, done_share=0.5, free_share=0.25
+    )
+    assert statistics.tools() == figures
+
+
 def test_response_length_is_a_turns(statistics):
     statistics.add_play(play(turns=1, sampled=10))
     statistics.add_play(play(turns=4, sampled=10))
@@ -88,6 +111,18 @@ def test_each_skill_has_its_share_of_the_same_windows(statistics):
         "maze": SkillFigures(0.5, 1.0, 0.5, 1 / 3),
         "tides": SkillFigures(None, None, 0.25, 1.0),
     }
+
+
+def test_each_variant_has_its_share_of_the_same_windows_and_none_is_no_variant(statistics):
+    for variant, won in (("execute", True), ("execute", False), ("irrelevant", False), ("", True)):
+        statistics.add_play(play(skill="maze", variant=variant, won=won))
+    statistics.add_slot(SlotFigures(0.0, True, 0.5, skill="maze", variant="execute"))
+    statistics.add_slot(SlotFigures(0.0, False, skill="maze"))
+    assert statistics.variants() == {
+        "execute": SkillFigures(0.5, None, 0.5, 1.0),
+        "irrelevant": SkillFigures(0.0, None, None, None),
+    }
+    assert set(statistics.skills()) == {"maze"}
 
 
 def test_slots_and_plays_of_an_older_run_have_no_skill(statistics):

@@ -1,4 +1,4 @@
-"""What the service tells of a run: its status, its rows, its stalls."""
+"""The service reports a run: its status, its rows of metrics, its stalls."""
 
 import math
 from pathlib import Path
@@ -8,13 +8,14 @@ import msgspec
 import pytest
 import trio
 
+from replay.ledger.records import PlayRecord
 from replay.service import process
 from replay.service.peers import Peers
 from replay.store import open_store
 from spade import protocol
 from spade.errors import RefusedError
 from tests.peers import changed
-from tests.replay.feeding import play, publish
+from tests.replay.feeding import leased, play, publish
 from tests.replay.replay_world import ended, environment, rejected
 from tests.replay.service.running import SETTINGS, ByHand, joined, looping, rows, serving, waits_of
 
@@ -127,6 +128,30 @@ async def test_an_evaluation_is_a_row_and_stays(tmp_path):
     (row,) = [row for row in rows(tmp_path) if row["kind"] == "evaluation"]
     assert row["elapsed_s"] >= 0
     assert {name: row[name] for name in protocol.Evaluation.__struct_fields__} == msgspec.structs.asdict(told)
+
+
+async def test_the_use_of_tools_is_in_the_status_and_in_the_rows_of_steps_and_with_each_play(tmp_path):
+    async with looping(tmp_path) as replay:
+        for lease in await leased(replay, 8):
+            counts = {"calls": 3, "refused": 1, "malformed": 1, "instructions": 4, "done": 2, "free": 1}
+            whole = msgspec.structs.replace(ended(lease, float(int(lease.id[-3:]) % 2), 1), **counts)
+            await replay.submit_plays((whole if lease.hint is None else ended(lease, 0.0, 1),))
+        await replay.take_batch(1, 5.0)
+        await publish(replay, 1)
+        recent = (await replay.status()).recent
+    figures = {
+        "calls_per_turn": 2.0,
+        "malformed_share": 0.25,
+        "refused_share": 0.25,
+        "done_share": 0.5,
+        "free_share": 0.5,
+    }
+    (row,) = [row for row in rows(tmp_path) if row["kind"] == "step"]
+    assert {name: getattr(recent, name) for name in figures} == figures == {name: row[name] for name in figures}
+    with open_store(tmp_path / "store", "nosync") as store:
+        tools = {play.id: play.tools for play in store.scan("plays", PlayRecord)}
+    assert tools["e000000-0u000"] == protocol.ToolUse(3, 1, 1, 4, 2, 1)
+    assert tools["e000000-0h000"] is None
 
 
 async def test_settings_that_changed_are_an_event(tmp_path):

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from replay.ledger.ledger import Ledger
-from replay.ledger.records import Job, Reject, RunCounters, Source
+from replay.ledger.records import Environment, Job, Reject, RunCounters, Source
 from replay.store import FORMAT, Format, open_reader, open_store
 from replay.store.load import load, open_run
 from replay.store.past_batches import batch, recorded
@@ -246,7 +246,9 @@ def test_a_run_keeps_the_corpus_that_it_was_first_told(store):
     assert (opened.corpus, opened.changed) == ("a" * 32, {})
     put(store, *opened.state.changes())
     assert open_run(store, config()).corpus == "a" * 32
-    with pytest.raises(RunError, match=r"another corpus \(digest aaaaaaaa, design\.corpus has bbbbbbbb now\)"):
+    with pytest.raises(
+        RunError, match=r"another corpus \(digest aaaaaaaa, design\.corpus or tools\.settings has bbbbbbbb now\)"
+    ):
         open_run(store, config(), "b" * 32)
 
 
@@ -275,6 +277,13 @@ def test_a_program_that_was_admitted_before_forms_were_kept_reads_the_inside(sto
     store.commit([("sources", b"e000000", msgspec.msgpack.encode(["class LampEnv: ...", "pull", "Three levers."]))])
     source = store.get("sources", "e000000", Source)
     assert (source.hint, source.reads) == ("pull", "inside")
+
+
+def test_an_environment_that_was_admitted_before_variants_were_kept_has_none(store):
+    *old, _, _ = msgspec.to_builtins(Environment("e", "j", 0, "tides", "AEnv", "d", 1, True, 1, 0.0, 9.0))
+    store.commit([("environments", b"e000000", msgspec.msgpack.encode(old))])
+    environment = store.get("environments", "e000000", Environment)
+    assert (environment.name, environment.setting, environment.variant) == ("AEnv", "", "")
 
 
 def test_deadlines_of_one_instant_keep_their_order_after_a_restart(tmp_path):

@@ -1,4 +1,4 @@
-"""Who gets in, and where one can listen."""
+"""A server lets peers in or refuses them, and listens at some addresses and not at others."""
 
 import pytest
 import trio

@@ -56,13 +56,14 @@ def letter(answer: str, letters: str) -> str:
 
     "" where it names none, or more than one and none at its beginning.
     """
+    first = re.match(rf"\W*([{letters}])\s*[.:)]", answer)
+    if first:
+        return first[1]
     plain = re.sub(r"\\[a-zA-Z]+|[{}$*()\[\]]", " ", answer).strip()
     if len(plain) == 1:
         return plain.upper() if plain.upper() in letters else ""
     named = re.findall(rf"(?<![\w'])[{letters}](?![\w'])", plain)
-    if len(set(named)) == 1 or (named and re.match(rf"[{letters}]\s*[.:,)]", plain)):
-        return str(named[0])
-    return ""
+    return str(named[0]) if len(set(named)) == 1 else ""
 
 
 def warm() -> None:

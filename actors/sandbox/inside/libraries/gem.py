@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any, Literal
 
+from . import reasoning_gym  # noqa: F401 (GEM imports it, and is to find it without matplotlib)
 from .one_answer import WINS, graded
 from .stand_ins import standing_in
 from .words import WordLists

@@ -59,7 +59,7 @@ class ToolProgram(LoadedProgram):
         return answer | {"tools": [tool.offered() for tool in self.tools.values()]} | self.progress()
 
     def progress(self) -> Answer:
-        return {"done": self.position, "instructions": len(self.instructions)}
+        return {"done": self.position, "instructions": len(self.instructions), "free": self.free}
 
     # ------------------------------------------------------------ a turn
 

@@ -215,7 +215,10 @@ _decoder = json.JSONDecoder(parse_float=_number, parse_constant=_no_number)
 
 
 def check_arguments(arguments: dict[str, Any], schema: Schema) -> None:
-    """Raise ArgumentsError where `arguments` do not fit the schema of `check_parameters`. Nothing is converted."""
+    """Raise ArgumentsError where `arguments`, as `read_arguments` has them, do not fit a schema of `check_parameters`.
+
+    Nothing is converted.
+    """
     for name in arguments:
         if name not in schema["properties"]:
             known = ", ".join(schema["properties"]) or "none"
@@ -227,7 +230,7 @@ def _check(value: Any, schema: Schema, path: str) -> None:
     kind = _OF_CLASS[type(value)]
     number = kind in ("integer", "number")
     wanted = schema.get("type", kind)
-    if wanted != kind and not _of_type(value, kind, _listed(wanted)):
+    if wanted != kind and not _of_type(kind, _listed(wanted)):
         raise ArgumentsError(f"{path}: must be of type {' or '.join(_listed(wanted))}, is {shown(value)}")
     if "enum" in schema and not _among(value, kind, schema["enum"]):
         allowed = ", ".join(json.dumps(each, ensure_ascii=False) for each in schema["enum"])
@@ -249,10 +252,9 @@ def _check(value: Any, schema: Schema, path: str) -> None:
             _check(each, schema["items"], f"{path}[{index}]")
 
 
-def _of_type(value: Any, kind: str, names: list[str]) -> bool:
+def _of_type(kind: str, names: list[str]) -> bool:
     """True where a value, as JSON has it of this kind, is of one of the types."""
-    whole = kind == "number" and value.is_integer()
-    return kind in names or (kind == "integer" and "number" in names) or (whole and "integer" in names)
+    return kind in names or (kind == "integer" and "number" in names)
 
 
 def _among(value: Any, kind: str, allowed: list[Any]) -> bool:

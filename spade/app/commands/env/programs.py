@@ -1,6 +1,5 @@
-"""List, show, check and play environments."""
+"""List, show and check environments."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +12,11 @@ from spade.text import line, visible
 
 if TYPE_CHECKING:
     from replay.inspect.environments import EnvironmentDetail
-    from spade.app.screen.console import Screen
-    from spade.config import Config
-    from spade.protocol import Faulted, Form, Observed, Verdict
+    from spade.config import Config, DomainName
+    from spade.protocol import Verdict
+
+    Checked = tuple[Path, DomainName | None, Verdict]
+    """A file, its program's domain where that is known, and its verdict."""
 
 NAME_CHARACTERS = 100
 
@@ -39,28 +40,44 @@ def ls(
             say(f"{reject.job:<8} {reject.attempt:>7}  {reject.stage:<10} {why}")
         return
     figures = "unhinted hinted regret reward  lines hidden levels"
+    environments = read_environments(found.store)
+    if any(env.variant for env in environments):
+        figures += " variant"
     say(f"{'id':<8} {'name':<34} {'skill':<22} {'state':<11} {figures}")
-    for env in read_environments(found.store):
+    for env in environments:
         numbers = (env.win_rate_unhinted, env.win_rate_hinted, env.regret, env.reward)
         row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
         counts = (env.measures.lines, env.measures.hidden_variables, env.reward_levels or None)
         row += "".join(f" {'–' if count is None else count:>6}" for count in counts)
+        row += f" {line(env.variant)}" if env.variant else ""
         say(f"{env.id:<8} {line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
 
 
 def show(
-    run: RunArgument, environment: Annotated[str, typer.Argument(help="An environment's id.", callback=an_id)]
+    run: RunArgument,
+    id: Annotated[str, typer.Argument(metavar="ID", help="An environment, or a play.", callback=an_id)],
 ) -> None:
-    """Show one environment: program, hint, win rates, reward, audit."""
+    """Show one environment, or one play turn by turn.
+
+    Of an environment: program, hint, win rates, reward, audit, and plays to look at. Of a play: what the model said
+    and what the program answered; with tools the calls, their results, what they changed, and how the criteria stand.
+    """
     from rich.syntax import Syntax
 
     from replay.inspect.environments import read_environment
+    from replay.inspect.plays import read_examples
+    from replay.ledger.keys import is_play
+    from spade.app.commands.env.transcript import show_play
     from spade.app.rundir import RunDir
     from spade.app.screen.console import Screen
 
-    env = read_environment(RunDir(run).require().store, environment)
+    if is_play(id):
+        show_play(run, id)
+        return
+    store = RunDir(run).require().store
+    env = read_environment(store, id)
     if env is None:
-        raise RunError(f"no environment {environment!r} in {run}; `spade env ls {run}` lists them")
+        raise RunError(f"no environment {id!r} in {run}; `spade env ls {run}` lists them")
     console = Screen()
     console.tell(
         (env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document or 'no document'}", "dim")
@@ -83,10 +100,13 @@ def show(
         console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
     if env.repairs:
         console.tell((f"{'repaired':<18}", "dim"), f" {', '.join(env.repairs)}")
+    examples = read_examples(store, id)
+    for play in (*examples[:1], *examples[1:][-1:]):
+        console.tell((f"{'a play':<18}", "dim"), f" {play.id}, return {play.episode_return:g} in {play.turns} turns")
 
 
 def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
-    """The measures of the program that are known, by name."""
+    """All that is known of the program, by name: its measures, and what it was asked to be."""
     measures = env.measures
     reveals = {True: "reveals the method", False: "does not reveal the method", None: None}[measures.reveals]
     known = (
@@ -94,6 +114,11 @@ def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
         ("hidden variables", measures.hidden_variables),
         ("reward levels", env.reward_levels or None),
         ("first observation", reveals),
+        ("setting", env.setting or None),
+        ("variant", env.variant or None),
+        ("tools", measures.tools),
+        ("conditions", None if measures.conditions is None else f"{measures.conditions:.1f} a criterion"),
+        ("guarded failure", {True: "yes", False: "no", None: None}[measures.guarded]),
     )
     return [(name, str(value)) for name, value in known if value is not None]
 
@@ -123,20 +148,20 @@ def check_sources(
     config = load(recipe or "nano", tuple(set_ or ()))
     verdicts = trio.run(_check, files, config)
     if json:
-        print_json([{"file": visible(str(file)), **named(verdict)} for file, verdict in verdicts])
+        print_json([{"file": visible(str(file)), "domain": its, **named(verdict)} for file, its, verdict in verdicts])
     else:
         _tell_verdicts(verdicts)
-    if not all(verdict.passed for _, verdict in verdicts):
+    if not all(verdict.passed for _, _, verdict in verdicts):
         raise typer.Exit(1)
 
 
-def _tell_verdicts(verdicts: "list[tuple[Path, Verdict]]") -> None:
+def _tell_verdicts(verdicts: "list[Checked]") -> None:
     from spade.app.screen.console import Screen
 
     console = Screen()
-    for file, verdict in verdicts:
+    for file, domain, verdict in verdicts:
         word = ("admitted", "green") if verdict.passed else ("rejected", "red")
-        console.tell(word, f"  {file}  {verdict.name}".rstrip())
+        console.tell(word, f"  {file}  {verdict.name}".rstrip(), (f"  {domain or ''}".rstrip(), "dim"))
         for stage in verdict.stages:
             mark = ("ok", "green") if stage.passed else ("no", "red")
             console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
@@ -149,13 +174,13 @@ def _source(file: Path) -> "str | Verdict":
     from spade.protocol import Stage, Verdict
 
     try:
-        return _read(file)
+        return read_program(file)
     except RunError as error:
         return Verdict(False, (Stage("read", False, str(error)),))
 
 
-async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") -> "list[tuple[Path, Verdict]]":
-    from actors.environments.admission import validate
+async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") -> "list[Checked]":
+    from actors.environments.admission import domain_of, validate
     from actors.sandbox import open_sandbox
     from spade.protocol import Verdict
     from spade.seeds import derive, new_secret
@@ -163,102 +188,23 @@ async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") ->
     # Secret seeds: a program must not recognise admission.
     secret = new_secret()
     async with open_sandbox(config.sandbox) as sandbox:
-        verdicts = []
+        verdicts: list[Checked] = []
         for number, (file, source) in enumerate(files):
             if isinstance(source, Verdict):
-                verdicts.append((file, source))
+                verdicts.append((file, None, source))
                 continue
             seed = derive(secret, "admission", number)
-            verdicts.append((file, await validate(sandbox, source, seed, config.sandbox, config.play)))
+            # A file says by its base class what it is; a recipe has its numbers for both.
+            domain = await domain_of(sandbox, source, config.sandbox) or config.run.domain
+            verdict = await validate(sandbox, source, seed, config.sandbox, config.play, domain, config.tools)
+            verdicts.append((file, domain, verdict))
         return verdicts
 
 
-def play(
-    source: Annotated[str, typer.Argument(metavar="FILE_OR_ID", help="An environment file, or with --run an id.")],
-    run: Annotated[Path | None, typer.Option("--run", help="The run of the id.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the instance.")] = 0,
-    hint: Annotated[bool, typer.Option("--hint", help="Show the hint of an environment of a run.")] = False,
-    recipe: Recipe = None,
-    set_: Set = None,
-) -> None:
-    """Play an environment in the terminal."""
-    import trio
-
-    from spade.app.rundir import RunDir
-    from spade.app.screen.console import Screen
-    from spade.config import load
-
-    own = str(RunDir(run).require().config_path) if run is not None else "nano"
-    config = load(recipe or own, tuple(set_ or ()))
-    program, its_hint, reads = _find(source, run)
-    console = Screen()
-    if hint:
-        console.tell(("hint", "cyan"), f" {its_hint or 'it has none'}")
-    try:
-        trio.run(_play, program, reads, seed, config, console)
-    except* (KeyboardInterrupt, EOFError):
-        console.tell(("left", "dim"))
-
-
-def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
-    """Source, hint and action form of an environment in a file or a run; None: unknown."""
-    if run is None:
-        if not os.path.exists(name):
-            raise RunError(f"{name}: no such file; an id needs --run RUN")
-        return _read(Path(name)), "", None
-    from replay.inspect.environments import read_environment
-    from spade.app.rundir import RunDir
-
-    env = read_environment(RunDir(run).require().store, an_id(name))
-    if env is None:
-        raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
-    return env.source, env.hint, env.reads
-
-
-def _read(file: Path) -> str:
+def read_program(file: Path) -> str:
     from spade.disk import read
 
     try:
         return read(file).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
-
-
-async def _play(source: str, reads: "Form | None", seed: int, config: "Config", console: "Screen") -> None:
-    import trio
-
-    from actors.environments.forms import form_of
-    from actors.sandbox import open_sandbox
-    from actors.text.actions import action_typed, sent
-    from actors.text.conversation import converse
-    from spade.protocol import Faulted, Observed
-    from spade.returns import won
-    from spade.seeds import derive, new_secret
-
-    async def step(turn: int, action: str) -> "Observed | Faulted":
-        answer = await sandbox.step("play", turn, action)
-        if isinstance(answer, Observed):
-            _show(console, answer)
-            console.tell((f"reward {answer.reward:g}", "dim"))
-        return answer
-
-    async with open_sandbox(config.sandbox) as sandbox:
-        form = reads or await form_of(sandbox, source, derive(new_secret(), "form"), config.sandbox, config.play)
-
-        async def ask(_: Observed) -> str:
-            typed = await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)
-            return sent(action_typed(typed), form)
-
-        first = await sandbox.open("play", source, seed, config.play.max_turns)
-        if isinstance(first, Observed):
-            _show(console, first)
-        played = await converse(first, config.play.max_turns, step, ask)
-    turns, last = len(played.actions), played.answers[-1]
-    if isinstance(last, Faulted):
-        raise RunError(f"the environment failed in turn {turns}: {last.kind}: {last.detail}")
-    outcome = ("won", "green") if won(played.episode_return, config.play.win_return) else ("lost", "red")
-    console.tell(outcome, f" in {turns} turns")
-
-
-def _show(console: "Screen", answer: "Observed") -> None:
-    console.print(visible(answer.observation))

@@ -7,12 +7,21 @@ ROWS = {  # figures, with their decimals
     "environments": 0, "lines": 1, "hidden_variables": 2, "reward_levels": 2, "turns": 2, "win_rate_unhinted": 3,
     "win_rate_hinted": 3, "regret": 3, "revealing_share": 3, "diversity": 3,
 }  # fmt: skip
+TOOL_ROWS = {  # of a run whose programs have tools
+    "environments": 0, "lines": 1, "tools": 2, "instructions": 2, "conditions": 2, "guarded_share": 3, "seed_share": 3,
+    "turns": 2, "win_rate_unhinted": 3, "win_rate_hinted": 3, "regret": 3, "diversity": 3,
+}  # fmt: skip
+PAPER = {  # of its programs with tools, from the beginning of a run to its end
+    "lines": "247 → 226", "tools": "7.6 → 5.9", "instructions": "4.7", "conditions": "1.9 → 2.0",
+    "guarded_share": "0.2",
+}  # fmt: skip
 
 
 def stats(run: RunArgument, json: Json = False) -> None:
     """Show how a run's environments change.
 
-    Means over the first, second and last third of them; the diversity by evaluation.embedding of the run.
+    Means over the first, second and last third of them; the diversity by evaluation.embedding of the run. Programs with
+    tools have figures of their own, beside those of the paper.
     """
     import msgspec
 
@@ -27,10 +36,13 @@ def stats(run: RunArgument, json: Json = False) -> None:
         {**msgspec.structs.asdict(third), "diversity": vendi_share(embedding(sources)) if len(sources) > 1 else None}
         for third, sources in read_thirds(found.store)
     ]
+    tools = any(third["tools"] is not None for third in thirds)
+    rows = TOOL_ROWS if tools else ROWS
     if json:
-        print_json(thirds)
+        print_json([{name: third[name] for name in rows} for third in thirds])
         return
-    say(f"{'':<18}{'first third':>12}{'second':>12}{'last':>12}")
-    for name, decimals in ROWS.items():
+    say(f"{'':<18}{'first third':>12}{'second':>12}{'last':>12}{'paper' if tools else '':>12}".rstrip())
+    for name, decimals in rows.items():
         cells = ["–" if third[name] is None else f"{third[name]:.{decimals}f}" for third in thirds]
-        say(f"{name.replace('_', ' '):<18}" + "".join(f"{cell:>12}" for cell in cells))
+        paper = PAPER.get(name, "") if tools else ""
+        say((f"{name.replace('_', ' '):<18}" + "".join(f"{cell:>12}" for cell in (*cells, paper))).rstrip())

@@ -23,7 +23,13 @@ def batch(
     Exit code 1 if any differs from the recorded one by a bit. Needs the initial policy, or a checkpoint that is at most
     learner.checkpoint_every steps older.
     """
-    from spade.app.commands.replay.remake import remake
+    from replay.store import open_reader
+    from replay.store.past_batches import taken
+    from spade.app.rundir import RunDir
+
+    with open_reader(RunDir(run).require().store) as store:
+        taken(store, step)
+    from spade.app.commands.replay.remake import remake  # torch, which takes seconds, once there is a step to repeat
 
     made = remake(run, step, out)
     if json:

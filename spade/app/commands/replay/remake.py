@@ -19,7 +19,7 @@ from learner.batch import Prepared, prepare
 from learner.train import open_backend
 from replay.ledger.records import BatchRecord, Publication
 from replay.store import Store, open_reader
-from replay.store.past_batches import batch, recorded
+from replay.store.past_batches import batch, recorded, taken
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import RunError
@@ -58,11 +58,7 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
     run = RunDir(path).require()
     config = run.config()
     with open_reader(run.store) as store, store.pinned():  # else retention may delete the batches meanwhile
-        record = recorded(store, step)
-        if record is None:
-            last = len(store.scan("batches", BatchRecord))
-            taken = f"its steps are 1 to {last}" if last else "it has no step yet"
-            raise RunError(f"{run.path}: step {step} was never taken; {taken}")
+        record = taken(store, step)
         start = _start(run.checkpoints, step, config)
         begun = 0 if start is None else start[1].step
         earlier = [batch(store, _record(store, number)) for number in range(begun + 1, step)]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from spade.codec import unpack_ids, unpack_mask
 from spade.protocol import Faulted, Observed, OpenEpisode, ToolCall
@@ -54,6 +55,9 @@ def tokenizer(settings):
     return Tokenizer.load(Path(settings.model.path))
 
 
+one_shape = pytest.mark.parametrize("shape", token_shapes.TOOL_SHAPES[:1], indirect=True, ids=["qwen3"])
+
+
 def called(shape, name, **arguments):
     if shape.name == "xml":
         parameters = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments.items())
@@ -75,7 +79,7 @@ async def test_a_play_is_won_by_calls_and_done(settings, tokenizer, shape):
         await small.until_done(1)
     (play,) = small.done
     assert (play.outcome, play.fault, play.rewards, play.episode_return) == ("terminated", "", (1 / 3, 2 / 3, 1.0), 1.0)
-    assert (play.calls, play.refused, play.malformed, play.done, play.instructions) == (3, 1, 1, 2, 2)
+    assert (play.calls, play.refused, play.malformed, play.done, play.instructions, play.free) == (3, 1, 1, 2, 2, 0)
     assert play.recording.actions == ("", "", "done")
     assert [[call.name for call in calls] for calls in play.recording.calls] == [["find", "find"], ["close"], []]
     assert play.recording.calls[1] == (ToolCall("close", '{"ticket": "T-7"}'),)
@@ -104,6 +108,52 @@ async def test_a_play_without_a_call_or_an_early_answer_costs_turns_and_is_lost(
     assert "Call a tool, or submit" in text
     assert "Not done: 2 requests are left. The present one: Find the new ticket." in text
     assert "there is no tool" in text
+
+
+@one_shape
+async def test_a_tool_or_a_criterion_that_raises_voids_the_play(settings, tokenizer, shape):
+    ends = [
+        ('return "closed"', "raise KeyError(ticket)", "exception: KeyError: 'T-7'"),
+        ('return "closed"', "sys.exit()", "exception: SystemExit"),
+        ('"T-7" in state["closed"]', 'state["close"]', "exception: KeyError: 'close'"),
+        ('return "closed"', "return {ticket}", "protocol: the result of close must be a value of JSON"),
+    ]
+    programs = [DESK.replace(sound, broken) for sound, broken, _ in ends]
+    given = [structs.replace(leases(1, source=each)[0], id=f"p{place}") for place, each in enumerate(programs)]
+    small = SmallReplay(given, programs=programs)
+    find, close = called(shape, "find", status="new"), called(shape, "close", ticket="T-7")
+    async with playing(small, settings, tokenizer, lambda text: close if "T-7" in text else find):
+        await small.until_done(len(ends))
+    for play, (_, _, fault) in zip(sorted(small.done, key=lambda play: play.id), ends, strict=True):
+        assert (play.outcome, play.trajectory, play.episode_return) == ("fault", None, 0.0)
+        assert play.fault.startswith(fault), play.fault
+
+
+@one_shape
+async def test_results_are_not_cut_and_a_play_without_room_for_them_keeps_all_that_was_sampled(
+    settings, tokenizer, shape
+):
+    long = DESK.replace('return "closed"', 'return "word " * 5_000')
+    small = SmallReplay(leases(1, source=long), programs=[long])
+    find, close = called(shape, "find", status="new"), called(shape, "close", ticket="T-7")
+    async with playing(small, settings, tokenizer, saying(find, close)):
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.outcome, play.fault, play.rewards, play.episode_return) == ("truncated", "", (1 / 3, 2 / 3), 0.0)
+    ids, mask = unpack_ids(play.trajectory.ids), unpack_mask(play.trajectory)
+    assert tokenizer.decode(ids[mask == 1].tolist(), keep=token_shapes.QWEN_MARKS) == find + close
+    assert "word" not in tokenizer.decode(ids.tolist())
+
+
+async def test_nothing_that_is_thought_is_called_or_submitted(settings, tokenizer, shape):
+    find, close = called(shape, "find", status="new"), called(shape, "close", ticket="T-7")
+    thought = f"<think>\n{find} or <answer>done</answer>?\n</think>\n\n"
+    small = SmallReplay(leases(1, source=DESK), programs=[DESK])
+    async with playing(small, settings, tokenizer, saying(thought, f"{thought}{find}{close}<answer>done</answer>")):
+        await small.until_done(1)
+    (play,) = small.done
+    assert (play.outcome, play.rewards, play.calls) == ("terminated", (0.0, 1.0), 2)
+    assert [len(calls) for calls in play.recording.calls] == [0, 2]
 
 
 @pytest.mark.parametrize(("tools", "fault"), [

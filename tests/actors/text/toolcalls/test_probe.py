@@ -9,7 +9,7 @@ from tests.spade import token_shapes
 from tests.spade.token_shapes import QWEN3_2507, TOOL_SHAPES
 
 
-@pytest.mark.parametrize(("shape", "name"), list(zip(TOOL_SHAPES, ["hermes", "hermes", "xml"], strict=True)))
+@pytest.mark.parametrize(("shape", "name"), list(zip(TOOL_SHAPES, ["hermes", "hermes", "xml", "hermes"], strict=True)))
 def test_the_dialect_is_the_one_that_reads_what_the_template_writes(tmp_path, shape, name):
     shape.build(tmp_path)
     assert find_dialect(Tokenizer.load(tmp_path), DIALECTS, "some/model").name == name

@@ -167,6 +167,7 @@ def test_arguments_are_taken_as_the_object_that_they_are(written, arguments):
 
 @pytest.mark.parametrize(("kind", "written", "value"), [
     ("integer", "5", 5), ("integer", "5.0", 5.0), ("integer", "five", "five"), ("string", "5", "5"),
+    ("string", '"5"', '"5"'), (["string", "null"], '"null"', '"null"'), (["integer", "string"], '"5"', '"5"'),
     ("string", "null", "null"), (["string", "null"], "null", None), (["string", "null"], "5", "5"),
     ("boolean", "true", True), ("boolean", "True", True), ("null", "None", None),
     (["integer", "string"], "true", "true"), ("array", '["a", 1]', ["a", 1]), ("object", '{"a": {}}', {"a": {}}),
@@ -176,6 +177,16 @@ def test_an_argument_of_xml_is_what_its_schema_says(kind, written, value):
     (block,) = XML.read(xml("f", {"a": written}), {"f": {"a": {"type": kind}}}).blocks
     assert json.loads(block.arguments) == {"a": value}
     assert type(json.loads(block.arguments)["a"]) is type(value)
+
+
+@pytest.mark.parametrize(("schema", "written", "value"), [
+    ({"enum": ["1", "2"]}, "2", "2"), ({"enum": [1, 2]}, "2", 2), ({"enum": ["true", 1]}, "true", "true"),
+    ({"enum": ["null"], "type": ["null", "string"]}, "null", "null"), ({"enum": "12"}, "2", 2),
+    ({"enum": ["5"], "type": "integer"}, "5", 5),
+])  # fmt: skip
+def test_a_text_of_an_enumeration_is_that_text(schema, written, value):
+    (block,) = XML.read(xml("f", {"a": written}), {"f": {"a": schema}}).blocks
+    assert json.loads(block.arguments) == {"a": value}
 
 
 @pytest.mark.parametrize(("text", "answer"), [

@@ -1,0 +1,45 @@
+"""The env-runner's side of each domain: how its programs are admitted, and how they are played at random."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from actors.environments.games import GameAdmission
+from actors.environments.offers import choose
+from actors.environments.stages import Admission
+from actors.environments.tools.guesses import RandomCaller
+from actors.environments.tools.stages import ToolAdmission
+from actors.environments.trials import Policy
+from actors.sandbox import Sandbox
+from actors.text.actions import sent
+from actors.text.conversation import Move
+from spade.config import DomainName, Play, ToolUse
+from spade.config import Sandbox as Limits
+from spade.protocol import Form, Observed
+
+Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] | Admission[Move]]
+"""The admission of a program: its source, the key of its secret seeds, the settings."""
+Guessing = Callable[[random.Random, Form], Policy[Move]]
+"""A player for one play that makes random moves, in the form that the program reads."""
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """One domain on the env-runner's side; `tools` if its programs have tools."""
+
+    admission: Admitting
+    guesser: Guessing
+    tools: bool
+
+
+def _game_guesser(rng: random.Random, reads: Form) -> Policy[Move]:
+    def act(seen: Observed) -> Move:
+        return Move(sent(choose(seen.observation, rng), reads))
+
+    return act
+
+
+DOMAINS: Mapping[DomainName, Grounds] = {
+    "games": Grounds(GameAdmission, _game_guesser, tools=False),
+    "tools": Grounds(ToolAdmission, lambda rng, _: RandomCaller(rng).act, tools=True),
+}

@@ -1,0 +1,122 @@
+"""The admission of games: named stages that a candidate passes one after the other; each may reject it.
+
+    parse        it compiles, its literal braces doubled where need be (`actors/sandbox/inside/repair.py`)
+    class        its module runs, and has one environment class
+    interface    solution and close are methods, where there are such
+    construct    the class builds
+    episode      it resets and steps under secret seeds, with answers of the right types
+    solution     if `solution()` lists actions, they win; it shows which form of an action the program reads
+    garbage      nonsense for an action neither raises nor wins
+    random       random actions of those that the observation offers seldom win
+    constant     one action, repeated, seldom wins
+
+`budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
+
+from msgspec import structs
+
+from actors.environments.forms import FormProbing
+from actors.environments.offers import offered
+from actors.environments.probes import NONSENSE, NUMBERS, Transcript
+from actors.environments.stages import Admission
+from actors.environments.trials import RejectedError, consuming
+from actors.sandbox import Sandbox
+from actors.text.actions import sent
+from spade.config import Play, ToolUse
+from spade.config import Sandbox as Limits
+from spade.protocol import Verdict
+
+UNREADABLE = (
+    "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
+    "`Actions: look take open` or `Actions: 1..20`"
+)
+
+
+class GameAdmission(Admission[str]):
+    """One game on its way through the stages."""
+
+    loading = ("parse", "class", "interface", "construct")
+    nothing = ""
+
+    def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play, _: ToolUse) -> None:
+        self.form = FormProbing(sandbox, source, seed, limits, play)
+        super().__init__(self.form)
+
+    async def begin(self) -> None:
+        await self.form.probe(self.form.seed(0), self.form.anything)
+
+    def order(self) -> Sequence[Callable[[], Awaitable[str]]]:
+        few, many = (self.episode, self.solution, self.garbage), (self.random, self.constant)
+        return (*few, *many, self.budget, self.repeatable, self.effect)
+
+    def told(self, action: str) -> str:
+        return f"action {action[:40]!r}"
+
+    async def verdict(self) -> Verdict:
+        return structs.replace(await super().verdict(), reads=self.form.reads)
+
+    # ------------------------------------------------------------ the stages
+
+    async def episode(self) -> str:
+        """It resets and steps, with answers of the right types."""
+        turns = len(self.form.transcripts[0].actions)
+        if not turns:
+            raise RejectedError("the episode is over before the first action")
+        return f"{turns} turns"
+
+    async def random(self) -> str:
+        """Random actions seldom win."""
+        if self.limits.readable_actions and not self.readable:
+            raise RejectedError(UNREADABLE)
+
+        def play(seed: int) -> Awaitable[Transcript[str]]:
+            return self.form.probe(seed, self.form.anything)
+
+        first = self.form.transcripts[:1] if self.form.reads == "inside" else []
+        told = await self.seldom_wins("random play", first, self.refused_share, play)
+        return f"{told}{self.remark}"
+
+    async def constant(self) -> str:
+        """One action, repeated, seldom wins. The same actions under several seeds also show if the seed matters."""
+        always = self.form.anything(self.form.transcripts[0].answers[0].observation)
+        plays: list[Transcript[str]] = []
+
+        def play(seed: int) -> Awaitable[Transcript[str]]:
+            return self.form.probe(seed, lambda _: always)
+
+        told = await self.seldom_wins(f"always {always[:40]!r}", plays, self.refused_constant, play)
+        self.seed_sensitive = len({each.answers for each in plays}) > 1
+        return told
+
+    async def solution(self) -> str:
+        """If `solution()` lists actions, they win; it is called in one process and played in another."""
+        said = "" if await self.form.find_form() else "described or left out, not replayed"
+        return "; ".join(filter(None, (said, "it reads the box" if self.form.reads == "box" else "")))
+
+    async def garbage(self) -> str:
+        """Nonsense for an action neither raises nor wins."""
+        left = [*NONSENSE, *NUMBERS]
+        while left:
+            play = await self.form.probe(self.form.seed(0), consuming(left, ""))
+            nonsense = {sent(each, self.form.reads) for each in NONSENSE}
+            if play.won(self.form.win_return) and play.actions[-1] in nonsense:
+                raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
+        return ""
+
+    @cached_property
+    def readable(self) -> bool:
+        """The first observation lists the possible actions."""
+        return offered(self.form.transcripts[0].answers[0].observation).readable
+
+    @property
+    def remark(self) -> str:
+        """The remark on actions that had to be guessed; "" if none had."""
+        if self.readable and not self.form.unoffered:
+            return ""
+        if self.readable:
+            return f"; no list that can be read has {self.form.unoffered[0][:40]!r} of the solution"
+        source = "its words and the solution" if self.form.known else "its words"
+        return f"; the observation lists no actions, drawn from {source}"

@@ -1,0 +1,176 @@
+"""The stages that the admissions of all domains share, and what closes each stage.
+
+    budget       no call took more than half of its time so far, and no process more than half of its memory
+    repeatable   under another hash seed the same actions give the same transcript
+    effect       the outcome depends on the actions
+
+Every play has the calls of an agent's play: a fresh process, load, one reset, turns, the end. So a program cannot tell
+admission from a play by the order of calls; what else is asked of it is asked in processes that are not played, or
+after the last turn. Stages of few plays come first: the tests of luck (`sequential.py`), of which each play has its own
+instance, need the most.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar, Generic
+
+import trio
+
+from actors.environments.probes import Action, Transcript, difference, indifferent
+from actors.environments.sequential import decide
+from actors.environments.trials import Probing, RejectedError, consuming
+from actors.sandbox.host import REPEATS
+from actors.text.measures.program import measure
+from spade.protocol import Measures, Observed, Stage, Verdict
+
+REFUSED_GAP = 0.15
+"""A program that random play wins this much more often than random_win_share passes at most once in a hundred times."""
+PLAYS_A_STEP = 5
+"""Plays of a test of luck that together may take `step_s`."""
+
+
+class Admission(ABC, Generic[Action]):
+    """One candidate on its way through the stages of its domain.
+
+    loading  the stages that are passed by the first process that answers `reset`
+    nothing  the action of a player that does nothing
+    """
+
+    loading: ClassVar[Sequence[str]]
+    nothing: Action
+
+    def __init__(self, probing: Probing[Action]) -> None:
+        self.probing = probing
+        self.trials = probing.trials
+        self.limits = probing.trials.limits
+        self.stages: list[Stage] = []
+        self.seed_sensitive = False
+        self.stage, self.began = self.loading[0], time.monotonic()
+        self.deadline = trio.move_on_after(probing.patience_s)
+
+    # ------------------------------------------------------------ of each domain
+
+    @abstractmethod
+    async def begin(self) -> None:
+        """Load the program, and have it answer `reset`, for the first time."""
+
+    @abstractmethod
+    def order(self) -> Sequence[Callable[[], Awaitable[str]]]:
+        """The stages behind the loading; each returns its remark. The first one is `episode`."""
+
+    @abstractmethod
+    def told(self, action: Action) -> str:
+        """An action as a reason names it."""
+
+    @property
+    def remark(self) -> str:
+        """The end of a reason of the stages of random actions."""
+        return ""
+
+    # ------------------------------------------------------------ from stage to stage
+
+    async def run(self) -> None:
+        """All stages; raises RejectedError from the one that fails."""
+        try:
+            await self.begin()
+        except (RejectedError, trio.Cancelled):
+            self.reach(self.trials.life if self.trials.life in self.loading else "episode")
+            raise
+        self.reach("episode")
+        for stage in self.order():
+            self.stage = stage.__name__
+            self.close(await stage(), passed=True)
+
+    def close(self, reason: str, passed: bool) -> None:
+        """End the running stage, with its reason and time."""
+        now = time.monotonic()
+        self.stages.append(Stage(self.stage, passed, reason, now - self.began))
+        self.began = now
+
+    def reach(self, stage: str) -> None:
+        """Pass the stages before this one, by the first process, whose time counts for the first of them."""
+        for name in self.loading[: self.loading.index(stage) if stage in self.loading else None]:
+            self.stage = name
+            self.close("", passed=True)
+        self.stage = stage
+
+    async def verdict(self) -> Verdict:
+        passed = all(stage.passed for stage in self.stages)
+        plays = self.probing.transcripts
+        first = plays[0].answers[0].observation if plays else ""
+        name, repairs = self.trials.name, self.trials.repairs
+        # Beside the event loop: a long program takes its time. A rejected one is not kept, so nobody would read them.
+        measures = await trio.to_thread.run_sync(measure, self.trials.source, name) if passed else Measures()
+        return Verdict(passed, tuple(self.stages), name, self.seed_sensitive, first, "inside", repairs, measures)
+
+    async def seldom_wins(
+        self,
+        who: str,
+        plays: list[Transcript[Action]],
+        high: float,
+        play: Callable[[int], Awaitable[Transcript[Action]]],
+    ) -> str:
+        """Play instance after instance until the share that `who` wins is certain enough.
+
+        A program with a share of `high` or more is rejected, one with random_win_share or less passes.
+        """
+        low, extra_s = self.limits.random_win_share, self.limits.step_s / PLAYS_A_STEP
+        while True:
+            self.probing.patience_s += extra_s
+            self.deadline.deadline += extra_s
+            plays.append(await play(self.probing.seed(len(plays))))
+            wins = sum(each.won(self.probing.win_return) for each in plays)
+            decision = decide(wins, len(plays), low, high) if low < high else "admit"
+            if decision == "reject":
+                raise RejectedError(f"{who} wins {wins} of {len(plays)} plays, more than a share of {low:g}")
+            if decision == "admit" and len(plays) > 1:
+                return f"{wins} of {len(plays)} won"
+
+    @property
+    def refused_share(self) -> float:
+        """The share of wins at which random play is refused for certain."""
+        return min(1.0, self.limits.random_win_share + REFUSED_GAP)
+
+    @property
+    def refused_constant(self) -> float:
+        """That of the same actions again and again; halfway to 1, since random play has shown most of it."""
+        return (1 + self.limits.random_win_share) / 2
+
+    # ------------------------------------------------------------ the last stages
+
+    async def budget(self) -> str:
+        """Calls and memory stay under half of their limits: a program near a limit would exceed it beside others."""
+        time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
+        if self.trials.slowest_s > time_s:
+            raise RejectedError(f"a call took {self.trials.slowest_s:.2f} s, more than {time_s:g} s")
+        if self.trials.peak_bytes > memory:
+            raise RejectedError(f"it takes {self.trials.peak_bytes >> 20} MiB of memory, more than {memory >> 20} MiB")
+        return f"at most {1000 * self.trials.slowest_s:.1f} ms a call, {self.trials.peak_bytes / 2**20:.1f} MiB"
+
+    async def repeatable(self) -> str:
+        """The same seed and actions give the same transcript, from a zygote with other hashes as well."""
+        plays = self.probing.transcripts
+        firsts: dict[int, Observed] = {}
+        for transcript in plays:
+            same(firsts.setdefault(transcript.seed, transcript.answers[0]), transcript.answers[0], "reset")
+        for first in (plays[0], plays[-1]):
+            again = await self.trials.play(first.seed, consuming(list(first.actions), self.nothing), REPEATS)
+            same(first.answers[0], again.answers[0], "reset")
+            for action, one, two in zip(first.actions, first.answers[1:], again.answers[1:], strict=False):
+                same(one, two, self.told(action))
+        return ""
+
+    async def effect(self) -> str:
+        """Check that the outcome depends on the actions."""
+        reason = indifferent(self.probing.transcripts, self.probing.win_return)
+        if reason:
+            raise RejectedError(f"{reason}{self.remark}")
+        return ""
+
+
+def same(first: Observed, second: Observed, after: str) -> None:
+    """Raise RejectedError if the program answered the same actions otherwise."""
+    changed = difference(first, second)
+    if changed:
+        raise RejectedError(f"not repeatable: after {after} under the same seed, {changed}")

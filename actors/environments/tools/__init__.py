@@ -1,0 +1,1 @@
+"""The admission of programs with tools, and random calls of their tools."""

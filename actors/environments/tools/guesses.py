@@ -1,0 +1,145 @@
+"""Random calls of tools, with arguments that their schemas allow. Pure.
+
+A value that no enumeration lists is a word or a number that instructions and results have shown. Both are hostile, as
+are the schemas, which the child's runtime alone has checked: whatever they hold, there is a call.
+"""
+
+import json
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from actors.environments.offers.words import Words
+from actors.sandbox.wire import OfferedTool, ToolFunction
+from actors.text.conversation import Move
+from spade.decoding import UnreadableError, decoded
+from spade.protocol import Observed, ToolCall
+
+MOST_WORDS = 1_000
+"""Most words that a guesser remembers; the oldest ones go."""
+OPTIONAL = 0.5
+"""The share of calls in which an argument that may be left out is given."""
+DEPTH = 4
+"""The deepest nesting of arguments; below it they are empty."""
+_END_CHARACTERS = 4_096
+_DIGITS = range(10)
+
+_tools: msgspec.json.Decoder[tuple[OfferedTool, ...]] = msgspec.json.Decoder(tuple[OfferedTool, ...])
+
+
+def read_tools(observed: Observed) -> tuple[ToolFunction, ...]:
+    """The tools of an opening; none where they cannot be read."""
+    try:
+        return tuple(tool.function for tool in decoded(_tools.decode, observed.tools.encode()))
+    except UnreadableError:
+        return ()
+
+
+def properties(schema: object) -> Mapping[str, Any]:
+    """The schemas of an object's values, by their names."""
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def required(schema: object) -> Sequence[str]:
+    """The names that an object must have."""
+    found = schema.get("required") if isinstance(schema, dict) else None
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
+
+def types(schema: object) -> list[str]:
+    """The types that a schema allows; none where it names none."""
+    found = schema.get("type") if isinstance(schema, dict) else None
+    return [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, str)]
+
+
+def called(name: str, arguments: object) -> ToolCall:
+    """A call; its arguments as JSON."""
+    return ToolCall(name, json.dumps(arguments))
+
+
+class RandomCaller:
+    """A player for one play that makes a random call in each message, and submits when all is done."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.tools: tuple[ToolFunction, ...] = ()
+        self._words: dict[str, None] = {}
+
+    def act(self, seen: Observed) -> Move:
+        """The next move after an answer."""
+        self.hear(seen)
+        if not self.tools or seen.done >= seen.instructions:
+            return Move("done")
+        return Move("", (self.call(self.rng.choice(self.tools)),))
+
+    def hear(self, seen: Observed) -> None:
+        """Remember tools and words of an answer."""
+        self.tools = self.tools or read_tools(seen)
+        for text in (seen.observation, *(result.text for result in seen.results)):
+            words = Words([text[:_END_CHARACTERS], text[_END_CHARACTERS:][-_END_CHARACTERS:]])
+            for word in (*words.quotes, *words.words, *words.numbers):
+                self._words.pop(word, None)
+                self._words[word] = None
+        for word in list(self._words)[:-MOST_WORDS]:
+            del self._words[word]
+
+    def call(self, tool: ToolFunction) -> ToolCall:
+        """A random call of a tool."""
+        return called(tool.name, self._object(tool.parameters, DEPTH))
+
+    def _object(self, schema: object, depth: int) -> dict[str, Any]:
+        needed = set(required(schema))
+        return {
+            name: self._value(inner, depth - 1)
+            for name, inner in properties(schema).items()
+            if name in needed or self.rng.random() < OPTIONAL
+        }
+
+    def _value(self, schema: Any, depth: int) -> object:
+        allowed = schema.get("enum") if isinstance(schema, dict) else None
+        if isinstance(allowed, list) and allowed:
+            return self.rng.choice(allowed)
+        match self.rng.choice(types(schema) or ["string"]):
+            case "integer":
+                return int(self._number(schema))
+            case "number":
+                return self._number(schema)
+            case "boolean":
+                return self.rng.random() < 0.5
+            case "null":
+                return None
+            case "array":
+                count = self.rng.randint(1, 2) if depth > 0 else 0
+                return [self._value(schema.get("items"), depth - 1) for _ in range(count)]
+            case "object":
+                return self._object(schema, depth) if depth > 0 else {}
+            case _:
+                return self.rng.choice(list(self._words)) if self._words else ""
+
+    def _number(self, schema: dict[str, Any]) -> float | int:
+        """A number that was shown, or a digit, within the bounds."""
+        low, high = bound(schema, "minimum"), bound(schema, "maximum")
+        heard = [number for number in map(_as_number, self._words) if number is not None]
+        fitting: list[float | int] = [each for each in (*heard, *_DIGITS) if low <= each <= high]
+        if fitting:
+            return self.rng.choice(fitting)
+        return next((math.ceil(each) for each in (low, high) if math.isfinite(each)), 0)
+
+
+def bound(schema: object, keyword: str) -> float:
+    """The least or the greatest number that a schema allows; infinite where it names none."""
+    value: Any = schema.get(keyword) if isinstance(schema, dict) else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63:
+        return float(value) if isinstance(value, float) else int(value)
+    return -math.inf if keyword == "minimum" else math.inf
+
+
+def _as_number(word: str) -> float | int | None:
+    try:
+        return int(word) if word.lstrip("-").isdecimal() else float(word) if word[:1].isdecimal() else None
+    except ValueError:
+        return None

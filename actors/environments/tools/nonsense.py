@@ -1,0 +1,82 @@
+"""Calls that no sensible player makes: those that are to be refused, and those whose values mean nothing. Pure."""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from actors.environments.tools.guesses import DEPTH, bound, called, properties, required, types
+from actors.sandbox.wire import ToolFunction
+from spade.protocol import ToolCall
+
+UNKNOWN = "no_such_thing"
+TEXTS = ("", UNKNOWN, "x" * 2_000)
+NUMBERS = (-1, 987_654_321, -987_654_321)
+"""Beside each of TEXTS; a number that a schema's bounds forbid is no nonsense, and is left out."""
+
+
+def refusals(tools: Sequence[ToolFunction]) -> list[ToolCall]:
+    """Calls to be refused: malformed, of no tool, with missing, unknown and wrongly typed arguments."""
+    calls = [ToolCall(UNKNOWN), ToolCall(tools[0].name, "{"), ToolCall(tools[0].name, "[1]")]
+    for tool in tools:
+        calls.append(called(tool.name, {UNKNOWN + name: 1 for name in ("", *properties(tool.parameters))}))
+        if required(tool.parameters):
+            calls.append(called(tool.name, {}))
+        wrong = {name: _misfit(inner) for name, inner in properties(tool.parameters).items() if types(inner)}
+        if any(value is not None for value in wrong.values()):
+            calls.append(called(tool.name, {name: value for name, value in wrong.items() if value is not None}))
+    return calls
+
+
+def _misfit(schema: object) -> object:
+    """A value of a type that the schema forbids; None where it allows all of those tried."""
+    allowed = types(schema)
+    return next((value for name, value in (("object", {"a": 1}), ("array", [True])) if name not in allowed), None)
+
+
+def pointless(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[ToolCall]:
+    """Calls that schemas allow, with empty, unknown and very long texts and far numbers.
+
+    A tool that takes none of these is not called.
+    """
+    for text, number in zip(TEXTS, NUMBERS, strict=True):
+        for tool in tools:
+            meaningless = _Meaningless(text, number, rng)
+            arguments = meaningless.fields(tool.parameters, DEPTH)
+            if meaningless.used:
+                yield called(tool.name, arguments)
+
+
+class _Meaningless:
+    """The arguments of one call; `used` once one of them means nothing."""
+
+    def __init__(self, text: str, number: int, rng: random.Random) -> None:
+        self.text = text
+        self.number = number
+        self.rng = rng
+        self.used = False
+
+    def fields(self, schema: object, depth: int) -> dict[str, Any]:
+        return {name: self.value(inner, depth - 1) for name, inner in properties(schema).items()}
+
+    def value(self, schema: Any, depth: int) -> Any:
+        allowed = schema.get("enum") if isinstance(schema, dict) else None
+        if isinstance(allowed, list) and allowed:
+            return self.rng.choice(allowed)
+        match (types(schema) or ["string"])[0]:
+            case "integer" | "number":
+                low, high = bound(schema, "minimum"), bound(schema, "maximum")
+                if low <= self.number <= high:
+                    self.used = True
+                    return self.number
+                return int(low) if abs(low) < abs(high) else int(high)
+            case "boolean":
+                return self.rng.random() < 0.5
+            case "null":
+                return None
+            case "array":
+                return [self.value(schema.get("items"), depth - 1)] if depth > 0 else []
+            case "object":
+                return self.fields(schema, depth) if depth > 0 else {}
+            case _:
+                self.used = True
+                return self.text

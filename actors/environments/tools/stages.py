@@ -1,0 +1,222 @@
+"""The admission of programs with tools: named stages that a candidate passes one after the other; each may reject it.
+
+    parse        it compiles, its literal braces doubled where need be
+    class        its module runs, and has one environment class, which extends ToolUseBaseEnv
+    interface    `reset`, `solution` and 2 to 16 methods `tool_<name>`
+    construct    the class builds
+    schema       each tool has a schema of the subset that fits its method, and a description that is not too long
+    episode      under secret seeds `reset` gives a state, instructions, and as many criteria
+    gate         no criterion always raises on the fresh state or changes it; few instructions are met on it
+    solution     its calls, one a turn, meet each instruction after it was given, and then `done` wins
+    garbage      calls that are refused change nothing; meaningless values neither raise nor meet an instruction
+    random       random calls seldom win
+    constant     each tool once, again and again with the same arguments, seldom wins
+
+`budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import cycle, takewhile
+
+import trio
+from msgspec import structs
+
+from actors.environments.probes import Transcript
+from actors.environments.stages import Admission
+from actors.environments.tools.evidence import replayed, shown, suspects, values
+from actors.environments.tools.guesses import RandomCaller, read_tools
+from actors.environments.tools.nonsense import pointless, refusals
+from actors.environments.trials import Policy, Probing, RejectedError, Trials, consuming
+from actors.sandbox import Sandbox
+from actors.sandbox.host import OTHER_KIND, PLAYS
+from actors.sandbox.process import ChildProcess
+from actors.sandbox.wire import Act, Inspect, Inspected, Solve, Solved
+from actors.text.conversation import Move
+from spade.config import Play, ToolUse
+from spade.config import Sandbox as Limits
+from spade.protocol import Observed, ToolCall, Verdict
+
+FRESH = 3
+"""Seeds whose fresh states the gate looks at."""
+SOLVED_PLAYS = 2
+CALLS_A_MESSAGE = 8
+"""Meaningless calls of one message."""
+MOST_HEARD = 64 << 20
+"""Bytes that the texts of all plays of an admission may take: a test of luck keeps hundreds of plays."""
+REASON_CHARACTERS = 200
+"""Of what a program says in a reason."""
+DONE = Move("done")
+
+
+def sent(move: Move) -> Act:
+    """A move as a program with tools is sent it."""
+    return Act(tuple((call.name, call.arguments) for call in move.calls), move.action)
+
+
+class ToolAdmission(Admission[Move]):
+    """One program with tools on its way through the stages."""
+
+    loading = ("parse", "class", "interface", "construct", "schema")
+    nothing = Move("")
+
+    def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play, tools: ToolUse) -> None:
+        trials = Trials(sandbox, source, limits, play.max_turns, sent, tools=True)
+        super().__init__(Probing(trials, seed, play))
+        self.free_share = tools.free_share
+        self.openings: list[tuple[Observed, Inspected]] = []
+        self.solutions: list[tuple[Transcript[Move], Sequence[str]]] = []
+
+    async def begin(self) -> None:
+        self.openings.append(await self.fresh(self.probing.seed(0)))
+
+    def order(self) -> Sequence[Callable[[], Awaitable[str]]]:
+        few, many = (self.episode, self.gate, self.solution, self.garbage), (self.random, self.constant)
+        return (*few, *many, self.budget, self.repeatable, self.effect)
+
+    def told(self, action: Move) -> str:
+        return shown(action)
+
+    async def verdict(self) -> Verdict:
+        plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
+        # Beside the event loop: long texts take their time.
+        found = await trio.to_thread.run_sync(suspects, plays)
+        needed = await trio.to_thread.run_sync(values, plays, asked)
+        said = replayed(plays[0]) if plays else ""
+        return structs.replace(await super().verdict(), suspects=found, values=needed, replayed=said)
+
+    # ------------------------------------------------------------ plays and looks
+
+    async def probe(self, seed: int, policy: Policy[Move]) -> Transcript[Move]:
+        """Play, and keep the transcript. Raises RejectedError if those that are kept take too much memory."""
+        transcript = await self.trials.play(seed, policy, PLAYS)
+        self.probing.keep(transcript, MOST_HEARD)
+        return transcript
+
+    async def inspect(self, process: ChildProcess) -> Inspected:
+        answer = await self.trials.ask(process, Inspect())
+        if not isinstance(answer, Inspected) or len(answer.criteria) != len(answer.instructions):
+            raise RejectedError(OTHER_KIND.detail)
+        return answer
+
+    async def fresh(self, seed: int) -> tuple[Observed, Inspected]:
+        """The answer to `reset`, and the state after it."""
+        async with self.trials.opened(seed, PLAYS) as (process, first):
+            return first, await self.inspect(process)
+
+    # ------------------------------------------------------------ the stages
+
+    async def episode(self) -> str:
+        """`reset` answers under further seeds."""
+        self.openings += [await self.fresh(self.probing.seed(index)) for index in range(1, FRESH)]
+        first, inspected = self.openings[0]
+        return f"{len(inspected.instructions)} instructions, {len(read_tools(first))} tools"
+
+    async def gate(self) -> str:
+        """Criteria can be read on the fresh state, leave it as it is, and few of them hold."""
+        looks = [inspected for _, inspected in self.openings]
+        most = max(len(look.criteria) for look in looks)
+        for place in range(most):
+            seen = [look.criteria[place] for look in looks if place < len(look.criteria)]
+            if all(each.error for each in seen):
+                error = seen[0].error[:REASON_CHARACTERS]
+                raise RejectedError(f"the criterion of instruction {place + 1} raises on the fresh state: {error}")
+            if any(each.changes for each in seen):
+                raise RejectedError(f"the criterion of instruction {place + 1} changes the state")
+        for look in looks:
+            met = [str(place) for place, each in enumerate(look.criteria, 1) if each.met]
+            if len(met) > self.free_share * len(look.criteria):
+                some = f"instruction {met[0]}" if len(met) == 1 else f"instructions {' and '.join(met)}"
+                verb = "is" if len(met) == 1 else "are"
+                raise RejectedError(f"{some} of {len(look.criteria)} {verb} met before anything is done")
+        return ""
+
+    async def solution(self) -> str:
+        """The calls of `solution()` win; it is asked in one process and played in another."""
+        for index in range(SOLVED_PLAYS):
+            seed = self.probing.seed(index)
+            calls = await self.solved(seed)
+            async with self.trials.opened(seed, PLAYS) as (process, first):
+                moves = [*(Move("", (call,)) for call in calls), DONE]
+                play = await self.trials.finish(process, seed, first, consuming(moves, self.nothing))
+                self.probing.keep(play, MOST_HEARD)
+                after = await self.inspect(process)
+            self.solutions.append((play, after.instructions))
+            self.check_solution(play, after)
+        return f"{len(self.solutions[0][0].actions)} turns"
+
+    async def solved(self, seed: int) -> list[ToolCall]:
+        """The calls that `solution()` lists, few enough for a play."""
+        async with self.trials.opened(seed, PLAYS) as (process, _):
+            solved = await self.trials.ask(process, Solve())
+        calls = solved.calls if isinstance(solved, Solved) else ()
+        if not calls:
+            raise RejectedError("the solution lists no calls, so nothing proves that the environment can be won")
+        turns = len(calls) + 1
+        if turns > self.trials.max_turns:
+            raise RejectedError(f"the solution and `done` take {turns} turns, a play has {self.trials.max_turns}")
+        return [ToolCall(name, arguments) for name, arguments in calls]
+
+    def check_solution(self, play: Transcript[Move], after: Inspected) -> None:
+        """Raise RejectedError unless it wins, with few instructions that nothing had to be done for."""
+        count = len(after.instructions)
+        if not play.won(self.probing.win_return):
+            refused = (
+                f"; call {turn} is refused: {result.text[:REASON_CHARACTERS]}"
+                for turn, answer in enumerate(play.answers)
+                for result in answer.results
+                if result.refused
+            )
+            done = f"{play.answers[-1].done} of {count} instructions are done after its calls"
+            raise RejectedError(f"the solution does not win: {done}{next(refused, '')}")
+        if after.free > self.free_share * count:
+            raise RejectedError(f"{after.free} of {count} instructions are met already when they are given")
+
+    async def garbage(self) -> str:
+        """Refused calls change nothing, meaningless ones meet nothing, and none of them raises."""
+        seed, (opening, look) = self.probing.seed(0), self.openings[0]
+        tools = read_tools(opening)
+        async with self.trials.opened(seed, PLAYS) as (process, _):
+            before = await self.inspect(process)
+            for move in (DONE, Move("", tuple(refusals(tools)))):
+                await self.trials.observe(process, sent(move))
+            after = await self.inspect(process)
+        if (before.state, before.done) != (after.state, after.done):
+            raise RejectedError("calls that are refused change the state")
+        free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
+        calls = list(pointless(tools, self.probing.rng))
+        moves = [Move("", tuple(calls[at : at + CALLS_A_MESSAGE])) for at in range(0, len(calls), CALLS_A_MESSAGE)]
+        while moves:
+            play = await self.probe(seed, consuming(moves, self.nothing))
+            for move, answer in zip(play.actions, play.answers[1:], strict=True):
+                if answer.done > free:
+                    raise RejectedError(f"calls without meaning meet instruction {answer.done}, as {shown(move)}")
+        return ""
+
+    async def random(self) -> str:
+        """Random calls seldom win."""
+
+        def play(seed: int) -> Awaitable[Transcript[Move]]:
+            return self.probe(seed, RandomCaller(self.probing.rng).act)
+
+        return await self.seldom_wins("random play", [], self.refused_share, play)
+
+    async def constant(self) -> str:
+        """Each tool once, again and again, seldom wins. These plays and the solutions show if the seed matters."""
+        opening, _ = self.openings[0]
+        guesser = RandomCaller(self.probing.rng)
+        guesser.hear(opening)
+        calls = [guesser.call(tool) for tool in guesser.tools]
+        plays: list[Transcript[Move]] = []
+
+        def play(seed: int) -> Awaitable[Transcript[Move]]:
+            turns = cycle(calls)
+
+            def act(seen: Observed) -> Move:
+                return DONE if seen.done >= seen.instructions else Move("", (next(turns),))
+
+            return self.probe(seed, act)
+
+        told = await self.seldom_wins("each tool with the same arguments", plays, self.refused_constant, play)
+        solved = {(play.actions, play.answers) for play, _ in self.solutions}
+        self.seed_sensitive = len(solved) > 1 or len({each.answers for each in plays}) > 1
+        return told

@@ -1,0 +1,76 @@
+"""The screen of admitted programs: the model itself is asked if a player can know all that winning takes.
+
+Admission knows that the program's own solution wins, and not that a player could find it. Not trained on.
+"""
+
+from bisect import bisect_right
+from functools import partial
+
+import trio
+
+from actors.roles.session import Session
+from actors.text.judge import judgement, reasoning
+from actors.text.profile import ChatMessage, Profile
+from spade.protocol import Verdict
+from spade.tokens import Tokenizer
+
+TEMPERATURE = 0.3
+
+
+class Screener:
+    """Gauges: `screens` asked for, `screen_no` of them that refused, `screens_unread` of which no answer was read."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asks = session.config.tools.screen
+        if self._asks:
+            session.gauges.update(screens=0, screen_no=0, screens_unread=0)
+
+    async def refusal(self, source: str, admitted: Verdict, seed: int) -> str:
+        """The reason against an admitted program, "" if there is none. Raises BusError where no engine answers.
+
+        An answer that cannot be read is none against it. A program beside which the question has no room is refused,
+        else length would be a way around the screen; of a long transcript the beginning is shown.
+        """
+        if not self._asks:
+            return ""
+        session, most = self._session, self._session.config.tools.screen_max_tokens
+        room = session.config.engine.context_tokens - most
+        # Programs and transcripts may be long: they take their time beside the event loop.
+        asked = await trio.to_thread.run_sync(
+            partial(fitted, session.profile, session.tokenizer, source, admitted, room)
+        )
+        if asked is None:
+            return "the program leaves no room for the question"
+        if not asked:  # the profile has no such question
+            return ""
+        said = await session.ask(asked, most, TEMPERATURE, seed)
+        agrees = None if said is None else judgement(said.text)
+        session.gauges["screens"] += 1
+        session.gauges["screens_unread"] += agrees is None
+        if said is None or agrees is not False:
+            return ""
+        session.gauges["screen_no"] += 1
+        return reasoning(said.text) or "the model gave no reason"
+
+
+def fitted(
+    profile: Profile, tokenizer: Tokenizer, source: str, admitted: Verdict, room: int
+) -> list[ChatMessage] | None:
+    """The question in at most `room` tokens, with as much of the transcript as fits; None where none of it does.
+
+    Empty where the profile has no question.
+    """
+    whole = admitted.replayed
+
+    def asked(length: int) -> list[ChatMessage]:
+        shown = whole if length == len(whole) else f"{whole[:length]}\n[The rest is left out.]"
+        return profile.screen(source, shown, admitted.suspects) or []
+
+    def tokens(length: int) -> int:
+        return len(tokenizer.prompt_ids(asked(length), room))
+
+    if not asked(0) or tokens(len(whole)) <= room:
+        return asked(len(whole))
+    longest = bisect_right(range(len(whole)), room, key=tokens) - 1
+    return asked(longest) if longest >= 0 else None

@@ -1,0 +1,171 @@
+"""Measures of a program with tools, from its syntax tree: its tools, the conditions of its criteria, guarded failures.
+
+*Conditions* of a criterion are the comparisons and the Boolean operators (`and`, `or`, `not`) in its syntax tree: two
+in `a < b < c` and in `a and b and c`. Criteria are the functions in what `self._message_criteria` is given: a lambda, a
+function that is defined in that method, a method; of a method that makes a criterion, all of it counts.
+
+A tool has a *guarded failure* if one way through it changes something that `self` holds and an `if` guards another that
+does not: a branch with a `return` and without a change. What `self` holds is changed by an assignment to an attribute
+or item of it, or by a method such as `append` or `pop`, also through a local name.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+PREFIX = "tool_"
+BASE = "ToolUseBaseEnv"
+_CRITERIA = "_message_criteria"
+_CHANGES = ("append", "add", "extend", "insert", "update", "pop", "popitem", "remove", "discard", "clear", "setdefault")
+
+_Function = ast.FunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True)
+class ToolMeasures:
+    """Of one program; `conditions` a criterion, None where no criterion is found."""
+
+    tools: int
+    conditions: float | None
+    guarded: bool
+
+
+def has_tools(program: ast.ClassDef) -> bool:
+    """True for a class that extends ToolUseBaseEnv."""
+    return any(isinstance(base, ast.Name) and base.id == BASE for base in program.bases)
+
+
+def measure_tools(program: ast.ClassDef) -> ToolMeasures:
+    """The measures of a class with tools."""
+    methods = {node.name: node for node in program.body if isinstance(node, ast.FunctionDef)}
+    tools = [method for name, method in methods.items() if name.startswith(PREFIX)]
+    counts = [_conditions(criterion) for criterion in _criteria(methods)]
+    mean = sum(counts) / len(counts) if counts else None
+    return ToolMeasures(len(tools), mean, any(map(_guarded, tools)))
+
+
+# ---------------------------------------------------------------- criteria
+
+
+def _criteria(methods: Mapping[str, ast.FunctionDef]) -> list[_Function]:
+    """The criteria, each function once."""
+    found: dict[int, _Function] = {}
+    for method in methods.values():
+        local: dict[str, list[ast.AST]] = {}
+        for name, value in _bound(method):
+            local.setdefault(name, []).append(value)
+        todo = local.pop(f"self.{_CRITERIA}", [])
+        while todo:
+            for each in _functions(todo.pop(), methods, local, todo):
+                found.setdefault(id(each), each)
+    return list(found.values())
+
+
+def _functions(
+    node: ast.AST, methods: Mapping[str, ast.FunctionDef], local: dict[str, list[ast.AST]], todo: list[ast.AST]
+) -> Iterator[_Function]:
+    """The functions in an expression; what its local names hold is put on `todo`, once."""
+    match node:
+        case ast.Lambda() | ast.FunctionDef():
+            yield node
+        case ast.Name(id=name):
+            todo += local.pop(name, [])
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if name in methods:
+            yield methods[name]
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _functions(child, methods, local, todo)
+
+
+def _bound(method: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
+    """Values that the names of a method, and its attributes as "self.name", are given."""
+    for node in ast.walk(method):
+        match node:
+            case ast.FunctionDef(name=name) if node is not method:
+                yield name, node
+            case ast.Assign(targets=targets, value=value):
+                yield from ((name, value) for target in targets if (name := _name(target)))
+            case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield _name(target), value
+            case ast.Call(func=ast.Attribute(value=target, attr="append" | "extend" | "insert"), args=values):
+                yield from ((_name(target), value) for value in values)
+
+
+def _name(target: ast.expr) -> str:
+    match target:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return f"self.{name}"
+    return ""
+
+
+def _conditions(criterion: _Function) -> int:
+    count = 0
+    for node in ast.walk(criterion):
+        match node:
+            case ast.Compare(ops=operators):
+                count += len(operators)
+            case ast.BoolOp(values=values):
+                count += len(values) - 1
+            case ast.UnaryOp(op=ast.Not()):
+                count += 1
+    return count
+
+
+# ---------------------------------------------------------------- guarded failures
+
+
+def _guarded(tool: ast.FunctionDef) -> bool:
+    """True for a tool with a change, and with a branch of an `if` that returns without one."""
+    held = _holding(tool)
+    if not _changes([tool], held):
+        return False
+    branches = (branch for node in ast.walk(tool) if isinstance(node, ast.If) for branch in (node.body, node.orelse))
+    return any(_returns(branch) and not _changes(branch, held) for branch in branches)
+
+
+def _returns(branch: list[ast.stmt]) -> bool:
+    return any(isinstance(node, ast.Return) for statement in branch for node in ast.walk(statement))
+
+
+def _holding(tool: ast.FunctionDef) -> set[str]:
+    """`self`, and the local names that hold something of it, by the order of the text."""
+    held = {"self"}
+    named = [node for node in ast.walk(tool) if isinstance(node, ast.Assign | ast.NamedExpr | ast.For)]
+    for node in sorted(named, key=lambda node: (node.lineno, node.col_offset)):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+                | ast.For(target=ast.Name(id=name), iter=value)
+            ) if _root(value) in held:
+                held.add(name)
+    return held
+
+
+def _root(node: ast.expr) -> str:
+    """The name at the beginning of `name.attribute[item].get(key)`; "" where there is none."""
+    while True:
+        match node:
+            case ast.Name(id=name):
+                return name
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)):
+                node = inner
+            case _:
+                return ""
+
+
+def _changes(part: list[ast.stmt] | list[ast.FunctionDef], held: set[str]) -> bool:
+    """True if a part of a tool changes what a held name has."""
+    return any(_root(target) in held for each in part for node in ast.walk(each) for target in _changed(node))
+
+
+def _changed(node: ast.AST) -> Iterator[ast.expr]:
+    match node:
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            yield from (target for target in targets if not isinstance(target, ast.Name))
+        case ast.AugAssign(target=target) if not isinstance(target, ast.Name):
+            yield target
+        case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _CHANGES:
+            yield value

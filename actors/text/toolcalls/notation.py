@@ -1,0 +1,168 @@
+"""Tools and calls as people read and type them: in Python's syntax, or as JSON. Pure.
+
+A tool is `find(status: "new" | "open", most: int = …)`, a call `find(status="new")`. A line that begins with a brace or
+a bracket is JSON: objects of a name and arguments, one after the other or in a list.
+"""
+
+import ast
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from keyword import iskeyword
+from typing import Any, NamedTuple
+
+from actors.text.toolcalls.blocks import DEEPEST, Call, Malformed, call, decode, past_space
+
+DONE = "done"
+DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # lists in lists of a signature, and types of one argument
+_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict", "null": "None"}
+_UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
+
+
+class Typed(NamedTuple):
+    """A line that a person typed: its calls, and "done" where it submits, else ""."""
+
+    calls: tuple[Call, ...]
+    answer: str
+
+
+def typed(line: str, arguments: Mapping[str, Sequence[str]]) -> Typed:
+    """Read a line. `arguments`: their names in order, by tool, for those that are given by their place.
+
+    Raises ValueError, which says in one line what is wrong.
+    """
+    line = line.strip()
+    if not line:
+        raise ValueError('type a call, such as name(argument="value"), or done')
+    if line[0] in "{[":
+        return Typed(tuple(_objects(line)), "")
+    try:
+        statements = ast.parse(line).body
+    except _UNREADABLE:
+        raise ValueError('this is no call; write name(argument="value"), calls apart by a semicolon, or done') from None
+    match statements:
+        case [*calls, ast.Expr(value=ast.Name(id="done"))]:
+            return Typed(tuple(_expression(each, arguments) for each in calls), DONE)
+    return Typed(tuple(_expression(each, arguments) for each in statements), "")
+
+
+def _objects(line: str) -> Iterator[Call]:
+    at = 0
+    while at < len(line):
+        value, end = decode(line, at)
+        for entry in value if isinstance(value, list) else [value]:
+            if not isinstance(entry, dict):
+                raise ValueError('a call as JSON is an object: {"name": …, "arguments": {…}}')
+            yield _read(entry.get("name"), entry.get("arguments"))
+        at = past_space(line, end)
+
+
+def _expression(statement: ast.stmt, arguments: Mapping[str, Sequence[str]]) -> Call:
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=placed, keywords=keywords)):
+            pass
+        case _:
+            raise ValueError(f"{_cut(ast.unparse(statement))} is no call of a tool; write name(argument=value)")
+    names = arguments.get(name, ())
+    if len(placed) > len(names):
+        raise ValueError(f"{name} takes {len(names) or 'no'} arguments without a name, {len(placed)} are given")
+    values = dict(zip(names, placed, strict=False))
+    for keyword in keywords:
+        if keyword.arg is None or keyword.arg in values:
+            raise ValueError(f"{name}: an argument is given twice, or by **")
+        values[keyword.arg] = keyword.value
+    return _read(name, {argument: _literal(f"{name}: {argument}", value) for argument, value in values.items()})
+
+
+def _literal(what: str, node: ast.expr) -> Any:
+    """The value of a literal, as JSON has it."""
+    try:
+        return json.loads(json.dumps(ast.literal_eval(node), allow_nan=False))
+    except _UNREADABLE:
+        raise ValueError(f"{what} must be a literal that JSON has, is {_cut(ast.unparse(node))}") from None
+
+
+def _read(name: object, arguments: object) -> Call:
+    read = call(name, arguments)
+    if isinstance(read, Malformed):
+        raise ValueError(read.why)
+    return read
+
+
+# ---------------------------------------------------------------- to be read
+
+
+def spoken(name: str, arguments: str) -> str:
+    """A call as it would be typed, as JSON where Python has no names for its arguments. `arguments`: a JSON object."""
+    try:
+        values = json.loads(arguments)
+    except _UNREADABLE:
+        values = None
+    if not isinstance(values, dict) or not all(map(_is_name, (name, *values))):
+        return f'{{"name": {json.dumps(name)}, "arguments": {arguments}}}'
+    return f"{name}({', '.join(f'{key}={_python(value)}' for key, value in values.items())})"
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier() and not iskeyword(text)
+
+
+def signature(name: str, parameters: Mapping[str, Any]) -> str:
+    """A tool with its arguments and their types, by the schema of its arguments, which may hold anything."""
+    required = parameters.get("required")
+    needed = required if isinstance(required, list) else []
+    shown = [
+        f"{key}: {_type(schema)}{'' if key in needed else _default(schema)}"
+        for key, schema in _properties(parameters).items()
+    ]
+    return f"{name}({', '.join(shown)})"
+
+
+def argument_names(parameters: Mapping[str, Any]) -> list[str]:
+    """The names of a tool's arguments in their order, by their schema."""
+    return list(_properties(parameters))
+
+
+def _properties(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    properties = parameters.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _default(schema: object) -> str:
+    return f" = {_python(schema['default'])}" if isinstance(schema, dict) and "default" in schema else " = …"
+
+
+def _type(schema: Any, depth: int = 0) -> str:
+    match schema:
+        case {"enum": list(values)}:
+            return " | ".join(map(_python, values))
+        case {"type": list(kinds)}:
+            names = [kind for kind in kinds if isinstance(kind, str)]
+            return " | ".join(_kind(kind, schema, depth) for kind in dict.fromkeys(names[:MOST_SHOWN]))
+        case {"type": str(kind)}:
+            return _kind(kind, schema, depth)
+    return "any"
+
+
+def _kind(kind: str, schema: dict[str, Any], depth: int) -> str:
+    if kind == "array":
+        return f"list[{_type(schema['items'], depth + 1)}]" if "items" in schema and depth < DEEPEST_SHOWN else "list"
+    bounds = [f"{sign} {schema[word]}" for word, sign in (("minimum", "≥"), ("maximum", "≤")) if word in schema]
+    return " ".join([_TYPES.get(kind, kind), *bounds])
+
+
+def _python(value: object, depth: int = 0) -> str:
+    """A value of JSON as Python has it, its strings in double quotes."""
+    match value:
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case list() | dict() if depth > DEEPEST:
+            return "…"
+        case list():
+            return f"[{', '.join(_python(item, depth + 1) for item in value)}]"
+        case dict():
+            return f"{{{', '.join(f'{_python(key)}: {_python(item, depth + 1)}' for key, item in value.items())}}}"
+    return repr(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,55 @@
+"""Finished plays of a run, with what it takes to play them again."""
+
+from pathlib import Path
+
+import msgspec
+
+from replay.ledger.keys import environment_prefix
+from replay.ledger.records import Environment, PlayRecord, Source
+from replay.store import open_reader
+from replay.store.load import Header
+from spade.errors import RunError
+from spade.protocol import Trajectory
+from spade.seeds import INSTANCE_MASK, derive
+
+
+class KeptPlay(msgspec.Struct, frozen=True):
+    """A finished play: its record, its environment and program, its instance seed, its tokens."""
+
+    record: PlayRecord
+    environment: Environment
+    source: Source
+    seed: int
+    trajectory: Trajectory
+
+
+def read_play(path: Path, id: str) -> KeptPlay:
+    """One finished play. Raises RunError if there is none of that id, or if its tokens are not kept."""
+    with open_reader(path) as store, store.pinned():
+        record = store.get("plays", id, PlayRecord)
+        if record is None:
+            raise RunError(
+                f"{path}: no play {id!r}; `spade replay lineage RUN ENVIRONMENT` lists those of an environment"
+            )
+        if record.state != "finished":
+            why = f": {record.fault}" if record.fault else ""
+            raise RunError(f"the play {id} is {record.state}{why}; only a finished one can be shown")
+        (header,) = store.get_many("meta", ["run"], Header)
+        (environment,) = store.get_many("environments", [record.environment], Environment)
+        (source,) = store.get_many("sources", [record.environment], Source)
+        trajectory = store.get("trajectories", id, Trajectory)
+    if trajectory is None:
+        raise RunError(f"the tokens of the play {id} were deleted, as replay.retain_s or replay.retain_bytes says")
+    seed = derive(header.secret, "instance", record.environment, record.index) & INSTANCE_MASK
+    return KeptPlay(record, environment, source, seed, trajectory)
+
+
+def read_examples(path: Path, environment: str) -> list[PlayRecord]:
+    """The first finished play of each return that an environment's plays had, the highest first."""
+    with open_reader(path) as store:
+        plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment))
+    first: dict[float, PlayRecord] = {}
+    for play in sorted(plays, key=lambda play: (play.hinted, play.id)):
+        if play.state == "finished":
+            first.setdefault(play.episode_return, play)
+    return [first[key] for key in sorted(first, reverse=True)]

@@ -1,0 +1,135 @@
+"""`spade env play`: a person plays a program in the terminal."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.app.commands.env.programs import read_program
+from spade.app.commands.options import Recipe, Set, an_id
+from spade.errors import RunError
+
+if TYPE_CHECKING:
+    from actors.text.conversation import Move, Player
+    from spade.app.screen.console import Screen
+    from spade.config import Config
+    from spade.protocol import Form, Observed
+
+
+def play(
+    source: Annotated[str, typer.Argument(metavar="FILE_OR_ID", help="An environment file, or with --run an id.")],
+    run: Annotated[Path | None, typer.Option("--run", help="The run of the id.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the instance.")] = 0,
+    hint: Annotated[bool, typer.Option("--hint", help="Show the hint of an environment of a run.")] = False,
+    state: Annotated[
+        bool, typer.Option("--state", help="Of a program with tools, show what each message changes in its state.")
+    ] = False,
+    recipe: Recipe = None,
+    set_: Set = None,
+) -> None:
+    """Play an environment in the terminal.
+
+    A program with tools takes calls, such as find(status="new"), and done to submit.
+    """
+    import trio
+
+    from spade.app.rundir import RunDir
+    from spade.app.screen.console import Screen
+    from spade.config import load
+
+    own = str(RunDir(run).require().config_path) if run is not None else "nano"
+    config = load(recipe or own, tuple(set_ or ()))
+    program, its_hint, reads = _find(source, run)
+    console = Screen()
+    if hint:
+        console.tell(("hint", "cyan"), f" {its_hint or 'it has none'}")
+    try:
+        trio.run(_play, program, reads, seed, config, console, state)
+    except* (KeyboardInterrupt, EOFError):
+        console.tell(("left", "dim"))
+
+
+def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
+    """Source, hint and action form of an environment in a file or a run; None: unknown."""
+    if run is None:
+        if not os.path.exists(name):
+            raise RunError(f"{name}: no such file; an id needs --run RUN")
+        return read_program(Path(name)), "", None
+    from replay.inspect.environments import read_environment
+    from spade.app.rundir import RunDir
+
+    env = read_environment(RunDir(run).require().store, an_id(name))
+    if env is None:
+        raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
+    return env.source, env.hint, env.reads
+
+
+async def _play(source: str, reads: "Form | None", seed: int, config: "Config", console: "Screen", state: bool) -> None:
+    from actors.environments.forms import form_of
+    from actors.sandbox import open_sandbox
+    from actors.text.conversation import converse
+    from spade.app.commands.env.watched import Watched, finished
+    from spade.protocol import Observed
+    from spade.returns import won
+    from spade.seeds import derive, new_secret
+
+    async with open_sandbox(config.sandbox) as sandbox:
+        watched = Watched(sandbox, console, state)
+        first = await watched.open(source, seed, config.play.max_turns)
+        player: Player[Move] = _no_player
+        if isinstance(first, Observed) and watched.tools:
+            player = _calling(first, config.tools.calls_per_turn, console)
+        elif isinstance(first, Observed):
+            if state:
+                raise RunError("--state: the program has no tools, so there is no state to show")
+            key = derive(new_secret(), "form")
+            player = _acting(reads or await form_of(sandbox, source, key, config.sandbox, config.play))
+        played = await converse(first, config.play.max_turns, watched.step, player)
+    turns = finished(played)
+    outcome = ("won", "green") if won(played.episode_return, config.play.win_return) else ("lost", "red")
+    console.tell(outcome, f" in {turns} turns")
+
+
+async def _typed() -> str:
+    import trio
+
+    return await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)
+
+
+async def _no_player(_: "Observed") -> "Move | None":
+    return None
+
+
+def _acting(form: "Form") -> "Player[Move]":
+    """A person who types the actions of a game."""
+    from actors.text.actions import action_typed, sent
+    from actors.text.conversation import Move
+
+    async def ask(_: "Observed") -> "Move | None":
+        return Move(sent(action_typed(await _typed()), form))
+
+    return ask
+
+
+def _calling(first: "Observed", most: int, console: "Screen") -> "Player[Move]":
+    """A person who types calls, at most so many a message. A line that cannot be read costs nothing."""
+    from actors.text.conversation import Move
+    from actors.text.toolcalls.notation import typed
+    from spade.app.screen.tool_use import offered
+    from spade.protocol import ToolCall
+
+    arguments = offered(first)
+
+    async def ask(_: "Observed") -> "Move | None":
+        while True:
+            try:
+                calls, answer = typed(await _typed(), arguments)
+                if len(calls) > most:
+                    raise ValueError(f"a message may have at most {most} calls, these are {len(calls)}")
+            except ValueError as error:
+                console.tell(("not sent", "red"), f"  {error}")
+            else:
+                return Move(answer, tuple(ToolCall(call.name, call.arguments) for call in calls))
+
+    return ask

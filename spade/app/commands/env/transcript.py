@@ -1,0 +1,92 @@
+"""The transcript of a play of a run: what its model said, and what its program answered, played again."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spade.errors import RunError
+from spade.text import visible
+
+if TYPE_CHECKING:
+    from actors.text.conversation import Conversation, Move
+    from replay.inspect.plays import KeptPlay
+    from spade.app.screen.console import Screen
+    from spade.config import Config
+    from spade.protocol import Observed
+
+
+def show_play(run: Path, id: str) -> None:
+    """Print a play turn by turn. Its program is played again with what the model said, in the sandbox."""
+    import trio
+
+    from replay.inspect.plays import read_play
+    from spade.app.rundir import RunDir
+    from spade.app.screen.console import Screen
+
+    found = RunDir(run).require()
+    kept = read_play(found.store, id)
+    record, console = kept.record, Screen()
+    arm = "hinted" if record.hinted else "unhinted"
+    console.tell((record.id, "bold"), f"  {kept.environment.name}  {arm}, instance {record.index}")
+    if record.hinted:
+        console.tell(("hint", "cyan"), f"  {kept.source.hint}")
+    played = trio.run(_again, kept, found.config(), console)
+    outcome = "ended" if record.terminated else "cut off"
+    console.tell(f"{outcome} in {record.turns} turns, return {record.episode_return:g}")
+    again = played.outcome == "terminated", played.episode_return
+    if again != (record.terminated, record.episode_return):
+        console.tell(("it ends otherwise", "red"), f" when it is played again: {_ending(played)}")
+
+
+def _ending(played: "Conversation[Move]") -> str:
+    from spade.protocol import Faulted
+
+    last = played.answers[-1]
+    return f"{last.kind}: {last.detail}" if isinstance(last, Faulted) else f"return {played.episode_return:g}"
+
+
+def _said(kept: "KeptPlay") -> list[list[int]]:
+    """The tokens that the model sampled in each turn."""
+    from spade.codec import unpack_ids
+
+    ids, spans = unpack_ids(kept.trajectory.ids).tolist(), kept.trajectory.spans
+    ends = [sum(spans[: place + 1]) for place in range(len(spans))]
+    said = [ids[end - span : end] for end, span in list(zip(ends, spans, strict=True))[1::2]]
+    if len(said) != kept.record.turns:
+        raise RunError(
+            f"the play {kept.record.id} has {kept.record.turns} turns, but tokens of {len(said)}: "
+            "those of an endpoint, or of an empty message, cannot be told from the others"
+        )
+    return said
+
+
+async def _again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conversation[Move]":
+    from actors.roles.domains import load_talks
+    from actors.sandbox import open_sandbox
+    from actors.text.conversation import converse
+    from spade.app.commands.env.watched import Watched
+    from spade.policy import model_folder
+    from spade.protocol import Observed
+    from spade.tokens import Tokenizer
+
+    said = iter(_said(kept))
+    tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
+    talk = load_talks(config, tokenizer)(kept.source.reads)
+    turn = 0
+
+    async def recorded(_: "Observed") -> "Move | None":
+        nonlocal turn
+        tokens = next(said, None)
+        if tokens is None:
+            return None
+        turn += 1
+        text = tokenizer.decode(tokens, talk.marks)
+        console.tell((f"turn {turn}", "bold"))
+        console.print(visible(text), style="green")
+        return talk.act(text)
+
+    async with open_sandbox(config.sandbox) as sandbox:
+        watched = Watched(sandbox, console, state=True)
+        first = await watched.open(kept.source.source, kept.seed, config.play.max_turns)
+        if isinstance(first, Observed):
+            talk.open(first, kept.source.hint if kept.record.hinted else None)
+        return await converse(first, config.play.max_turns, watched.step, recorded)

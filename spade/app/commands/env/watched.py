@@ -1,0 +1,63 @@
+"""A play in the sandbox, printed turn by turn."""
+
+from actors.sandbox import Sandbox
+from actors.sandbox.wire import Inspected
+from actors.text.conversation import Conversation, Move
+from spade.app.screen.console import Screen
+from spade.app.screen.tool_use import StateTeller, tell_tools, tell_turn
+from spade.errors import RunError
+from spade.protocol import Faulted, Observed
+from spade.text import visible
+
+NAME = "play"
+
+
+class Watched:
+    """A play of one program. `tools`: it is played by calls, once it is open; `state`: its state is printed as well."""
+
+    def __init__(self, sandbox: Sandbox, console: Screen, state: bool) -> None:
+        self.tools = False
+        self._sandbox = sandbox
+        self._console = console
+        self._state = StateTeller(console) if state else None
+
+    async def open(self, source: str, seed: int, max_turns: int) -> Observed | Faulted:
+        """Begin, and print the first observation, after the tools if there are any."""
+        first = await self._sandbox.open(NAME, source, seed, max_turns)
+        if isinstance(first, Faulted):
+            return first
+        self.tools = bool(first.tools)
+        if self.tools:
+            tell_tools(self._console, first)
+        self._console.print(visible(first.observation))
+        return await self._with_state(first)
+
+    async def step(self, turn: int, move: Move) -> Observed | Faulted:
+        """Play a turn, and print what comes of it."""
+        seen = await self._sandbox.step(NAME, turn, move.action, move.calls)
+        if isinstance(seen, Faulted):
+            return seen
+        if self.tools:
+            tell_turn(self._console, move, seen)
+            return await self._with_state(seen)
+        self._console.print(visible(seen.observation))
+        self._console.tell((f"reward {seen.reward:g}", "dim"))
+        return seen
+
+    async def _with_state(self, seen: Observed) -> Observed | Faulted:
+        """Print the state, if it is asked for and still there: it ends with the play."""
+        if self._state is None or not self.tools or seen.terminated or seen.truncated:
+            return seen
+        inspected = await self._sandbox.inspect(NAME)
+        if not isinstance(inspected, Inspected):
+            return inspected
+        self._state.tell(inspected)
+        return seen
+
+
+def finished(played: Conversation[Move]) -> int:
+    """The turns of a play that is over. Raises RunError where the program failed."""
+    turns, last = len(played.actions), played.answers[-1]
+    if isinstance(last, Faulted):
+        raise RunError(f"the environment failed in turn {turns}: {last.kind}: {last.detail}")
+    return turns

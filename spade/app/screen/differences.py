@@ -1,0 +1,52 @@
+"""The differences of two states of a program, as lines for people. Pure."""
+
+import json
+from collections.abc import Iterator
+
+from spade.decoding import UnreadableError, decoded
+from spade.text import line
+
+LONGEST_VALUE = 200  # characters
+MOST_LINES = 40
+_ABSENT = object()
+
+
+def differences(before: str, after: str) -> list[str]:
+    """Changes from one JSON text to the next: `+` a path that is new, `-` one that is gone, `~` one that differs.
+
+    Each line is printable; of more than MOST_LINES the rest are counted.
+    """
+    try:
+        old, new = (decoded(json.loads, text.encode()) for text in (before, after))
+        found = list(_compared("", old, new))
+    except (UnreadableError, RecursionError):
+        return ["~ the state differs; it cannot be compared"] if before != after else []
+    more = len(found) - MOST_LINES
+    return [*found[:MOST_LINES], *([f"  and {more} more"] if more > 0 else [])]
+
+
+def _compared(path: str, old: object, new: object) -> Iterator[str]:
+    match old, new:
+        case dict(), dict():
+            for key in sorted(old.keys() | new.keys()):
+                yield from _compared(_below(path, key), old.get(key, _ABSENT), new.get(key, _ABSENT))
+        case list(), list():
+            for index in range(max(len(old), len(new))):
+                ours, theirs = (each[index] if index < len(each) else _ABSENT for each in (old, new))
+                yield from _compared(f"{path}[{index}]", ours, theirs)
+        case _ if old is _ABSENT:
+            yield f"+ {line(path, LONGEST_VALUE)} = {_shown(new)}"
+        case _ if new is _ABSENT:
+            yield f"- {line(path, LONGEST_VALUE)} = {_shown(old)}"
+        case _ if json.dumps(old) != json.dumps(new):  # 1 equals true, but not as JSON
+            yield f"~ {line(path, LONGEST_VALUE)}: {_shown(old)} → {_shown(new)}"
+
+
+def _below(path: str, key: str) -> str:
+    if not key.isidentifier():
+        return f"{path}[{json.dumps(key, ensure_ascii=False)}]"
+    return f"{path}.{key}" if path else key
+
+
+def _shown(value: object) -> str:
+    return line(json.dumps(value, ensure_ascii=False), LONGEST_VALUE)

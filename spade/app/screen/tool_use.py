@@ -1,0 +1,77 @@
+"""Plays of programs with tools, as people see them: tools, results of calls, what changed in the state."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.sandbox.wire import Inspected, OfferedTool
+from actors.text.conversation import Move
+from actors.text.toolcalls.notation import argument_names, signature, spoken
+from spade.app.screen.console import Screen
+from spade.app.screen.differences import differences
+from spade.decoding import decoded
+from spade.protocol import Observed
+from spade.text import line, visible
+
+LONGEST_TOOL = 300  # characters of a signature, or of a description
+
+_offered = msgspec.json.Decoder(tuple[OfferedTool, ...])
+
+
+def offered(observed: Observed) -> dict[str, list[str]]:
+    """The arguments of each tool of an opening, by name."""
+    tools = decoded(_offered.decode, observed.tools.encode())
+    return {tool.function.name: argument_names(tool.function.parameters) for tool in tools}
+
+
+def tell_tools(console: Screen, observed: Observed) -> None:
+    """Print the tools of an opening: the signature of each, and what it says of itself."""
+    for tool in decoded(_offered.decode, observed.tools.encode()):
+        function = tool.function
+        about = " ".join(function.description.split())
+        console.tell(
+            (line(signature(function.name, function.parameters), LONGEST_TOOL), "cyan"),
+            (f"  {line(about, LONGEST_TOOL)}".rstrip(), "dim"),
+        )
+
+
+def tell_turn(console: Screen, move: Move, observed: Observed) -> None:
+    """Print the calls of a message with their results, what cannot be read of it, and the reply to its answer."""
+    blocks = move.blocks or (None,) * len(move.calls)
+    sent = iter(zip(move.calls, observed.results, strict=False))
+    for block in blocks:
+        if block is not None:
+            console.tell(("malformed", "red"), f"  {block}")
+        elif (pair := next(sent, None)) is not None:
+            call, result = pair
+            refused = [("refused ", "red")] if result.refused else []
+            console.tell(*refused, (spoken(call.name, call.arguments), "cyan"))
+            console.print(visible(result.text))
+    if move.action:
+        console.tell(("answer", "cyan"), f"  {move.action}")
+    if observed.observation:
+        console.print(visible(observed.observation))
+    console.tell((f"done {observed.done} of {observed.instructions}, reward {observed.reward:g}", "dim"))
+
+
+class StateTeller:
+    """Prints what changes in a program's state from message to message, and how its criteria stand."""
+
+    def __init__(self, console: Screen) -> None:
+        self._console = console
+        self._before = "{}"
+
+    def tell(self, seen: Inspected) -> None:
+        """Print what changed since the last time; at first the whole state."""
+        for told in differences(self._before, seen.state):
+            self._console.tell((told, "yellow"))
+        self._before = seen.state
+        self._console.tell((f"criteria: {', '.join(_criteria(seen))}", "dim"))
+
+
+def _criteria(seen: Inspected) -> Sequence[str]:
+    return [
+        f"{number} {f'raises {each.error}' if each.error else 'met' if each.met else 'not met'}"
+        + (" and changes the state" if each.changes else "")
+        for number, each in enumerate(seen.criteria, 1)
+    ]

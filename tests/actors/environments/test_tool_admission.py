@@ -1,0 +1,156 @@
+"""Admission of programs with tools: each stage can be passed and failed, and sound services of all settings pass."""
+
+import random
+
+import msgspec
+import pytest
+
+from actors.environments import runner as env_runner
+from actors.environments.admission import domain_of, validate
+from actors.environments.audit import audit
+from actors.nano.tools.world import TOOLS
+from actors.nano.world import draw_knobs
+from actors.text.profile import Document
+from spade.codec import answer_digest
+from spade.config import Play, ToolUse, load
+from spade.protocol import MOST_VALUES, AuditJob, RecordedPlay, Recording, ToolCall, Validate
+from tests.actors.environments.faulty_services import FAULTS, GOOD, OPEN_COUNTER, TURNSTILE, changed
+from tests.actors.environments.sound_services import SOUND
+from tests.actors.odd_programs import LIMITS, SEARCH
+from tests.actors.small_services import SmallReplay, process, small_replay
+from tests.actors.tool_programs import PARCELS, TICKETS
+from tests.peers import connected
+
+STAGES = [
+    "parse", "class", "interface", "construct", "schema", "episode", "gate", "solution", "garbage", "random",
+    "constant", "budget", "repeatable", "effect",
+]  # fmt: skip
+QUICK = msgspec.structs.replace(LIMITS, random_win_share=0.5)
+OTHER_LIMITS = {
+    "much memory": msgspec.structs.replace(LIMITS, memory_bytes=40 << 20),
+    "nothing but the number of calls matters": msgspec.structs.replace(LIMITS, random_win_share=1.0),
+}
+LOOK = '("code", {"name": self.wanted}),'
+
+
+async def admit(sandbox, source, *, limits=QUICK, tools=None, play=None, seed=3):
+    return await validate(sandbox, source, seed, limits, play, "tools", tools)
+
+
+async def test_every_fault_is_found_by_its_stage(sandbox):
+    for defect, (name, words, source) in FAULTS.items():
+        verdict = await admit(sandbox, source, limits=OTHER_LIMITS.get(defect, QUICK))
+        last = verdict.stages[-1]
+        assert not verdict.passed, defect
+        assert [stage.name for stage in verdict.stages] == STAGES[: STAGES.index(name) + 1], (defect, last)
+        assert [stage.passed for stage in verdict.stages] == [True] * STAGES.index(name) + [False], (defect, last)
+        assert words in last.reason, (defect, last)
+    assert {name for name, _, _ in FAULTS.values()} == set(STAGES)
+
+
+async def test_sound_services_of_every_setting_are_admitted(sandbox):
+    assert [len(services) for services in SOUND.values()] == [2] * 10
+    for source in (source for services in SOUND.values() for source in services):
+        verdict = await admit(sandbox, source)
+        assert verdict.passed, (verdict.name, verdict.stages[-1])
+        assert [stage.name for stage in verdict.stages] == STAGES
+        assert (verdict.seed_sensitive, verdict.suspects) == (True, ())
+
+
+async def test_programs_in_the_papers_style_are_admitted(sandbox):
+    verdict = await admit(sandbox, PARCELS)
+    assert verdict.passed, verdict.stages[-1]
+    assert (verdict.name, verdict.suspects, verdict.values) == ("ParcelCounterEnv", (), ())
+
+
+async def test_the_settings_say_how_many_instructions_may_be_met_at_reset(sandbox):
+    last = (await admit(sandbox, OPEN_COUNTER)).stages[-1]
+    assert (last.name, last.reason) == ("gate", "instruction 1 of 5 is met before anything is done")
+    verdict = await admit(sandbox, OPEN_COUNTER, tools=ToolUse(free_share=0.2))
+    assert verdict.passed, verdict.stages[-1]
+    assert verdict.seed_sensitive is False
+
+
+async def test_nano_programs_of_every_family_and_level_are_admitted(sandbox):
+    rng, note = random.Random(5), Document("c1", "code", "Parcel tracking", "")
+    for level, family in enumerate((*TOOLS.families, TOOLS.families[0]), 1):
+        knobs = draw_knobs(rng, family, False)
+        while knobs.level != level:
+            knobs = draw_knobs(rng, family, False)
+        program = TOOLS.make(rng, note, family.skills[0], family, knobs)
+        verdict = await admit(sandbox, program.source, play=Play(max_turns=12))
+        assert verdict.passed, (family.name, knobs, verdict.stages[-1])
+        assert verdict.seed_sensitive
+
+
+async def test_suspects_are_words_that_nothing_before_the_call_has_told(sandbox):
+    guessed = changed((LOOK, f'("ring", {{"name": "Boss of Ada"}}), {LOOK}'))
+    verdict = await admit(sandbox, guessed)
+    assert verdict.passed, verdict.stages[-1]
+    assert verdict.suspects[0] == "boss"
+    assert {"code", "mail"}.isdisjoint(verdict.suspects)
+
+
+async def test_values_are_arguments_that_no_instruction_and_no_schema_states(sandbox):
+    verdict = await admit(sandbox, GOOD)
+    assert verdict.suspects == ()
+    assert len(verdict.values) == 2  # the code of each of two instances, and neither names nor "mail"
+    assert all(value.isdigit() for value in verdict.values)
+
+
+async def test_suspects_values_and_the_replay_are_bounded(sandbox):
+    many = '[("ring", {"name": " ".join(f"w{n}{m}" for m in range(99)) + "z" * 999}) for n in range(40)]'
+    source = changed(("        return [\n", f"        return {many} + [\n"))
+    verdict = await admit(sandbox, source, play=Play(max_turns=50))
+    assert verdict.passed, verdict.stages[-1]
+    assert (len(verdict.suspects), len(verdict.values)) == (MOST_VALUES, 42)
+    assert max(map(len, verdict.values + verdict.suspects)) <= 200
+    assert 16_000 < len(verdict.replayed.encode()) <= 16_384
+
+
+async def test_the_replay_shows_instructions_calls_and_results(sandbox):
+    replayed = (await admit(sandbox, TICKETS)).replayed.splitlines()
+    assert replayed[0] == "User: Which ticket is urgent? Look at it."
+    assert replayed[1] == 'Call: find {"status": "open", "urgent": true}'
+    assert replayed[2].startswith("Result: [")
+    assert "User: Close it, with a note that says 'solved'." in replayed
+    assert replayed[-1] == "Answer: done"
+
+
+async def test_the_domain_of_a_program_is_told_by_its_base_class(sandbox):
+    found = [await domain_of(sandbox, source, LIMITS) for source in (GOOD, SEARCH, "class CodesEnv(")]
+    assert found == ["tools", "games", None]
+
+
+async def test_what_is_kept_of_all_plays_with_tools_is_bounded(sandbox, monkeypatch):
+    monkeypatch.setattr("actors.environments.tools.stages.MOST_HEARD", 1 << 20)
+    wordy = changed(('return "Nobody answers."', 'return "no " * 5_000'))
+    last = (await admit(sandbox, wordy)).stages[-1]
+    assert (last.passed, last.reason) == (False, "the observations of all plays take more than 1 MiB")
+
+
+async def test_an_env_runner_admits_programs_of_its_runs_domain():
+    settings = load(
+        "nano", ("run.domain='tools'", "bus.heartbeat_s=0.1", "sandbox.step_s=60.0", "tools.free_share=0.2")
+    )
+    async with (
+        small_replay(SmallReplay(), settings) as replay,
+        process(env_runner.run, "env-runner", replay, settings),
+    ):
+        address = next(peer.address for peer in replay.peers.values() if peer.role == "env-runner")
+        async with connected(address, settings, "designer") as client:
+            assert (await client.call(Validate(OPEN_COUNTER, 3))).passed
+            assert (await client.call(Validate(SEARCH, 3))).stages[-1].name == "class"
+
+
+@pytest.mark.parametrize(("source", "calls", "wins"), [
+    (TURNSTILE, ('push {"way": "in"}',) * 3, 13), (GOOD, ('ring {"name": "x"}',), 0),
+], ids=["any calls win", "sound"])  # fmt: skip
+async def test_an_audit_makes_random_calls(sandbox, source, calls, wins):
+    answers, moves = [await sandbox.open("e", source, 3, 25)], [(ToolCall(*call.split(" ", 1)),) for call in calls]
+    for turn, move in enumerate(moves, 1):
+        answers.append(await sandbox.step("e", turn, "", move))
+    recording = Recording(("",) * len(moves), b"".join(map(answer_digest, answers)), 25, tuple(moves))
+    job = AuditJob("e1", 1, source, (RecordedPlay("p", 3, recording),), tuple(range(16)), 13, 1.0, 25, 77, 60.0)
+    outcome = await audit(sandbox, job, "tools")
+    assert (outcome.replays, outcome.wins, bool(outcome.finding)) == (1, wins, wins > 0), outcome

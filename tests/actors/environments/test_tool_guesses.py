@@ -1,0 +1,82 @@
+"""Random calls of tools: schemas allow them, and whatever a program says there is one."""
+
+import json
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.environments.tools.guesses import RandomCaller, read_tools
+from actors.environments.tools.nonsense import UNKNOWN, pointless, refusals
+from actors.sandbox.inside.tools.schema import ArgumentsError, check_arguments, check_parameters, read_arguments
+from actors.text.conversation import Move
+from spade.protocol import Observed, ToolResult
+
+KEYS = st.sampled_from(["type", "properties", "required", "enum", "items", "minimum", "maximum", "a", "b"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "kind": {"type": "string", "enum": ["x", "y"]},
+        "count": {"type": "integer", "minimum": 3, "maximum": 5},
+        "tags": {"type": "array", "items": {"type": ["string", "null"]}},
+        "place": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]},
+        "loud": {"type": "boolean"},
+    },
+    "required": ["id", "kind", "count"],
+}
+
+
+def opening(parameters: object, text: str = "Find T-104.") -> Observed:
+    function = {"name": "find", "description": "", "parameters": parameters}
+    return Observed(text, tools=json.dumps([{"type": "function", "function": function}]), instructions=2)
+
+
+def test_random_calls_keep_their_schema_and_use_what_was_shown():
+    guesser, ids = RandomCaller(random.Random(3)), set()
+    guesser.act(opening(PARAMETERS))
+    for _ in range(60):
+        (call,) = guesser.act(Observed("", results=(ToolResult('{"R-7": 4}'),), instructions=2)).calls
+        arguments = read_arguments(call.arguments)
+        check_arguments(arguments, check_parameters(PARAMETERS))
+        ids.add(arguments["id"])
+    assert {"T-104", "R-7"} <= ids
+
+
+def test_a_random_player_submits_when_all_is_done():
+    guesser = RandomCaller(random.Random(3))
+    guesser.act(opening(PARAMETERS))
+    assert guesser.act(Observed("", done=2, instructions=2)) == Move("done")
+
+
+def test_calls_to_be_refused_are_refused_and_meaningless_ones_are_not():
+    tools, schema = read_tools(opening(PARAMETERS)), check_parameters(PARAMETERS)
+    for call in refusals(tools):
+        try:
+            check_arguments(read_arguments(call.arguments), schema)
+        except ArgumentsError:
+            continue
+        assert call.name == UNKNOWN
+    calls = list(pointless(tools, random.Random(3)))
+    assert len(calls) == 3
+    for call in calls:
+        check_arguments(read_arguments(call.arguments), schema)
+
+
+@given(st.dictionaries(KEYS, JSON, max_size=5), st.text(max_size=200), st.integers(0, 9))
+def test_whatever_a_program_says_there_is_a_call(parameters, text, seed):
+    guesser = RandomCaller(random.Random(seed))
+    for seen in (opening(parameters, text), Observed("", results=(ToolResult(text),), instructions=1)):
+        (call,) = guesser.act(seen).calls
+        assert isinstance(json.loads(call.arguments), dict)
+    refusals(guesser.tools)
+    list(pointless(guesser.tools, random.Random(seed)))
+
+
+def test_a_program_whose_tools_cannot_be_read_is_not_called():
+    assert RandomCaller(random.Random(1)).act(Observed("Hello.", tools='[{"type": 3}]', instructions=1)) == Move("done")

@@ -1,0 +1,32 @@
+"""Hints that state what a player has to find out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.text.leaks import leaked
+
+WORD = st.text(st.characters(categories=["L", "N"]), min_size=3, max_size=12)
+
+
+@pytest.mark.parametrize(("hint", "values", "found"), [
+    ("Ask for T-142 first.", ("T-142",), "T-142"),
+    ("ask for t-142.", ("T-142",), "T-142"),
+    ("Pay 12 at once.", ("9", "12"), "12"),
+    ("It costs 1.5 in all.", ("1.5",), "1.5"),
+    ("Go to Amber Lane, then home.", ("home", "Amber Lane"), "home"),
+    ("Ask for T-1421 first.", ("T-142",), None),
+    ("Tickets are closed last.", ("ticket", "lose"), None),
+    ("Do at most 3 things.", ("3", "-3"), None),
+    ("It is ok to go on.", ("ok",), None),
+    ("Look it up.", (), None),
+    ("Look it up.", ("", "  ", "\\b"), None),
+])  # fmt: skip
+def test_a_value_leaks_where_it_stands_as_a_word(hint, values, found):
+    assert leaked(hint, values) == found
+
+
+@given(before=st.text(max_size=20), value=WORD, after=st.text(max_size=20))
+def test_any_value_is_found_between_blanks_and_none_inside_a_word(before, value, after):
+    assert leaked(f"{before} {value} {after}", (value,)) == value
+    assert leaked(f"x{value}x", (value,)) is None
