@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from actors.roles.manner import Manner, Played, Transcript, manner_of_run
+from actors.roles.manner import Manner, Played, WordsOfPlay, manner_of_run
 from actors.roles.pool import LostError, PooledService
 from actors.roles.session import OverdueError, Session
 from actors.text.conversation import Conversation, Move, converse
@@ -86,7 +86,7 @@ class Episode:
         self._manner = manner
         self._unfit = f"a first prompt of over {self._most} tokens does not fit play.context_tokens"
         self._talk = manner.talk
-        self._transcript = Transcript()
+        self._transcript = WordsOfPlay()
         self._moves: list[Move] = []
         self._answers = b""
         self._builder = TrajectoryBuilder(manner.sampling.temperature)

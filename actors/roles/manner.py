@@ -10,7 +10,7 @@ from spade.protocol import EndedPlay, Form, Needs
 
 @dataclass(frozen=True)
 class Manner:
-    """How a play is talked, sampled and bounded.
+    """The way that a play is talked, sampled and bounded.
 
     context_tokens  that a turn may read and sample
     needs           of its program beyond the env-runner's own limits
@@ -31,7 +31,7 @@ def manner_of_run(session: Session, reads: Form) -> Manner:
 
 
 @dataclass
-class Transcript:
+class WordsOfPlay:
     """The model's side of a play.
 
     prompt   tokens of the first prompt, little-endian int32; empty where there was none
@@ -56,4 +56,4 @@ class Played:
     """A play that is over: as it is handed in, and what was said."""
 
     ended: EndedPlay
-    transcript: Transcript
+    transcript: WordsOfPlay

@@ -79,7 +79,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         {"make": pool.make, "ls": pool.ls, "check": pool.check, "import": pool.import_folder, "export": pool.export},
     ),
     "eval": (
-        "Measure a policy on suites: `spade eval RUN --suite NAME`; list and show evaluations.",
+        "Measure a policy on suites; list and show evaluations.",
         {"run": evaluation.run, "ls": evaluation.ls, "show": evaluation.show_evaluations},
     ),
     "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),

@@ -51,10 +51,10 @@ def run(
     record yet. Exit code 1 where a suite has no headline.
     """
     from spade.app.screen.evaluations import table
-    from spade.app.supervisor.measuring import Asked, evaluate, named_suites
+    from spade.app.supervisor.measuring import EvalOptions, evaluate, named_suites
 
     words = data or (), config, set_ or ()
-    asked = Asked(model, suite, protocol, policy, against, samples, items, seed, *words)
+    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words)
     measured = evaluate(asked, complain if json else say, complain)
     if json:
         print_json(measured)

@@ -12,7 +12,7 @@ _DIGITS = 16  # of a digest
 _NAME = 60  # characters of a name
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredSuite(msgspec.Struct, frozen=True):
     """One evaluation of a policy, and the other one that it is held against.
 
     why  there is no difference, though one was asked for
@@ -22,17 +22,17 @@ class Measured(msgspec.Struct, frozen=True):
     rules: Rules
     policy: str
     summary: Summary
-    against: "Measured | None" = None
+    against: "MeasuredSuite | None" = None
     difference: Difference | None = None
     why: str = ""
 
 
-def table(measured: Iterable[Measured]) -> str:
-    """What a command measured, suite by suite; the paired difference leads where there is one."""
+def table(measured: Iterable[MeasuredSuite]) -> str:
+    """The measurements of a command, suite by suite; the paired difference leads where there is one."""
     return "\n\n".join("\n".join(_told(each)) for each in measured)
 
 
-def _told(each: Measured) -> Iterator[str]:
+def _told(each: MeasuredSuite) -> Iterator[str]:
     yield _title(each.rules)
     if each.difference is not None:
         yield f"  difference  {_difference(each.difference)}"

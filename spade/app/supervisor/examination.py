@@ -54,7 +54,7 @@ class Exam(NamedTuple):
         return folder_of(self.root, self.plan.rules)
 
     def manner(self, coldest: float) -> "Manner":
-        """How a sample is played; at temperature 0 at the lowest that the engines have."""
+        """The manner of a sample; temperature 0 becomes the lowest that the engines have."""
         from actors.roles.manner import Manner
 
         protocol = self.plan.rules.protocol

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.suites import SUITES, Suite, resolve
 from spade.app.rundir import RunDir
-from spade.app.screen.evaluations import Measured
+from spade.app.screen.evaluations import MeasuredSuite
 from spade.app.supervisor.examination import Exam, context_of, measure, settings
 from spade.app.supervisor.policies import PinnedPolicy, check_asked, pin, release
 from spade.config import Config
@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 _NEAREST = 3
 
 
-class Asked(NamedTuple):
+class EvalOptions(NamedTuple):
     """The options of `spade eval`, as they were typed."""
 
     model: str
@@ -55,7 +55,7 @@ class Chosen(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What is measured: a run, or a model (`run` is None), by the rules of `base`; results go below `root`."""
+    """A run, or a model (`run` is None), to be measured by the rules of `base`; results go below `root`."""
 
     root: Path
     run: RunDir | None
@@ -113,7 +113,7 @@ def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]
     return files
 
 
-def chosen(asked: Asked) -> list[Chosen]:
+def chosen(asked: EvalOptions) -> list[Chosen]:
     """The suites and their protocols. Raises ConfigError."""
     if asked.items is not None and asked.protocol != "short":
         raise ConfigError("--items: a part of a suite is played with --protocol short alone")
@@ -128,7 +128,7 @@ def chosen(asked: Asked) -> list[Chosen]:
     return found
 
 
-def evaluate(asked: Asked, say: Say, complain: Say) -> list[Measured]:
+def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
     """Measure what is missing, and tell what all came to; a suite that cannot be played is complained of in a line.
 
     Raises SpadeError where nothing can be played.
@@ -147,7 +147,7 @@ def evaluate(asked: Asked, say: Say, complain: Say) -> list[Measured]:
     return [_held_against(each, before.get(name)) for name, each in now.items()]
 
 
-def _other(subject: Subject, asked: Asked) -> tuple[Subject, PinnedPolicy]:
+def _other(subject: Subject, asked: EvalOptions) -> tuple[Subject, PinnedPolicy]:
     """The subject and the policy that is measured against: another run's newest, or one of the same subject."""
     if RunDir(Path(asked.against)).exists:
         subject = Subject.of(asked.against, asked.config)
@@ -156,8 +156,8 @@ def _other(subject: Subject, asked: Asked) -> tuple[Subject, PinnedPolicy]:
 
 
 def _measured(
-    subject: Subject, pinned: PinnedPolicy, suites: Sequence[Chosen], asked: Asked, say: Say, complain: Say
-) -> dict[str, Measured]:
+    subject: Subject, pinned: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, say: Say, complain: Say
+) -> dict[str, MeasuredSuite]:
     """The evaluations of one policy by suite."""
     context = max(context_of(each.protocol, subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
@@ -180,7 +180,7 @@ def _exams(
     subject: Subject,
     pinned: PinnedPolicy,
     suites: Sequence[Chosen],
-    asked: Asked,
+    asked: EvalOptions,
     config: Config,
     complain: Say,
 ) -> list[Exam]:
@@ -207,13 +207,13 @@ def _conditions(config: Config, context_tokens: int) -> dict[str, str]:
     }
 
 
-def _told(exam: Exam, pinned: PinnedPolicy) -> Measured:
+def _told(exam: Exam, pinned: PinnedPolicy) -> MeasuredSuite:
     summary = read_summary(exam.folder)
     assert summary is not None, "an evaluation that was opened has a summary"
-    return Measured(str(exam.folder), exam.plan.rules, pinned.name, summary)
+    return MeasuredSuite(str(exam.folder), exam.plan.rules, pinned.name, summary)
 
 
-def _held_against(now: Measured, before: Measured | None) -> Measured:
+def _held_against(now: MeasuredSuite, before: MeasuredSuite | None) -> MeasuredSuite:
     if before is None:
         return msgspec.structs.replace(now, why="the other policy was not measured")
     try:

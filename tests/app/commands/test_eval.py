@@ -5,9 +5,9 @@ from typer.testing import CliRunner
 
 from actors.suites import SUITES
 from spade.app import cli
-from spade.app.screen.evaluations import Measured, row, sheet, table
+from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
 from spade.app.supervisor.examination import ROOM, context_of, settings
-from spade.app.supervisor.measuring import Asked, Subject, chosen, data_files, evaluate, named_suites
+from spade.app.supervisor.measuring import EvalOptions, Subject, chosen, data_files, evaluate, named_suites
 from spade.app.supervisor.policies import check_asked, pin, release
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, summarised
@@ -21,7 +21,7 @@ def asked(suites="nano", **other):
         "protocol": "short", "policy": "newest", "against": "none", "samples": None, "items": None, "seed": 0,
         "data": (), "config": None, "overrides": (),
     }  # fmt: skip
-    return Asked(model="nano", suites=suites, **{**given, **other})
+    return EvalOptions(model="nano", suites=suites, **{**given, **other})
 
 
 def nothing(_):
@@ -123,12 +123,12 @@ def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_su
 
 
 def test_the_paired_difference_leads():
-    before = Measured("f", rules(policy="1" * 32), "start", summary("a"))
-    now = Measured("f", rules(), "step 3", summary("ab"), before)
+    before = MeasuredSuite("f", rules(policy="1" * 32), "start", summary("a"))
+    now = MeasuredSuite("f", rules(), "step 3", summary("ab"), before)
     shown = table([now]).splitlines()
     assert shown[0] == "nano@short, policy 0000000000000000"
     assert "step 3" in shown[1]
-    assert table([Measured("f", rules(), "x", summary("a"), why="no")]).splitlines()[1] == "  difference  none: no"
+    assert table([MeasuredSuite("f", rules(), "x", summary("a"), why="no")]).splitlines()[1] == "  difference  none: no"
 
 
 def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):
