@@ -71,7 +71,7 @@ def ls(where: Where = Path(), json: Json = False) -> None:
 
     kept = found(where)
     if json:
-        print_json(kept)
+        print_json([{**each._asdict(), "folder": str(each.folder)} for each in kept])
         return
     for each in kept:
         say(row(each))
@@ -94,6 +94,6 @@ def show_evaluations(
     if not kept:
         raise RunError(f"{where}: no evaluation{f' of {line(suite, 60)}' if suite else ''} was made here")
     if json:
-        print_json(kept)
+        print_json([{**each._asdict(), "folder": str(each.folder)} for each in kept])
         return
     show("\n\n".join(sheet(each) for each in kept))

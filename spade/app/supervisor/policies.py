@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,6 +84,8 @@ def release(policy: PinnedPolicy, place: Path) -> None:
     folder = place / WEIGHTS / policy.digest
     if folder.is_dir():
         discard_unless_held(folder, PARAMETERS)
+        with suppress(OSError):  # it is not empty: another policy is being measured
+            folder.parent.rmdir()
 
 
 def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
