@@ -6,7 +6,7 @@ The bounds of each setting are in its type (`spade.config.sections`).
 import ipaddress
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -17,7 +17,8 @@ from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Bus, Config, Endpoint, Learner, Pool, PoolLibrary, ToolUse
 from spade.errors import ConfigError
 
-POOL_SOURCES = ("folder", "run", *get_args(PoolLibrary))
+SEED_SOURCES = ("folder", "run")
+POOL_SOURCES = (*SEED_SOURCES, *get_args(PoolLibrary))
 BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of version runs
 
 
@@ -35,6 +36,7 @@ def check(config: Config) -> None:
     _check_engine(config)
     _check_progress(config)
     _check_arms(config)
+    _check_novelty(config)
     _check_bind(config.bus)
     _check_endpoint(config.endpoint, config.design.train)
 
@@ -81,11 +83,16 @@ def _check_rounds(config: Config) -> None:
 def _check_pool(config: Config) -> None:
     """A pool without a source, and a source that nothing would play."""
     _check_source(config.pool)
+    seeds = config.design.seeds
+    if seeds and not _is_source(seeds, SEED_SOURCES):
+        raise ConfigError(f"design.seeds: write folder:DIR or run:RUN, is {seeds!r}")
     if config.pool.library and config.pool.library not in config.sandbox.libraries:
         needed = [*config.sandbox.libraries, config.pool.library]
         raise ConfigError(
             f"sandbox.libraries: lacks {config.pool.library!r} of pool.source; set it to {json.dumps(needed)}"
         )
+    if config.design.source == "pool" and config.design.seeds:
+        raise ConfigError("design.seeds: nobody designs with design.source = 'pool'; leave it out")
     if config.design.source == "pool" and not config.pool.source:
         raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
     if config.design.source == "pool" and config.endpoint.serves("agent"):
@@ -95,12 +102,12 @@ def _check_pool(config: Config) -> None:
 
 
 def _check_source(pool: Pool) -> None:
-    kind, colon, name = pool.source.partition(":")
-    if kind == "suite":
+    if pool.source.startswith("suite:"):
         raise ConfigError(f"pool.source: {pool.source!r} is a test, and no figure on it would mean anything afterwards")
-    if pool.source and not (kind in POOL_SOURCES and (name if colon else pool.library)):
+    if pool.source and pool.source != pool.library and not _is_source(pool.source, POOL_SOURCES):
+        libraries = ", ".join(get_args(PoolLibrary))
         raise ConfigError(
-            f"pool.source: write folder:DIR, run:RUN, or {', '.join(get_args(PoolLibrary))} with or without :NAMES, "
+            f"pool.source: write folder:DIR or run:RUN, or a library with or without :NAMES ({libraries}), "
             f"is {pool.source!r}"
         )
     if not pool.library and (pool.level or pool.difficulty != "fixed"):
@@ -109,6 +116,11 @@ def _check_source(pool: Pool) -> None:
         )
     if pool.level and pool.difficulty == "window":
         raise ConfigError("pool.level: pool.difficulty = 'window' begins with level 0; leave it out")
+
+
+def _is_source(source: str, kinds: Collection[str]) -> bool:
+    kind, _, name = source.partition(":")
+    return kind in kinds and bool(name)
 
 
 def _check_challenges(config: Config) -> None:
@@ -120,7 +132,11 @@ def _check_challenges(config: Config) -> None:
             )
         if config.tools.screen:
             raise ConfigError("tools.screen: model.profile 'nano' has no such prompt; leave it out")
+        if config.design.reviews:
+            raise ConfigError("design.reviews: model.profile 'nano' has no such prompt; leave it out")
         return
+    if config.design.reviews and config.run.domain == "tools":
+        raise ConfigError("design.reviews: run.domain = 'tools' has tools.screen for that; leave it out")
     turns = config.play.max_turns
     for name, steps in config.design.difficulties:
         if steps > turns:
@@ -200,6 +216,9 @@ def _check_engine(config: Config) -> None:
     if config.engine.tensor_parallel > 1 and not traits.tensor_parallel:
         others = (other for other, can in ENGINE_KINDS.items() if can.tensor_parallel)
         raise ConfigError(f"engine.tensor_parallel: the {kind} engine uses one device{_or_take(others)}")
+    if config.engine.arithmetic == "float64" and not traits.float64:
+        others = (other for other, can in ENGINE_KINDS.items() if can.float64)
+        raise ConfigError(f"engine.arithmetic: the {kind} engine has no float64{_or_take(others)}")
     for name, temperature in ("design", config.design.temperature), ("play", config.play.temperature):
         if not traits.samples_at(temperature):
             others = (other for other, can in ENGINE_KINDS.items() if can.samples_at(temperature))
@@ -232,6 +251,11 @@ def _check_progress(config: Config) -> None:
             f"tools.screen_max_tokens: {config.tools.screen_max_tokens} leave no room for a question in "
             f"engine.context_tokens = {engine.context_tokens}"
         )
+    if design.reviews and design.review_max_tokens >= engine.context_tokens:
+        raise ConfigError(
+            f"design.review_max_tokens: {design.review_max_tokens} leave no room for a question in "
+            f"engine.context_tokens = {engine.context_tokens}"
+        )
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
@@ -261,6 +285,14 @@ def _check_arms(config: Config) -> None:
             "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
             "reward.kind"
         )
+
+
+def _check_novelty(config: Config) -> None:
+    """Refuse what needs a similarity that nothing measures."""
+    bounded, paid = config.design.novelty_bound < 1, config.reward.kind == "calibrated_novelty"
+    if (bounded or paid) and not config.design.novelty_window:
+        needs = f"design.novelty_bound = {config.design.novelty_bound}" if bounded else "reward.kind"
+        raise ConfigError(f"design.novelty_window: {needs} compares programs of the memory; set 1 or more")
 
 
 def _check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:

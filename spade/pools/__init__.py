@@ -7,6 +7,7 @@ from spade.pools.folder import (
     Entry,
     PoolList,
     PoolProgram,
+    SeedPool,
     listed,
     names,
     read_program,
@@ -15,6 +16,6 @@ from spade.pools.folder import (
 from spade.pools.levels import Levels, LevelWindow, at_level, is_entry
 
 __all__ = [
-    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
+    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram", "SeedPool",
     "at_level", "is_entry", "listed", "names", "read_program", "write_program",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ RISES: Mapping[str, Mapping[str, int]] = {
     "letter_counting": {"max_words": 1},
     "spell_backward": {"max_word_len": 1},
 }
-"""What each level adds to the smallest parameters."""
+"""The step of a level, by data set and parameter."""
 SETS: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = {
     ("rlve", "official16"): {name: {} for name in OFFICIAL16},
     ("reasoning-gym", "nano"): {
