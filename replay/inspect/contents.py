@@ -8,10 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from replay.ledger import provenance, records
+from replay.ledger.keys import LEVEL_PREFIX
 from replay.ledger.statistics import History, Statistics
 from replay.store import Commit, Format, Store
 from replay.store.load import Header
-from spade.pools import Draws, PoolList, SeedPool
+from spade.pools import Draws, LevelWindow, PoolList, SeedPool
 from spade.protocol import Recording, Trajectory
 
 META: dict[str, type[msgspec.Struct]] = {
@@ -64,6 +65,7 @@ class StoreContents:
     recordings: dict[str, Recording] = field(default_factory=dict)
     pool: PoolList | None = None
     draws: Draws = field(default_factory=Draws)
+    windows: dict[str, LevelWindow] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
 
     @cached_property
@@ -119,8 +121,9 @@ def read_contents(store: Store) -> StoreContents:
 
 
 def _read_meta(found: StoreContents, key: str, data: bytes) -> None:
+    kind = LevelWindow if key.startswith(LEVEL_PREFIX) else META.get(key, msgspec.Struct)
     try:
-        record = msgspec.msgpack.decode(data, type=META.get(key, msgspec.Struct))
+        record = msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         found.damaged.append(f"meta {key}: cannot be decoded ({error})")
         return
@@ -133,3 +136,5 @@ def _read_meta(found: StoreContents, key: str, data: bytes) -> None:
             found.pool = record
         case Draws():
             found.draws = record
+        case LevelWindow():
+            found.windows[record.name] = record

@@ -170,7 +170,7 @@ class Service:
         capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
         for name, cap in capped.items():
             if self._capped.get(name) != cap:
-                log.warning("%s makes no instance at level %d, and is played below it alone", name, cap + 1)
+                log.warning("%s makes no instance at level %d, and is played below it, if at all", name, cap + 1)
         self._capped = capped
 
     def _finish(self, now: float) -> None:

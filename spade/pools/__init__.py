@@ -16,6 +16,6 @@ from spade.pools.folder import (
 from spade.pools.levels import Levels, LevelWindow, at_level, is_entry
 
 __all__ = [
-    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram", "SeedPool",
-    "at_level", "is_entry", "listed", "names", "read_program", "write_program",
+    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
+    "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "write_program",
 ]  # fmt: skip

@@ -3,14 +3,17 @@
 import json
 import re
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from actors.sandbox.opening import require
 from spade.app.cli import app
 from spade.app.commands.config import check_config
 from spade.config import DOMAINS, differences, load, recipes
+from spade.errors import RunError
 from tests.recipes.small_runs import spade
 
 PAPER = ("games-4b", "games-8b", "games-30b")
@@ -23,7 +26,16 @@ EVOENV = {
     "design.corpus", "design.seeds", "design.memory_records", "design.novelty_bound", "reward.kind",
     "reward.anchor_low", "reward.anchor_high", "reward.anchor_ramp",
 }  # fmt: skip
+LEVELS = {
+    *POOL, "design.active_environments", "pool.difficulty", "play.window_chunks", "play.instances", "sandbox.libraries",
+    "audit.replays", "audit.random_plays",
+}  # fmt: skip
+RLVE = {*LEVELS, "play.temperature", "learner.batch_sequences", "bus.max_message_bytes"}
 CHANGED = {
+    "fixed-rlve-4b": RLVE,
+    "fixed-rlve-8b": {*RLVE, "loss.kl"},
+    "fixed-rlve-30b": RLVE,
+    "nano-fixed": {*LEVELS, "pool.window_plays", "pool.window_rate"},
     "fixed-pool-4b": POOL,
     "fixed-pool-8b": POOL,
     "fixed-pool-30b": POOL,
@@ -49,6 +61,7 @@ CHANGED = {
     "tools-30b": {*TOOLS, "design.hint_max_tokens"},
 }  # fmt: skip
 """The settings in which a recipe differs from its base; of an ablation, in both sizes."""
+LIBRARIES = {name for name in recipes() if load(name).pool.library}
 
 
 def base(name):
@@ -130,7 +143,7 @@ def test_what_an_ablation_leaves_out_is_off():
 
 
 def test_every_ablation_at_full_size_has_the_same_at_nano_size():
-    others = {"tools-30b", "nano-tools", "nano-stage2", "nano-evoenv"}  # no ablations
+    others = {"tools-30b", "nano-tools", "nano-stage2", "nano-evoenv", "fixed-rlve-30b", "nano-fixed"}  # no ablations
     full = {name for name in recipes() if base(name) == "games-30b" and "designer-30b" not in name} - others
     assert {name.replace("-30b", "") for name in full} == {
         name.removeprefix("nano-") for name in recipes().keys() - others if base(name) == "nano"
@@ -140,7 +153,32 @@ def test_every_ablation_at_full_size_has_the_same_at_nano_size():
         assert set(differences(load("games-30b"), load(name))) == set(differences(load("nano"), load(nano)))
 
 
-@pytest.mark.parametrize("name", recipes())
+@pytest.mark.parametrize("name", sorted(LIBRARIES))
+def test_a_recipe_of_a_library_that_is_not_installed_says_how_to_install_it(name, here):
+    library = load(name).pool.library
+    with suppress(RunError):
+        require((library,))
+        pytest.skip(f"{library} is installed here")
+    (said,) = lacks(name)
+    assert said.startswith(f"pool.source: {library}: ")
+    assert said.endswith(" is supported, none is installed; pip install 'spade-rl[suites]'")
+    told = spade(here, "up", name, "--headless", fails=True)
+    assert told == f"spade: {said}\n"
+    assert not list(here.glob("runs/*"))
+
+
+@pytest.mark.parametrize("size", ["4b", "8b", "30b"])
+def test_a_recipe_of_rlve_has_the_numbers_of_its_row(size):
+    config = load(f"fixed-rlve-{size}")
+    slots, plays = config.design.active_environments, config.play.group_size
+    assert (slots, plays, slots * plays) == (16, 16, config.learner.batch_sequences)
+    assert (config.play.temperature, config.play.instances, config.loss.kl) == (1.0, "group", 0.0)
+    pool = config.pool
+    assert (pool.difficulty, pool.window_plays, pool.window_rate, pool.window_width) == ("window", 128, 0.9, 4)
+    assert not config.hinted
+
+
+@pytest.mark.parametrize("name", sorted(recipes().keys() - LIBRARIES))
 def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     config = load(name)
     give_corpus(here)
@@ -155,7 +193,7 @@ def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     assert ("; 2 programs in the pool" if pool else found) in said
 
 
-@pytest.mark.parametrize("name", [name for name in recipes() if "nano" not in name])
+@pytest.mark.parametrize("name", sorted(name for name in recipes().keys() - LIBRARIES if "nano" not in name))
 def test_a_recipe_for_games_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
     config = load(name)
     if config.design.seeds:

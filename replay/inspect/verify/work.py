@@ -13,7 +13,7 @@ OPEN = ("open", "leased")
 
 def work_problems(found: StoreContents) -> Iterator[str]:
     """One line for each violation."""
-    for check in (_jobs, _pool, _rejects, _environments, _audits, _plays, _trajectories):
+    for check in (_jobs, _pool, _levels, _rejects, _environments, _audits, _plays, _trajectories):
         yield from check(found)
 
 
@@ -53,6 +53,16 @@ def _pool(found: StoreContents) -> Iterator[str]:
     active = [job.program for job in found.jobs.values() if job.program and job.state in OPEN]
     active += [each.program for each in found.environments.values() if each.program and each.state == "active"]
     yield from (f"jobs: the program {name} is active {n} times" for name, n in Counter(active).items() if n > 1)
+
+
+def _levels(found: StoreContents) -> Iterator[str]:
+    for name, window in found.windows.items():
+        if not (0 <= window.low <= window.high and 0 <= window.wins <= window.plays):
+            yield f"meta: the window of {name} is impossible: {window}"
+    for key, environment in found.environments.items():
+        job = found.jobs.get(environment.job)
+        if job is not None and job.level != environment.level:
+            yield f"environments {key}: is of level {environment.level}, its job asked for {job.level}"
 
 
 def _rejects(found: StoreContents) -> Iterator[str]:

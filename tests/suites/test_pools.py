@@ -1,0 +1,83 @@
+"""Pools of libraries' environments: their programs, opened at their levels, and a run that plays some."""
+
+import pytest
+import trio
+
+from actors.environments.admission import opened
+from actors.sandbox import open_sandbox
+from spade.app.supervisor.library_pools import OFFICIAL16, SETS, programs_of_library
+from spade.config import Play
+from spade.errors import RunError
+from spade.pools import at_level
+from tests.suites.plays import limits, play
+
+SMALLEST = 0, 1, 3
+
+
+def sources(library, names):
+    return {each.name: each.source for each in programs_of_library(library, names)}
+
+
+@pytest.mark.parametrize(
+    ("library", "names", "most", "line"),
+    [
+        ("rlve", "Sortin", 3, "rlve: has no 'Sortin'; the nearest are Sorting, "),
+        ("rlve", "Sorting, PowerCycle", 0, "rlve: PowerCycle is left out: its scorer fails"),
+        ("reasoning-gym", "chain_sums", 3, "reasoning-gym: has no 'chain_sums'; the nearest are chain_sum, "),
+    ],
+)
+def test_a_name_that_is_not_played_is_refused_with_the_nearest(library, names, most, line):
+    with pytest.raises(RunError) as caught:
+        programs_of_library(library, names)
+    said = str(caught.value)
+    assert said.startswith(line)
+    assert said.count(",") == max(most - 1, 0)
+
+
+def test_a_library_without_names_is_all_of_it_but_what_is_excluded():
+    everything = sources("rlve", "all")
+    assert len(everything) == 396
+    assert set(OFFICIAL16) < everything.keys()
+    assert "PolyaModel" not in everything
+    assert everything["Sorting"] == "class SortingEnv(RlveEnv):\n    problem = 'Sorting'\n    level = 0\n"
+    without = {each.name for each in programs_of_library("reasoning-gym", "") if not each.levels}
+    assert without == {"acre", "gsm_symbolic", "list_functions"}
+
+
+@pytest.mark.parametrize(("library", "names"), SETS)
+async def test_the_environments_of_a_set_open_at_every_level_of_theirs(library, names):
+    """RLVE's generators take long at high levels, so these are low."""
+    async with open_sandbox(limits(library)) as sandbox, trio.open_nursery() as nursery:
+        verdicts = {}
+
+        async def look(name, source, level):
+            verdicts[name, level] = await opened(sandbox, at_level(source, level), 7, sandbox.limits, Play())
+
+        for name, source in sources(library, names).items():
+            for level in SMALLEST:
+                nursery.start_soon(look, name, source, level)
+    assert {key: each.stages for key, each in verdicts.items() if not each.passed} == {}
+    assert len(verdicts) == len(SMALLEST) * len(SETS[library, names])
+    assert all(each.first_observation for each in verdicts.values())
+
+
+async def test_a_level_of_the_smallest_data_sets_adds_to_their_parameters():
+    source = sources("reasoning-gym", "nano")["spell_backward"]
+    async with open_sandbox(limits("reasoning-gym")) as sandbox:
+        words = []
+        for level in (0, 4):
+            for seed in range(12):
+                first = (await play(sandbox, at_level(source, level), seed=seed))[0].observation
+                words.append((level, len(first.split(": ")[1].split()[0])))
+    assert {length for level, length in words if level == 0} == {3}
+    assert max(length for level, length in words if level == 4) > 4
+    assert max(length for _, length in words) <= 7
+
+
+async def test_a_program_that_makes_no_instance_is_not_admitted():
+    source = "class NoEnv(ReasoningGymEnv):\n    dataset = 'knight_swap'\n    level = 9\n"
+    async with open_sandbox(limits("reasoning-gym")) as sandbox:
+        verdict = await opened(sandbox, source, 1, sandbox.limits, Play())
+    assert not verdict.passed
+    assert [stage.name for stage in verdict.stages] == ["open"]
+    assert "exception" in verdict.stages[0].reason
