@@ -186,6 +186,9 @@ def _check_engine(config: Config) -> None:
     if config.engine.tensor_parallel > 1 and not traits.tensor_parallel:
         others = (other for other, can in ENGINE_KINDS.items() if can.tensor_parallel)
         raise ConfigError(f"engine.tensor_parallel: the {kind} engine uses one device{_or_take(others)}")
+    if config.engine.arithmetic == "float64" and not traits.float64:
+        others = (other for other, can in ENGINE_KINDS.items() if can.float64)
+        raise ConfigError(f"engine.arithmetic: the {kind} engine has no float64{_or_take(others)}")
     for name, temperature in ("design", config.design.temperature), ("play", config.play.temperature):
         if not traits.samples_at(temperature):
             others = (other for other, can in ENGINE_KINDS.items() if can.samples_at(temperature))

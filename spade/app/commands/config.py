@@ -134,9 +134,11 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
 
 
 def _environments(config: "Config") -> str:
-    from spade.app.supervisor.pools import programs_for
+    programs = 0
+    if config.design.source == "pool" or config.design.seeds:
+        from spade.app.supervisor.pools import programs_for
 
-    programs = sum(1 for _ in programs_for(config))
+        programs = sum(1 for _ in programs_for(config))
     if config.design.source == "pool":
         return f"{programs} programs in the pool"
     from actors import corpus

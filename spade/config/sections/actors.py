@@ -238,6 +238,7 @@ class Evaluation(Section, frozen=True):
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
+Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "answers", "code"]
 
 
 class Sandbox(Section, frozen=True):
@@ -263,6 +264,21 @@ class Sandbox(Section, frozen=True):
     observation_bytes: Bytes = 262_144
     """Bytes of one observation, or of all results of a message to tools, as UTF-8 (256 KiB); more is a fault of the
     program."""
+
+    processor_s: Seconds = 60.0
+    """Seconds of processor time that an episode's process may take, rounded up to whole ones."""
+
+    libraries: tuple[Library, ...] = ()
+    """Libraries whose environments programs may extend (docs/sandbox.md, "Libraries"): `reasoning-gym`, `rlve`, `gem`,
+    `gymnasium`; `answers`, mathematics and choices; `code`, programs on tests. A zygote loads them when a program first
+    names one of their base classes."""
+
+    suite_s: Seconds = 300.0
+    """Most seconds of a step, and of processor time, that an item of a suite may be given beyond `sandbox.step_s` and
+    `sandbox.processor_s`. The default is what all tests of a problem of LiveCodeBench may take."""
+
+    suite_bytes: Bytes = 2_147_483_648
+    """Most bytes of address space that an item of a suite may be given beyond `sandbox.memory_bytes` (2 GiB)."""
 
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
