@@ -39,8 +39,6 @@ from spade.protocol import Observed, ToolCall, Verdict
 FRESH = 3
 """Seeds whose fresh states the gate looks at."""
 SOLVED_PLAYS = 2
-CALLS_A_MESSAGE = 8
-"""Meaningless calls of one message."""
 MOST_HEARD = 64 << 20
 """Bytes that the texts of all plays of an admission may take: a test of luck keeps hundreds of plays."""
 REASON_CHARACTERS = 200
@@ -184,12 +182,13 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError("calls that are refused change the state")
         free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
         calls = list(pointless(tools, self.probing.rng))
-        moves = [Move("", tuple(calls[at : at + CALLS_A_MESSAGE])) for at in range(0, len(calls), CALLS_A_MESSAGE)]
-        while moves:
-            play = await self.probe(seed, consuming(moves, self.nothing))
-            for move, answer in zip(play.actions, play.answers[1:], strict=True):
-                if answer.done > free:
-                    raise RejectedError(f"calls without meaning meet instruction {answer.done}, as {shown(move)}")
+        for meaning_nothing in (True, False):
+            moves = [Move("", (call,)) for call, means_nothing in calls if means_nothing is meaning_nothing]
+            while moves:
+                play = await self.probe(seed, consuming(moves, self.nothing))
+                for move, answer in zip(play.actions, play.answers[1:], strict=True):
+                    if meaning_nothing and answer.done > free:
+                        raise RejectedError(f"a call without meaning meets instruction {answer.done}: {shown(move)}")
         return ""
 
     async def random(self) -> str:

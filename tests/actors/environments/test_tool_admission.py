@@ -83,6 +83,21 @@ async def test_nano_programs_of_every_family_and_level_are_admitted(sandbox):
         assert verdict.seed_sensitive
 
 
+async def test_a_request_to_see_a_list_is_met_whatever_its_limit(sandbox):
+    listing = (
+        '    def tool_people(self, limit: int = 10) -> list:\n        """List people."""\n'
+        '        self._state["seen"].append(self.wanted)\n        return sorted(self.codes)[:limit]\n\n'
+    )
+    source = changed(
+        ('f"Look up the code of {self.wanted}."', '"Which people are there?"'),
+        ("    def solution", listing + "    def solution"),
+        ('self._state["seen"].append(name)', "pass"),
+        (LOOK, f'("people", {{}}), {LOOK}'),
+    )
+    verdict = await admit(sandbox, source)
+    assert verdict.passed, verdict.stages[-1]
+
+
 async def test_suspects_are_words_that_nothing_before_the_call_has_told(sandbox):
     guessed = changed((LOOK, f'("ring", {{"name": "Boss of Ada"}}), {LOOK}'))
     verdict = await admit(sandbox, guessed)
