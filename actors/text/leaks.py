@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import accumulate
 
 LEAST = 3  # characters, else anything would hold it
 LEAST_DIGITS = 2  # of a number
@@ -31,7 +32,9 @@ class Told:
     def __init__(self, text: str) -> None:
         self._text = text
         plain = _THOUSANDS.sub("", _seen(text))
-        self._words = _WORD.findall(plain)
+        words = _WORD.findall(plain)
+        self._joined = "".join(words)
+        self._bounds = {0, *accumulate(map(len, words))}
         self._numbers = {plain_number(each) for each in _WHOLE.findall(plain)}
 
     def states(self, value: str) -> bool:
@@ -44,12 +47,11 @@ class Told:
 
     def _holds(self, sought: str) -> bool:
         """True where words in a row, put together, are `sought`."""
-        for start, word in enumerate(self._words):
-            end = start + 1
-            while len(word) < len(sought) and sought.startswith(word) and end < len(self._words):
-                word, end = word + self._words[end], end + 1
-            if word == sought:
+        found = self._joined.find(sought)
+        while found >= 0:
+            if found in self._bounds and found + len(sought) in self._bounds:
                 return True
+            found = self._joined.find(sought, found + 1)
         return False
 
     def _has(self, value: str) -> bool:
