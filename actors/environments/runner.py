@@ -137,7 +137,8 @@ class Runner:
                     return program  # and not kept: the opening may be asked for again
                 if self._tenants.get(request.episode) is not tenant:
                     return Faulted("lost", "the episode was closed while its program was fetched")
-                tenant.first = await self._sandbox.open(request.episode, program, request.seed, request.max_turns)
+                opening = request.episode, program, request.seed, request.max_turns, request.needs
+                tenant.first = await self._sandbox.open(*opening)
         return tenant.first
 
     async def _step(self, owner: Hello, request: StepEpisode) -> Response:

@@ -12,12 +12,13 @@ import msgspec
 import trio
 
 from actors.sandbox.budget import excess, pause_s
+from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
 from actors.sandbox.wire import Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
-from actors.sandbox.zygote import Zygote, run_zygote
+from actors.sandbox.zygote import Kind, Zygote, run_zygote
 from spade.config import Sandbox as Limits
-from spade.protocol import Faulted, Observed, ToolCall, ToolResult
+from spade.protocol import Faulted, Needs, Observed, ToolCall, ToolResult
 
 REWARD_BOUND = 10.0
 RECENT = 0.05
@@ -27,6 +28,7 @@ PLAYS, REPEATS = TWINS = range(2)
 
 No program can tell them apart, since it knows neither seed. More zygotes for the plays would share less memory.
 """
+NOTHING_MORE = Needs()
 OTHER_KIND = Faulted("protocol", "the answer is of another kind than the request")
 STARTING = (OSError, EOFError, trio.TooSlowError)
 _HEAVY = re.compile(r"\b(np|numpy|math_verify|sympy)\b")
@@ -42,9 +44,10 @@ class ProgramEpisode:
     `tools`: it is played by calls.
     """
 
-    def __init__(self, source: str, max_turns: int) -> None:
+    def __init__(self, source: str, max_turns: int, limits: Limits) -> None:
         self.source = source
         self.max_turns = max_turns
+        self.limits = limits
         self.process: ChildProcess | None = None
         self.over = self.tools = False
         self.turn = 0
@@ -71,8 +74,9 @@ class ProgramEpisode:
 class Sandbox:
     """Episodes by name over a few zygotes; each starts when it is first needed, and again after it died.
 
-    Light zygotes serve programs of the standard library, heavy ones programs that name numpy, sympy or math_verify.
-    Before a zygote serves, a program makes all `attacks` in it. `spawns` and `faults` (by kind) count since the start.
+    Light zygotes serve programs of the standard library, heavy ones programs that name numpy, sympy or math_verify, and
+    those of libraries programs that name a base class of `sandbox.libraries`. Before a zygote serves, a program makes
+    all `attacks` in it. `spawns` and `faults` (by kind) count since the start.
     """
 
     def __init__(self, layers: Layers, limits: Limits, nursery: trio.Nursery, attacks: Iterable[str] = ()) -> None:
@@ -83,8 +87,9 @@ class Sandbox:
         self._spawn_s = self._step_s = 0.0
         self._attacks = tuple(attacks)
         self._nursery = nursery
-        self._zygotes: dict[tuple[bool, int], Zygote] = {}
-        self._starting: defaultdict[tuple[bool, int], trio.Lock] = defaultdict(trio.Lock)
+        self._bases = [name for library in limits.libraries for name in LIBRARIES[library].classes]
+        self._zygotes: dict[tuple[Kind, int], Zygote] = {}
+        self._starting: defaultdict[tuple[Kind, int], trio.Lock] = defaultdict(trio.Lock)
         self._episodes: dict[str, ProgramEpisode] = {}
 
     @property
@@ -112,10 +117,15 @@ class Sandbox:
             "evictions": self._evictions,
         }
 
-    async def open(self, episode: str, source: str, seed: int, max_turns: int) -> Observed | Faulted:
-        """The first observation: load within `load_s`, reset within `step_s`. Replaces an episode of that name."""
+    async def open(
+        self, episode: str, source: str, seed: int, max_turns: int, needs: Needs = NOTHING_MORE
+    ) -> Observed | Faulted:
+        """The first observation: load within `load_s`, reset within `step_s`. Replaces an episode of that name.
+
+        Limits that the episode `needs` hold instead, where they are wider.
+        """
         self.close(episode)
-        entry = self._episodes[episode] = ProgramEpisode(source, max_turns)
+        entry = self._episodes[episode] = ProgramEpisode(source, max_turns, widened(self.limits, needs))
         async with entry.lock:
             began = time.monotonic()
             answer = self._count(entry, await self._begin(entry, seed))
@@ -123,20 +133,20 @@ class Sandbox:
             return answer
 
     async def _begin(self, entry: ProgramEpisode, seed: int) -> Observed | Faulted:
-        process = await self.child(entry.source)
+        limits = entry.limits
+        process = await self.child(entry.source, limits=limits)
         if isinstance(process, Faulted):
             return process
         if entry.over:  # closed meanwhile
             process.kill()
             return entry.answer
         entry.process = process
-        loaded = await process.request(
-            LoadProgram(entry.source, entry.max_turns, self.limits.observation_bytes), self.limits.load_s
-        )
+        request = LoadProgram(entry.source, entry.max_turns, limits.observation_bytes)
+        loaded = await process.request(request, limits.load_s)
         if isinstance(loaded, Faulted):
             return loaded
         entry.tools = isinstance(loaded, Loaded) and loaded.tools
-        return checked(await process.request(Reset(seed), self.limits.step_s), self.limits)
+        return checked(await process.request(Reset(seed), limits.step_s), limits)
 
     async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:
         """Play `turn` (from 1) within `step_s`; the last turn, asked for again, is answered from memory.
@@ -155,7 +165,8 @@ class Sandbox:
                 return Faulted("infrastructure", f"the program of episode {episode!r} has no tools to call")
             began = time.monotonic()
             request = Act(tuple((call.name, call.arguments) for call in calls), action) if entry.tools else Step(action)
-            answer = checked(await entry.process.request(request, self.limits.step_s), self.limits, len(calls))
+            said = await entry.process.request(request, entry.limits.step_s)
+            answer = checked(said, entry.limits, len(calls))
             entry.turn = turn
             self._steps += 1
             self._step_s += RECENT * (time.monotonic() - began - self._step_s)
@@ -169,7 +180,7 @@ class Sandbox:
         async with entry.lock:
             if entry.process is None or not entry.tools:
                 return Faulted("lost", f"episode {episode!r} is over, or its program has no tools")
-            answer = await entry.process.request(Inspect(), self.limits.step_s)
+            answer = await entry.process.request(Inspect(), entry.limits.step_s)
             if isinstance(answer, Inspected):
                 return answer
             fault = answer if isinstance(answer, Faulted) else OTHER_KIND
@@ -191,7 +202,7 @@ class Sandbox:
     async def prove(self) -> None:
         """Start the first zygote. Raises BreachError where it does not start or its walls do not hold."""
         try:
-            await self._zygote(False, 0)
+            await self._zygote("light", PLAYS)
         except STARTING as error:
             raise BreachError(f"the zygote did not start: {error!r}") from None
 
@@ -211,32 +222,41 @@ class Sandbox:
                 self._grown_bytes -= grown[child]
                 self._evictions += 1
 
-    async def child(self, source: str, twin: int = PLAYS) -> ChildProcess | Faulted:
-        """A fresh child of the zygote that `source` needs, of which `twin` names one of two; nothing is loaded yet."""
+    async def child(self, source: str, twin: int = PLAYS, limits: Limits | None = None) -> ChildProcess | Faulted:
+        """A fresh child of the zygote that `source` needs, of which `twin` names one of two; nothing is loaded yet.
+
+        It is held to `limits`, by default those of the sandbox.
+        """
         try:
-            zygote = await self._zygote(_HEAVY.search(source) is not None, twin)
+            zygote = await self._zygote(self._kind(source), twin)
         except STARTING as error:
             return Faulted("infrastructure", f"the zygote did not start: {error!r}")
         except BreachError as error:
             return Faulted("infrastructure", f"the walls do not hold: {error}")
         self.spawns += 1
-        process = await zygote.fork()
+        process = await born(zygote, limits or self.limits)
         process.program = source
         return process
 
-    async def _zygote(self, heavy: bool, twin: int) -> Zygote:
-        async with self._starting[heavy, twin]:
-            zygote = self._zygotes.get((heavy, twin))
+    def _kind(self, source: str) -> Kind:
+        """The kind of zygote by the program's text."""
+        if any(base in source for base in self._bases):
+            return "libraries"
+        return "heavy" if _HEAVY.search(source) else "light"
+
+    async def _zygote(self, kind: Kind, twin: int) -> Zygote:
+        async with self._starting[kind, twin]:
+            zygote = self._zygotes.get((kind, twin))
             if zygote is None or not zygote.alive:
-                zygote = await self._nursery.start(run_zygote, self.layers, heavy, self.limits.memory_bytes)
+                zygote = await self._nursery.start(run_zygote, self.layers, kind, self.limits.libraries)
                 for what in self._attacks:
                     await self._withstand(zygote, what)
-                self._zygotes[heavy, twin] = zygote
+                self._zygotes[kind, twin] = zygote
             return zygote
 
     async def _withstand(self, zygote: Zygote, what: str) -> None:
         """Raises BreachError where a program makes this attack and is not stopped."""
-        process = await zygote.fork()
+        process = await born(zygote, self.limits)
         try:
             source, limits = attacker(what), self.limits
             for request in (LoadProgram(source, 1, limits.observation_bytes), Reset(0)):
@@ -248,6 +268,21 @@ class Sandbox:
                 raise BreachError(f"a program can {what}")
         finally:
             process.kill()
+
+
+async def born(zygote: Zygote, limits: Limits) -> ChildProcess:
+    """A child that is held to these limits."""
+    return await zygote.fork(limits.memory_bytes, limits.processor_s)
+
+
+def widened(limits: Limits, needs: Needs) -> Limits:
+    """The limits with those that an episode needs, up to what the config allows a suite."""
+    return msgspec.structs.replace(
+        limits,
+        step_s=max(limits.step_s, min(needs.step_s, limits.suite_s)),
+        processor_s=max(limits.processor_s, min(needs.processor_s, limits.suite_s)),
+        memory_bytes=max(limits.memory_bytes, min(needs.memory_bytes, limits.suite_bytes)),
+    )
 
 
 def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observed | Faulted:

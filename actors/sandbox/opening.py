@@ -5,10 +5,12 @@ import resource
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import metadata
 
 import trio
 
 from actors.sandbox.host import BreachError, Sandbox
+from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.tiers import ATTACKS, LADDER, LIMITED, TIERS, Layers
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -24,6 +26,7 @@ async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
         raise RunError(
             "the sandbox needs Linux (5.4 or newer); elsewhere run it in a Linux container or virtual machine"
         )
+    require(limits.libraries)
     _allow_descriptors(DESCRIPTORS_EACH * limits.episodes + DESCRIPTORS_BESIDE)
     breaches = []
     async with AsyncExitStack() as stack:
@@ -58,6 +61,20 @@ async def open_layers(layers: Layers, limits: Limits, attacks: Iterable[str] = (
         nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+def require(libraries: Iterable[str]) -> None:
+    """Raises RunError where a library is not installed in the supported version."""
+    for name in libraries:
+        library = LIBRARIES[name]
+        package, _, version = library.requirement.partition("==")
+        try:
+            found = metadata.version(package) if package else version
+        except metadata.PackageNotFoundError:
+            found = "none"
+        if found != version:
+            wanted = f"{library.requirement} is supported, {found} is installed; {library.remedy}"
+            raise RunError(f"sandbox.libraries: {name}: {wanted}")
 
 
 def _allow_descriptors(count: int) -> None:

@@ -2,6 +2,7 @@
 
 import array
 import logging
+import math
 import os
 import resource
 import secrets
@@ -9,9 +10,10 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import trio
 
@@ -21,17 +23,25 @@ from actors.sandbox.tiers import Layers, bubblewrap
 from spade.protocol import Faulted
 
 START_S = 30.0
+LIBRARIES_START_S = 120.0
+"""The same, of the zygote that loads libraries and plays a reset of each of their environments."""
+
 END_S = 5.0
+MOST_S = 2**31 - 1
 _ROOM = socket.CMSG_SPACE(array.array("i").itemsize)
 _log = logging.getLogger(__name__)
 _BOOT = """
 import sys
-folder, control, proc, host, heavy, memory, layers = sys.argv[1:]
+folder, control, proc, host, heavy, shelf, layers = sys.argv[1:]
 sys.path.insert(0, folder)
 from inside.zygote import main
 sys.path.remove(folder)
-main(int(control), int(proc), int(host), heavy == "heavy", int(memory), frozenset(layers.split(",")))
+main(int(control), int(proc), int(host), heavy == "heavy", shelf.split(), frozenset(layers.split(",")))
 """
+
+
+Kind = Literal["light", "heavy", "libraries"]
+"""The modules of a zygote: the standard library; numpy, sympy and math_verify as well; libraries as well."""
 
 
 class Zygote:
@@ -45,25 +55,29 @@ class Zygote:
         self._base_bytes = 0
         self.alive = True
 
-    async def fork(self) -> ChildProcess:
-        """A new child. Its channel takes requests at once; the zygote reports its birth, or the failure, later."""
+    async def fork(self, memory_bytes: int, processor_s: float) -> ChildProcess:
+        """A new child, which may add `memory_bytes` to its address space and compute for `processor_s`.
+
+        Its channel takes requests at once; the zygote reports its birth, or the failure, later.
+        """
+        request = MESSAGE.pack(FORK, memory_bytes, min(math.ceil(processor_s), MOST_S))
         async with self._turn:
             ours, theirs = socket.socketpair()
             process = ChildProcess(ours, self._base_bytes)
             self._unborn.append(process)
             with theirs:
                 try:
-                    await self._ask_for(theirs)
+                    await self._ask_for(request, theirs)
                 except trio.Cancelled:
                     self._unborn.pop().kill()
                     raise
         return process
 
-    async def _ask_for(self, channel: socket.socket) -> None:
+    async def _ask_for(self, request: bytes, channel: socket.socket) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [channel.fileno()]))]
         while self.alive:
             try:
-                self._control.sendmsg([MESSAGE.pack(FORK, 0, 0)], rights)
+                self._control.sendmsg([request], rights)
                 return
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
@@ -117,18 +131,21 @@ class Zygote:
 
 async def run_zygote(
     layers: Layers,
-    heavy: bool,
-    memory_bytes: int,
+    kind: Kind,
+    libraries: Sequence[str] = (),
     task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Start a zygote, serve it until it dies. Raises OSError, EOFError or trio.TooSlowError if it does not start."""
+    """Start a zygote, which loads the `libraries` if it is of their kind, and serve it until it dies.
+
+    Raises OSError, EOFError or trio.TooSlowError if it does not start.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     zygote = Zygote(ours)
     with theirs:
-        process = launch(theirs, layers, heavy, memory_bytes)
+        process = launch(theirs, layers, kind, libraries)
     try:
-        with trio.fail_after(START_S):
+        with trio.fail_after(LIBRARIES_START_S if kind == "libraries" else START_S):
             if not await zygote.hear():
                 raise EOFError("it ended at once")
         task_status.started(zygote)
@@ -152,13 +169,14 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def launch(control: socket.socket, layers: Layers, heavy: bool, memory_bytes: int) -> subprocess.Popen[bytes]:
+def launch(control: socket.socket, layers: Layers, kind: Kind, libraries: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start the process, with a drawn hash seed, in a session of its own, so that Ctrl-C reaches the host alone."""
-    flags = ["-P", "-s", "-B"] if heavy else ["-P", "-s", "-B", "-S"]
-    weight = "heavy" if heavy else "light"
+    light = kind == "light"
+    flags = ["-P", "-s", "-B", *(["-S"] if light else [])]
+    weight, shelf = "light" if light else "heavy", " ".join(libraries if kind == "libraries" else ())
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # there is none behind the walls
     numbers = [str(control.fileno()), str(proc), str(os.getpid())]
-    arguments = [str(Path(__file__).parent), *numbers, weight, str(memory_bytes), ",".join(sorted(layers))]
+    arguments = [str(Path(__file__).parent), *numbers, weight, shelf, ",".join(sorted(layers))]
     environment = {
         "PYTHONHASHSEED": str(1 + secrets.randbelow(2**32 - 1)),
         "LANG": "C.UTF-8",

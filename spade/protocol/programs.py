@@ -63,6 +63,20 @@ class Faulted(Wire, frozen=True):
         return self.kind not in ("lost", "unknown", "infrastructure")
 
 
+Wanted = Annotated[float, Meta(ge=0, le=1e9)]
+
+
+class Needs(Wire, frozen=True):
+    """The needs of a suite's item beyond the env-runner's own limits; 0 is nothing more.
+
+    Seconds of a step and of processor time, bytes of memory. `sandbox.suite_s` and `sandbox.suite_bytes` bound them.
+    """
+
+    step_s: Wanted = 0.0
+    processor_s: Wanted = 0.0
+    memory_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 0
+
+
 class OpenEpisode(Request[Observed | Faulted], frozen=True):
     """Start an episode: load, construct, reset. Observed is turn 0. Refused: the env-runner is overloaded.
 
@@ -73,6 +87,7 @@ class OpenEpisode(Request[Observed | Faulted], frozen=True):
     program: Name
     seed: int
     max_turns: int
+    needs: Needs = Needs()
 
 
 class StepEpisode(Request[Observed | Faulted], frozen=True):

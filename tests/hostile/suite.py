@@ -1,6 +1,8 @@
 """The whole suite: every hostile program beside a benign episode in the same sandbox.
 
-    python -m tests.hostile.suite TIER [--as-nobody] [--without LAYER]
+    python -m tests.hostile.suite TIER [--as-nobody] [--without LAYER] [--libraries]
+
+With --libraries every program runs in a child of the zygote that has loaded all libraries.
 
 Prints a complaint a line, and how many programs were run; the exit code is 1 where there is a complaint. Without a
 layer programs really do what they are not to do, to all that the user nobody has here; so that is for root alone.
@@ -16,9 +18,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import trio
 
 from actors.sandbox.host import Sandbox
+from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.inside.walls import NOBODY
 from actors.sandbox.opening import open_layers
 from actors.sandbox.tiers import TIERS, Layers
@@ -35,6 +39,9 @@ HASTY = Limits(load_s=6.0, step_s=3.0)
 
 PATIENT = Limits(load_s=120.0, step_s=120.0)
 """For those that have to, however busy the machine is."""
+
+OF_LIBRARIES = "\n# ChoiceEnv"
+"""A program that names a base class is run in the zygote of libraries."""
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 12
@@ -95,14 +102,14 @@ def state(folder: Path) -> list[tuple[str, int, int, int]]:
     return sorted((each.name, *each.stat()[0:2], each.stat().st_mtime_ns) for each in (folder, *folder.iterdir()))
 
 
-async def complaints(layers: Layers, programs: Sequence[Hostile]) -> list[str]:
-    """Everything that was not as it must be, over all programs."""
+async def complaints(layers: Layers, programs: Sequence[Hostile], libraries: Sequence[str] = ()) -> list[str]:
+    """Everything that was not as it must be, over all programs; with `libraries`, all in their zygote."""
     found: list[str] = []
     silent = [hostile for hostile in programs if "timeout" in hostile.sees]
     heard = [hostile for hostile in programs if "timeout" not in hostile.sees]
     for limits, some in ((HASTY, silent), (PATIENT, heard)):
         if some:
-            found += await held(layers, limits, some)
+            found += await held(layers, msgspec.structs.replace(limits, libraries=tuple(libraries)), some)
     return found
 
 
@@ -111,7 +118,7 @@ async def held(layers: Layers, limits: Limits, programs: Sequence[Hostile]) -> l
     found: list[str] = []
     with surroundings(found) as around:
         async with open_layers(layers, limits) as sandbox:
-            await sandbox.open("first", DOOR, 1, 3)
+            await sandbox.open("first", beside(DOOR, sandbox), 1, 3)
             zygotes = set(children_of(os.getpid()))
             places = trio.CapacityLimiter(AT_ONCE)
 
@@ -129,11 +136,11 @@ async def held(layers: Layers, limits: Limits, programs: Sequence[Hostile]) -> l
 
 async def meet(sandbox: Sandbox, hostile: Hostile, around: dict[str, str]) -> list[str]:
     """One hostile program, and a benign one that begins before it and ends after it."""
-    source = hostile.source
+    source, door = beside(hostile.source, sandbox), beside(DOOR, sandbox)
     for word, value in around.items():
         source = source.replace(f"${word}", value)
     benign, enemy = f"benign {hostile.name}", f"hostile {hostile.name}"
-    transcript = [await sandbox.open(benign, DOOR, 1, TURNS), await sandbox.step(benign, 1, "?")]
+    transcript = [await sandbox.open(benign, door, 1, TURNS), await sandbox.step(benign, 1, "?")]
     seen, said = await outcome(sandbox, enemy, source, hostile.calls)
     transcript += [await sandbox.step(benign, 2, "!"), await sandbox.step(benign, 3, ".")]
     for episode in (benign, enemy):
@@ -144,6 +151,11 @@ async def meet(sandbox: Sandbox, hostile: Hostile, around: dict[str, str]) -> li
     if transcript != BENIGN:
         found.append(f"{hostile.name}: the benign episode beside it answered {transcript}")
     return found
+
+
+def beside(source: str, sandbox: Sandbox) -> str:
+    """The program, in the zygote of libraries where there is one."""
+    return source + OF_LIBRARIES if sandbox.limits.libraries else source
 
 
 async def outcome(sandbox: Sandbox, episode: str, source: str, calls: Sequence[ToolCall] = ()) -> tuple[str, str]:
@@ -173,6 +185,7 @@ def main() -> None:
     parser.add_argument("tier", choices=list(TIERS))
     parser.add_argument("--as-nobody", action="store_true")
     parser.add_argument("--without", action="append", default=[], metavar="LAYER")
+    parser.add_argument("--libraries", action="store_true")
     arguments = parser.parse_args()
     if arguments.without and os.geteuid() != 0:
         parser.error("--without is for root, whose programs run as nobody: they may kill all processes of their user")
@@ -181,7 +194,8 @@ def main() -> None:
         os.setresgid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
         os.setresuid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
     programs = [hostile for hostile in PROGRAMS if arguments.tier in hostile.tiers]
-    found = trio.run(complaints, TIERS[arguments.tier] - set(arguments.without), programs)
+    libraries = tuple(LIBRARIES) if arguments.libraries else ()
+    found = trio.run(complaints, TIERS[arguments.tier] - set(arguments.without), programs, libraries)
     print(*found, f"{len(programs)} programs", sep="\n")
     sys.exit(bool(found))
 

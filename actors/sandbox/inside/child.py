@@ -56,9 +56,9 @@ def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answe
             return environment.solve()
 
 
-def read(channel: int) -> bytes:
+def read(channel: int) -> bytearray:
     """The body of the next frame; ends the process at the end of the channel."""
-    data = b""
+    data = bytearray()  # a program may be megabytes long
     while len(data) < LENGTH.size or len(data) < LENGTH.size + LENGTH.unpack_from(data)[0]:
         more = os.read(channel, 1 << 16)
         if not more:

@@ -17,7 +17,6 @@ from .seccomp import Filter
 CHANNEL = 24
 RULES = 25
 OPEN_FILES = 32
-CPU_S = 60
 NICE = 5
 NOBODY = 65534
 
@@ -35,16 +34,17 @@ _libc.pthread_self.restype = ctypes.c_void_p
 class Walls:
     """Walls that a zygote prepares once, for every child to raise around itself.
 
-    `layers` may name limits, landlock and seccomp. Raises OSError where this machine lacks one of them.
+    `layers` may name limits, landlock and seccomp; `own_bytes` is the zygote's address space. Raises OSError where this
+    machine lacks a layer.
     """
 
-    def __init__(self, layers: frozenset[str], address_bytes: int) -> None:
-        self._address_bytes = address_bytes if "limits" in layers else None
+    def __init__(self, layers: frozenset[str], own_bytes: int) -> None:
+        self._own_bytes = own_bytes if "limits" in layers else None
         self._rules = ruleset() if "landlock" in layers else None
         self._numbers = kept_numbers()
         self._filter = Filter() if "seccomp" in layers else None
 
-    def enclose(self, descriptor: int, zygote: int) -> None:
+    def enclose(self, descriptor: int, zygote: int, memory_bytes: int, processor_s: int) -> None:
         """Raise the walls around this process. Only /dev/null and `descriptor`, as CHANNEL, stay open."""
         os.dup2(descriptor, CHANNEL)
         if self._rules is not None:
@@ -64,19 +64,19 @@ class Walls:
         if self._rules is not None:
             restrict(RULES)
             os.close(RULES)
-        if self._address_bytes is not None:
-            limit(self._address_bytes)
+        if self._own_bytes is not None:
+            limit(self._own_bytes + memory_bytes, processor_s)
         if self._filter is not None:
             for place in self._numbers:
                 ctypes.memset(place, 0, 4)
             self._filter.put_on()
 
 
-def limit(address_bytes: int) -> None:
+def limit(address_bytes: int, processor_s: int) -> None:
     """Set the hard limits of resources."""
     for what, most in (
         (resource.RLIMIT_AS, address_bytes),
-        (resource.RLIMIT_CPU, CPU_S),
+        (resource.RLIMIT_CPU, processor_s),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),

@@ -1,6 +1,7 @@
 """The fork server: one trusted process that forks a child for every episode and never runs a program itself.
 
-The control socket keeps message boundaries. Host to zygote: FORK with the child's end of the episode's channel.
+The control socket keeps message boundaries. Host to zygote: FORK (the bytes of
+memory and the seconds of processor time that the child may take) with the child's end of the episode's channel.
 Zygote to host: READY (its private pages) once; for every fork in turn BORN with the child's name and pidfd, or FAILED
 (errno); ENDED (exit status, or minus the signal) for every child. Its end, or the host's death, ends the zygote and
 with it every child.
@@ -19,19 +20,20 @@ import select
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 
-from . import child, given, library, walls
+from . import child, given, imports, libraries, walls
 from .messages import BORN, ENDED, FAILED, MESSAGE, READY
 
 
-def main(control: int, proc: int, host: int, heavy: bool, memory_bytes: int, layers: frozenset[str]) -> None:
+def main(control: int, proc: int, host: int, heavy: bool, shelf: Sequence[str], layers: frozenset[str]) -> None:
     """Serve until the host closes the control socket; in a child, serve its episode. Never returns."""
     status = 1
     try:
         if "namespaces" not in layers:  # there no parent can be seen
             walls.die_with(host)
-        prepare(heavy)
-        if serve(control, proc, layers, memory_bytes):
+        prepare(heavy, shelf)
+        if serve(control, proc, layers):
             gc.enable()
             child.serve(walls.CHANNEL)
         status = 0
@@ -39,25 +41,26 @@ def main(control: int, proc: int, host: int, heavy: bool, memory_bytes: int, lay
         os._exit(status)  # at once: nothing here needs an interpreter's farewell
 
 
-def prepare(heavy: bool) -> None:
-    """Load what every child shares, and delete our own arguments."""
+def prepare(heavy: bool, shelf: Sequence[str]) -> None:
+    """Load what every child shares, the libraries of the `shelf` included, and delete our own arguments."""
+    # The zygote never collects by itself: its count of collections would tell a child how many were born before.
+    gc.disable()
     if heavy:
         given.load_heavy()
-    library.offer(heavy)
+    given.GIVEN.update(libraries.load(shelf))
+    imports.offer((*(imports.PACKAGES if heavy else ()), *libraries.packages(shelf)))
     os.chdir("/")
     del sys.argv[:], sys.orig_argv[:]
     threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
-    # Objects that exist now are never garbage, and a child that collected them would only copy their pages. The zygote
-    # does not collect later either: a child reads the count of collections, which would tell it how many came before.
+    # Objects that exist now are never garbage, and a child that collected them would only copy their pages.
     gc.collect()
     gc.freeze()
-    gc.disable()
 
 
-def serve(control: int, proc: int, layers: frozenset[str], memory_bytes: int) -> bool:
+def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
     """Fork children and report their ends. Returns False if the host has gone, True in a child behind its walls."""
     size, private = walls.pages(proc)
-    raised = walls.Walls(layers, size * resource.getpagesize() + memory_bytes)
+    raised = walls.Walls(layers, size * resource.getpagesize())
     zygote = ForkServer(socket.socket(fileno=control), raised)
     zygote.tell(READY, 0, private)
     while True:
@@ -65,10 +68,10 @@ def serve(control: int, proc: int, layers: frozenset[str], memory_bytes: int) ->
             if descriptor != control:
                 zygote.reap(descriptor)
             else:
-                channel = zygote.requested()
-                if channel is None:
+                wanted = zygote.requested()
+                if wanted is None:
                     return False
-                if zygote.fork(channel):
+                if zygote.fork(*wanted):
                     return True
 
 
@@ -86,16 +89,19 @@ class ForkServer:
         self.events = select.epoll()
         self.events.register(control, select.EPOLLIN)
 
-    def requested(self) -> int | None:
-        """The channel of the child that the host asks for; None if the host has gone."""
+    def requested(self) -> tuple[int, int, int] | None:
+        """A request of the host: a child's channel, memory (bytes) and processor time (s); None if it has gone."""
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         try:
             data, ancillary, _, _ = self.control.recvmsg(MESSAGE.size, room)
         except ConnectionError:
             return None
-        return array.array("i", ancillary[0][2])[0] if data else None
+        if not data:
+            return None
+        _, memory_bytes, processor_s = MESSAGE.unpack(data)
+        return array.array("i", ancillary[0][2])[0], memory_bytes, processor_s
 
-    def fork(self, channel: int) -> bool:
+    def fork(self, channel: int, memory_bytes: int, processor_s: int) -> bool:
         """True in the child."""
         pid = _libc.fork()
         if pid < 0:
@@ -104,7 +110,7 @@ class ForkServer:
             if pid == 0:
                 self.events.close()
                 self.control.close()
-                self.walls.enclose(channel, self.pid)
+                self.walls.enclose(channel, self.pid, memory_bytes, processor_s)
                 return True
             pidfd = os.pidfd_open(pid)
             self.events.register(pidfd, select.EPOLLIN)

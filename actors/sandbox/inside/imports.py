@@ -13,7 +13,8 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 
 PACKAGES = ("numpy", "sympy", "mpmath", "math_verify", "latex2sympy2_extended", "antlr4")
-"""Packages of site-packages that programs of the heavy zygote can import; no other one there can be."""
+"""Packages of site-packages that programs of the heavy zygote can import; no other one there can be. Programs of the
+zygote of libraries can import those of its libraries as well."""
 
 _LEFT_OUT = {
     "ensurepip",
@@ -29,12 +30,12 @@ _LEFT_OUT = {
 }
 
 
-class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """A finder and loader (PEP 302) of the modules in `files` (name, path) that are not loaded yet."""
 
     def __init__(self, files: Iterable[tuple[str, str]]) -> None:
         self._places: dict[str, tuple[str, int, int]] = {}  # name: path, offset, bytes
-        memory, end = os.memfd_create("library"), 0
+        memory, end = os.memfd_create("sources"), 0
         for name, path in files:
             if name not in sys.modules:
                 with open(path, "rb") as file:
@@ -74,16 +75,16 @@ class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.decode_source(self._sources[start : start + length])
 
 
-def offer(heavy: bool) -> None:
-    """Let imports come from memory alone from now on: the standard library and, if `heavy`, PACKAGES."""
+def offer(packages: Iterable[str]) -> None:
+    """Let imports come from memory alone from now on: the standard library and these packages."""
     files = list(_standard())
-    for package in PACKAGES if heavy else ():
+    for package in packages:
         spec = importlib.util.find_spec(package)
         if spec is not None:
             for folder in spec.submodule_search_locations or ():
                 files += _modules(folder, package)
-    library = Library(files)
-    sys.meta_path[:] = [importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter, library]
+    sources = Sources(files)
+    sys.meta_path[:] = [importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter, sources]
     sys.path.clear()
     sys.path_hooks.clear()
     sys.path_importer_cache.clear()

