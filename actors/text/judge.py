@@ -5,6 +5,8 @@ The judge asks if a first observation reveals the method, a review if a program 
 The screen of a profile has another question, answered in the same form.
 """
 
+import re
+
 from actors.text import rules
 from actors.text.actions import action_said, answer
 from actors.text.profile import ChatMessage
@@ -12,6 +14,8 @@ from actors.text.prompts import code
 from spade.text import line
 
 LONGEST_REASON = 1_000  # characters
+_AROUND = re.compile(r"\\[a-z]+|[^\w\s]|\s")
+"""Commands of LaTeX, and marks."""
 _ANSWERS = {"yes": True, "no": False}
 
 
@@ -32,7 +36,7 @@ def _asked(system: str, asked: str, source: str, observation: str) -> list[ChatM
 
 def judgement(completion: str) -> bool | None:
     """True for yes, False for no, None if the answer cannot be read."""
-    return _ANSWERS.get(action_said(completion).lower())
+    return _ANSWERS.get(_AROUND.sub("", action_said(completion).lower()))
 
 
 def reasoning(completion: str) -> str:

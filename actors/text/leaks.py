@@ -1,23 +1,68 @@
 """Values that a hint may not state, since a player has to find them out. Pure."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
+from itertools import accumulate
 
 LEAST = 3  # characters, else anything would hold it
 LEAST_DIGITS = 2  # of a number
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+LEAST_SPLIT = 4  # digits of a number that may stand in parts; "1, 2" is no 12
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_WORD = re.compile(r"[^\W_]+")
+_WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\w)")
+_THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
 
 
 def leaked(hint: str, values: Sequence[str]) -> str | None:
-    """The first of `values` that stands in the hint as a word of its own, whatever its case; None if there is none."""
-    return next((value for value in values if _counts(value) and _stands(value, hint)), None)
+    """The first of `values` that the hint states; None if there is none."""
+    told = Told(hint)
+    return next((value for value in values if _counts(value) and told.states(value)), None)
 
 
 def _counts(value: str) -> bool:
-    if _NUMBER.fullmatch(value):
+    if NUMBER.fullmatch(value):
         return sum(map(str.isdigit, value)) >= LEAST_DIGITS
     return len(value.strip()) >= LEAST
 
 
-def _stands(value: str, hint: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(value.strip())}(?!\w)", hint, re.IGNORECASE) is not None
+class Told:
+    """A text, and the values that stand in it as words of their own, whatever their case and the marks between."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        plain = _THOUSANDS.sub("", _seen(text))
+        words = _WORD.findall(plain)
+        self._joined = "".join(words)
+        self._bounds = {0, *accumulate(map(len, words))}
+        self._numbers = {plain_number(each) for each in _WHOLE.findall(plain)}
+
+    def states(self, value: str) -> bool:
+        """True where the value stands in the text. A number does in any form: 1000 as 1,000 and 1000.0."""
+        if NUMBER.fullmatch(value):
+            digits = plain_number(value)
+            return digits in self._numbers or (len(digits) >= LEAST_SPLIT and digits.isdigit() and self._holds(digits))
+        sought = "".join(_WORD.findall(_seen(value)))
+        return self._holds(sought) if len(sought) >= LEAST else self._has(value.strip())
+
+    def _holds(self, sought: str) -> bool:
+        """True where words in a row, put together, are `sought`."""
+        found = self._joined.find(sought)
+        while found >= 0:
+            if found in self._bounds and found + len(sought) in self._bounds:
+                return True
+            found = self._joined.find(sought, found + 1)
+        return False
+
+    def _has(self, value: str) -> bool:
+        return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self._text, re.IGNORECASE) is not None
+
+
+def plain_number(text: str) -> str:
+    """A number without its sign, and without a fraction of zeros."""
+    return re.sub(r"\.0+\Z", "", text.removeprefix("-"))
+
+
+def _seen(text: str) -> str:
+    """The text without characters that nobody sees, in lower case."""
+    return "".join(each for each in text if unicodedata.category(each) != "Cf").casefold()

@@ -1,4 +1,4 @@
-"""The folder of a model: the shipped "nano", a path, or a name on the hub. No torch here."""
+"""The folder of a model: one that ships with the package, a path, or a name on the hub. No torch here."""
 
 from pathlib import Path
 from typing import Literal
@@ -10,6 +10,8 @@ from spade.disk import read
 from spade.errors import ConfigError, RunError, reason
 
 NANO = Path(__file__).parents[1] / "data" / "nano"
+SHIPPED = {"nano": NANO, "nano-tools": NANO.with_name("nano-tools")}
+"""By name: the nano models of games and of tool use."""
 _LONGEST = 1 << 20  # tokens of a model that names no bound
 
 
@@ -53,8 +55,8 @@ def resolve(path: str) -> Path:
 
     Raises ConfigError if there is no such checkpoint.
     """
-    if path == "nano":
-        folder = NANO
+    if path in SHIPPED:
+        folder = SHIPPED[path]
     elif Path(path).is_dir():
         folder = Path(path)
     else:
@@ -73,5 +75,5 @@ def _download(name: str) -> Path:
     except (HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError, OSError):
         raise ConfigError(
             f"model.path: {name!r} is not a folder here and could not be fetched from the hub; "
-            "give 'nano', a checkpoint folder or a hub name"
+            f"give {', '.join(map(repr, SHIPPED))}, a checkpoint folder or a hub name"
         ) from None

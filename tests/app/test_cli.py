@@ -2,14 +2,17 @@ import json
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from spade import config
 from spade.app.cli import GROUPS, app
+from spade.app.commands.env.programs import _tell_verdicts
 from spade.app.commands.options import seconds
 from spade.errors import ConfigError
+from spade.protocol import Verdict
 from spade.text import visible
 from tests.actors.odd_programs import BOXED, SEARCH
 
@@ -170,6 +173,12 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(spade, tmp_path
     assert "repeatable" in sound
     assert "repaired" not in sound
     assert mended.split()[-3:] == ["repaired", "f-string", "braces"]
+
+
+def test_env_check_names_the_values_that_a_solution_has_from_nowhere(capsys):
+    _tell_verdicts([(Path("desk.py"), "tools", Verdict(True, (), "DeskEnv", suspects=("42", "R\x1b7")))])
+    told = capsys.readouterr().out.splitlines()
+    assert told[1].split(maxsplit=1) == ["suspects", r"42, R\x1b7: the solution has them before a text shows them"]
 
 
 @pytest.mark.parametrize(("said", "shown"), [

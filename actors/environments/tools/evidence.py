@@ -11,15 +11,16 @@ import msgspec
 
 from actors.environments.probes import Transcript
 from actors.text.conversation import Move
+from actors.text.leaks import Told, plain_number
 from spade.decoding import UnreadableError, decoded
 from spade.protocol import MOST_VALUES, Observed
 
 REPLAYED_BYTES = 16_384
 VALUE_CHARACTERS = 200
 _READ_CHARACTERS = 65_536
-_MOST_LEAVES = 1_000
+MOST_LEAVES = 1_000
+"""Different values in all calls of a solution that are looked at."""
 _WORD = re.compile(r"[^\W_]{2,}")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 _arguments: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
@@ -39,37 +40,39 @@ def replayed(play: Transcript[Move]) -> str:
 
 
 def suspects(plays: Iterable[Transcript[Move]]) -> tuple[str, ...]:
-    """Words of at least two characters in texts of calls that no schema, instruction or result before them has."""
+    """Words of at least two characters in texts of calls that no schema, instruction or result before them has.
+
+    Numbers are none: a sound solution computes some.
+    """
     found: dict[str, None] = {}
     for play in plays:
-        heard = _words(play.answers[0].tools)
+        heard = _words(_told(play.answers[0]))
         for move, before, after in zip(play.actions, play.answers, play.answers[1:], strict=False):
             heard |= _words(before.observation)
-            for leaf in _leaves(move):
-                if isinstance(leaf, str):
-                    found |= dict.fromkeys(word for word in _in_order(leaf) if word not in heard)
+            for leaf, is_text in leaves([move]).items():
+                found |= dict.fromkeys(word for word in _in_order(leaf) if is_text and word not in heard)
             for result in after.results:
                 heard |= _words(result.text)
     return tuple(word[:VALUE_CHARACTERS] for word in found)[:MOST_VALUES]
 
 
 def values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Texts and numbers in calls that neither the instructions of a play nor its schemas state."""
+    """Texts and numbers in calls that neither the instructions of a play nor its schemas state.
+
+    There may be more than MOST_VALUES, by one.
+    """
     found: dict[str, None] = {}
     for play, asked in zip(plays, instructions, strict=True):
-        stated = "\n".join([*(each[:_READ_CHARACTERS] for each in asked), _told(play.answers[0])]).casefold()
-        numbers = set(_NUMBER.findall(stated))
-        for leaf in (leaf for move in play.actions for leaf in _leaves(move)):
-            if isinstance(leaf, str) and leaf.strip() and leaf.strip().casefold() not in stated:
-                found[leaf.strip()[:VALUE_CHARACTERS]] = None
-            elif isinstance(leaf, int | float) and not isinstance(leaf, bool) and f"{abs(leaf)}" not in numbers:
-                found[f"{leaf}"[:VALUE_CHARACTERS]] = None
-    return tuple(found)[:MOST_VALUES]
+        told = Told("\n".join([*(each[:_READ_CHARACTERS] for each in asked), _told(play.answers[0])]))
+        for leaf in leaves(play.actions):
+            if len(found) <= MOST_VALUES and not told.states(leaf):
+                found[leaf[:VALUE_CHARACTERS]] = None
+    return tuple(found)
 
 
 def _told(opening: Observed) -> str:
-    """The schemas, as a player reads them."""
-    return opening.tools[:_READ_CHARACTERS]
+    """The schemas, as a player reads them; a new line in a string of theirs is no letter."""
+    return opening.tools[:_READ_CHARACTERS].replace("\\n", "\n")
 
 
 def _words(text: str) -> set[str]:
@@ -80,23 +83,35 @@ def _in_order(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text[:_READ_CHARACTERS])]
 
 
-def _leaves(move: Move) -> Iterator[object]:
-    """The values in the arguments of a move, out of all lists and objects, in their order."""
-    for call in move.calls:
-        try:
-            left: list[object] = [decoded(_arguments.decode, call.arguments.encode())]
-        except UnreadableError:
-            continue
-        for _ in range(_MOST_LEAVES):
-            if not left:
-                break
-            value = left.pop()
-            if isinstance(value, dict):
-                left += reversed(value.values())
-            elif isinstance(value, list):
-                left += reversed(value)
-            else:
-                yield value
+def leaves(moves: Iterable[Move]) -> dict[str, bool]:
+    """The texts, keys and numbers in the arguments of calls, in their order; True for those that are no numbers.
+
+    There may be more than MOST_LEAVES, by those of one call.
+    """
+    found: dict[str, bool] = {}
+    for call in (call for move in moves for call in move.calls):
+        if len(found) <= MOST_LEAVES:
+            try:
+                found |= _spelt(decoded(_arguments.decode, call.arguments.encode()))
+            except UnreadableError:
+                continue
+    return found
+
+
+def _spelt(value: object) -> Iterator[tuple[str, bool]]:
+    """The leaves of one value of JSON, out of all lists and objects, and the keys of these."""
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += [each for pair in reversed(value.items()) for each in reversed(pair)]
+        elif isinstance(value, list):
+            left += reversed(value)
+        elif isinstance(value, str):
+            if value.strip():
+                yield value.strip(), True
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield ("-" if value < 0 else "") + plain_number(f"{value}"), False
 
 
 def shown(move: Move) -> str:

@@ -33,32 +33,41 @@ def _misfit(schema: object) -> object:
     return next((value for name, value in (("object", {"a": 1}), ("array", [True])) if name not in allowed), None)
 
 
-def pointless(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[ToolCall]:
+def pointless(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[tuple[ToolCall, bool]]:
     """Calls that schemas allow, with empty, unknown and very long texts and far numbers.
 
-    A tool that takes none of these is not called.
+    With each, True where it can mean nothing: one of these values stands in an argument that a call must have. A far
+    limit of a list that may be left out is no reason why the list should not be shown. A tool that takes none of these
+    values is not called.
     """
     for text, number in zip(TEXTS, NUMBERS, strict=True):
         for tool in tools:
             meaningless = _Meaningless(text, number, rng)
-            arguments = meaningless.fields(tool.parameters, DEPTH)
+            arguments = meaningless.fields(tool.parameters, DEPTH, needed=True)
             if meaningless.used:
-                yield called(tool.name, arguments)
+                yield called(tool.name, arguments), meaningless.needed
 
 
 class _Meaningless:
-    """The arguments of one call; `used` once one of them means nothing."""
+    """The arguments of one call; `used` once one of them means nothing, `needed` once it is one that may not lack."""
 
     def __init__(self, text: str, number: int, rng: random.Random) -> None:
         self.text = text
         self.number = number
         self.rng = rng
-        self.used = False
+        self.used = self.needed = False
 
-    def fields(self, schema: object, depth: int) -> dict[str, Any]:
-        return {name: self.value(inner, depth - 1) for name, inner in properties(schema).items()}
+    def fields(self, schema: object, depth: int, needed: bool) -> dict[str, Any]:
+        must = required(schema)
+        return {
+            name: self.value(inner, depth - 1, needed and name in must) for name, inner in properties(schema).items()
+        }
 
-    def value(self, schema: Any, depth: int) -> Any:
+    def use(self, needed: bool) -> None:
+        self.used = True
+        self.needed = self.needed or needed
+
+    def value(self, schema: Any, depth: int, needed: bool) -> Any:
         allowed = schema.get("enum") if isinstance(schema, dict) else None
         if isinstance(allowed, list) and allowed:
             return self.rng.choice(allowed)
@@ -66,7 +75,7 @@ class _Meaningless:
             case "integer" | "number":
                 low, high = bound(schema, "minimum"), bound(schema, "maximum")
                 if low <= self.number <= high:
-                    self.used = True
+                    self.use(needed)
                     return self.number
                 return int(low) if abs(low) < abs(high) else int(high)
             case "boolean":
@@ -74,9 +83,9 @@ class _Meaningless:
             case "null":
                 return None
             case "array":
-                return [self.value(schema.get("items"), depth - 1)] if depth > 0 else []
+                return [self.value(schema.get("items"), depth - 1, needed)] if depth > 0 else []
             case "object":
-                return self.fields(schema, depth) if depth > 0 else {}
+                return self.fields(schema, depth, needed) if depth > 0 else {}
             case _:
-                self.used = True
+                self.use(needed)
                 return self.text

@@ -23,7 +23,7 @@ from msgspec import structs
 
 from actors.environments.probes import Transcript
 from actors.environments.stages import Admission
-from actors.environments.tools.evidence import replayed, shown, suspects, values
+from actors.environments.tools.evidence import MOST_LEAVES, leaves, replayed, shown, suspects, values
 from actors.environments.tools.guesses import RandomCaller, read_tools
 from actors.environments.tools.nonsense import pointless, refusals
 from actors.environments.trials import Policy, Probing, RejectedError, Trials, consuming
@@ -34,13 +34,11 @@ from actors.sandbox.wire import Act, Inspect, Inspected, Solve, Solved
 from actors.text.conversation import Move
 from spade.config import Play, ToolUse
 from spade.config import Sandbox as Limits
-from spade.protocol import Observed, ToolCall, Verdict
+from spade.protocol import MOST_VALUES, Observed, ToolCall, Verdict
 
 FRESH = 3
 """Seeds whose fresh states the gate looks at."""
 SOLVED_PLAYS = 2
-CALLS_A_MESSAGE = 8
-"""Meaningless calls of one message."""
 MOST_HEARD = 64 << 20
 """Bytes that the texts of all plays of an admission may take: a test of luck keeps hundreds of plays."""
 REASON_CHARACTERS = 200
@@ -65,6 +63,7 @@ class ToolAdmission(Admission[Move]):
         self.free_share = tools.free_share
         self.openings: list[tuple[Observed, Inspected]] = []
         self.solutions: list[tuple[Transcript[Move], Sequence[str]]] = []
+        self.values: tuple[str, ...] = ()
 
     async def begin(self) -> None:
         self.openings.append(await self.fresh(self.probing.seed(0)))
@@ -77,12 +76,11 @@ class ToolAdmission(Admission[Move]):
         return shown(action)
 
     async def verdict(self) -> Verdict:
-        plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
+        plays = [play for play, _ in self.solutions]
         # Beside the event loop: long texts take their time.
         found = await trio.to_thread.run_sync(suspects, plays)
-        needed = await trio.to_thread.run_sync(values, plays, asked)
         said = replayed(plays[0]) if plays else ""
-        return structs.replace(await super().verdict(), suspects=found, values=needed, replayed=said)
+        return structs.replace(await super().verdict(), suspects=found, values=self.values, replayed=said)
 
     # ------------------------------------------------------------ plays and looks
 
@@ -142,6 +140,7 @@ class ToolAdmission(Admission[Move]):
                 after = await self.inspect(process)
             self.solutions.append((play, after.instructions))
             self.check_solution(play, after)
+        await self.check_values()
         return f"{len(self.solutions[0][0].actions)} turns"
 
     async def solved(self, seed: int) -> list[ToolCall]:
@@ -171,6 +170,18 @@ class ToolAdmission(Admission[Move]):
         if after.free > self.free_share * count:
             raise RejectedError(f"{after.free} of {count} instructions are met already when they are given")
 
+    async def check_values(self) -> None:
+        """Keep what a hint may not state. Raises RejectedError where it is too much to keep it all."""
+        plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
+        if any(len(leaves(play.actions)) > MOST_LEAVES for play in plays):
+            raise RejectedError(f"the calls of the solution have more than {MOST_LEAVES} values")
+        found = await trio.to_thread.run_sync(values, plays, asked)
+        if len(found) > MOST_VALUES:
+            raise RejectedError(
+                f"the solution uses more than {MOST_VALUES} values that no request and no schema states"
+            )
+        self.values = found
+
     async def garbage(self) -> str:
         """Refused calls change nothing, meaningless ones meet nothing, and none of them raises."""
         seed, (opening, look) = self.probing.seed(0), self.openings[0]
@@ -184,12 +195,13 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError("calls that are refused change the state")
         free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
         calls = list(pointless(tools, self.probing.rng))
-        moves = [Move("", tuple(calls[at : at + CALLS_A_MESSAGE])) for at in range(0, len(calls), CALLS_A_MESSAGE)]
-        while moves:
-            play = await self.probe(seed, consuming(moves, self.nothing))
-            for move, answer in zip(play.actions, play.answers[1:], strict=True):
-                if answer.done > free:
-                    raise RejectedError(f"calls without meaning meet instruction {answer.done}, as {shown(move)}")
+        for meaning_nothing in (True, False):
+            moves = [Move("", (call,)) for call, means_nothing in calls if means_nothing is meaning_nothing]
+            while moves:
+                play = await self.probe(seed, consuming(moves, self.nothing))
+                for move, answer in zip(play.actions, play.answers[1:], strict=True):
+                    if meaning_nothing and answer.done > free:
+                        raise RejectedError(f"a call without meaning meets instruction {answer.done}: {shown(move)}")
         return ""
 
     async def random(self) -> str:

@@ -114,6 +114,16 @@ def call(name: str, /, **arguments: str | int) -> str:
     return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
+def listed(entries: str) -> str:
+    """The expression of a result that lists the dict which the expression `entries` means."""
+    return f'", ".join(f"{{k}} {{v}}" for k, v in {entries}.items())'
+
+
+def heard_list(result: str) -> dict[str, str]:
+    """The entries of a result that lists some."""
+    return dict(entry.split() for entry in result.split(", "))
+
+
 Steps = Generator[str, str, None]
 """The messages that serve one request; each is sent the result of the one before it. It never ends by itself."""
 Plan = Callable[[str, list[str]], Steps]

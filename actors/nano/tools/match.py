@@ -1,15 +1,15 @@
-"""Set one thing by another: read a mode, and write the same, the next, the opposite or the last one."""
+"""Set one thing by another: read its modes, and write the one of the right time."""
 
 import random
 import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, refused
+from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, heard_list, listed, refused
 from actors.nano.tools.program import ServiceBody, ToolMethod
 
 MODES = ("low", "mid", "high", "max")
-SHIFTS = {"same": 0, "next": 1, "opposite": 2, "last": 3}
+TIMES = ("day", "night", "trip", "rest")
 
 
 class Match:
@@ -18,7 +18,7 @@ class Match:
     statement = re.compile(r"Take the \w+ mode\.")
 
     def knobs(self, rng: random.Random) -> ServiceKnobs:
-        return draw(rng, tuple(SHIFTS), calls=2, retry=1)
+        return draw(rng, TIMES, calls=2, retry=1)
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         naming = knobs.naming
@@ -26,16 +26,16 @@ class Match:
         return ServiceBody(
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
-            f"{naming.drawn(5)}modes = {quoted(MODES)}\n"
-            f"self.mode = dict(zip({naming.names}, rng.choices(modes, k=5)))\n"
-            f"self.right = {{b: modes[(modes.index(self.mode[{place}]) + {SHIFTS[knobs.rule]}) % 4]"
-            " for a, b in self.tasks}",
+            f"{naming.drawn(5)}times = {quoted(knobs.among)}\n"
+            f"modes = lambda: dict(zip(times, rng.sample({quoted(MODES)}, {len(knobs.among)})))\n"
+            f"self.mode = {{a: modes() for a in {naming.names}}}\n"
+            f'self.right = {{b: self.mode[{place}]["{knobs.rule}"] for a, b in self.tasks}}',
             message='f"Set {b} by {a}."',
             told=knobs.told(f"Take the {knobs.rule} mode."),
             locks=knobs.locks,
             tools=(
                 *naming.tools,
-                ToolMethod("read", f"{where}: str", f"self.mode.get({where})"),
+                ToolMethod("read", f"{where}: str", listed(f"self.mode.get({where}, {{}})")),
                 ToolMethod("set", f"item: str, mode: Literal{quoted(MODES)}", "self.write(item, mode)"),
             ),
             solution=f"[call for a, b in self.tasks for call in [{naming.look('a')}"
@@ -48,9 +48,9 @@ class Match:
     def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
             item, other = re.findall(r"Set (\w+) by (\w+)", request)[0]
-            mode = yield call("read", **(yield from knobs.naming.found(other)))
+            modes = heard_list((yield call("read", **(yield from knobs.naming.found(other)))))
             while True:
-                yield call("set", item=item, mode=MODES[(MODES.index(mode) + SHIFTS[left[0]]) % 4])
+                yield call("set", item=item, mode=modes[left[0]])
                 refused(left)
 
         return clerk(plan, knobs, informed, rng)

@@ -202,7 +202,7 @@ def _model(config: "Config") -> str:
     from spade.tokens import Tokenizer, dialogues
 
     path = config.model.path
-    if _HUB_NAME.fullmatch(path) and path != "nano" and not Path(path).is_dir():
+    if _HUB_NAME.fullmatch(path) and path not in model_folder.SHIPPED and not Path(path).is_dir():
         return f"model {path} of the hub"
     tokenizer = Tokenizer.load(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)

@@ -58,6 +58,7 @@ def up(
     from spade.app.screen.observe import evaluated, follow, interactive, narrate, read_status
     from spade.app.supervisor import launches
     from spade.app.supervisor.up import Body, keep_up
+    from spade.policy.model_folder import SHIPPED
 
     limits = {"limits.steps": steps, "limits.rollouts": rollouts, "limits.seconds": seconds(duration)}
     given = {**limits, "actors.agents": agents}
@@ -81,7 +82,7 @@ def up(
     # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, opened))):
         say(measured)
-    if resolved.model.path == "nano":
+    if resolved.model.path in SHIPPED:
         say(f"`spade nano report {_short(opened.path)}` measures what it has learnt, on programs it never saw")
 
 

@@ -51,7 +51,8 @@ class Model(Section, frozen=True):
     """The one model that plays both roles. A resume with other values is refused."""
 
     path: str = "nano"
-    """A Hugging Face checkpoint folder, a name on the hub, or `nano`, the model that ships with the package."""
+    """A Hugging Face checkpoint folder, a name on the hub, or a model that ships with the package: `nano` plays games,
+    `nano-tools` works with tools."""
 
     profile: Literal["nano", "full"] = "full"
     """The prompts that fit the model: `nano` for the nano model, `full` for instruct models."""

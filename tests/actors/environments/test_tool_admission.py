@@ -85,6 +85,21 @@ async def test_nano_programs_of_every_family_and_level_are_admitted(sandbox):
         assert verdict.seed_sensitive
 
 
+async def test_a_request_to_see_a_list_is_met_whatever_its_limit(sandbox):
+    listing = (
+        '    def tool_people(self, limit: int = 10) -> list:\n        """List people."""\n'
+        '        self._state["seen"].append(self.wanted)\n        return sorted(self.codes)[:limit]\n\n'
+    )
+    source = changed(
+        ('f"Look up the code of {self.wanted}."', '"Which people are there?"'),
+        ("    def solution", listing + "    def solution"),
+        ('self._state["seen"].append(name)', "pass"),
+        (LOOK, f'("people", {{}}), {LOOK}'),
+    )
+    verdict = await admit(sandbox, source)
+    assert verdict.passed, verdict.stages[-1]
+
+
 async def test_suspects_are_words_that_nothing_before_the_call_has_told(sandbox):
     guessed = changed((LOOK, f'("ring", {{"name": "Boss of Ada"}}), {LOOK}'))
     verdict = await admit(sandbox, guessed, limits=LUCKY)
@@ -98,6 +113,36 @@ async def test_values_are_arguments_that_no_instruction_and_no_schema_states(san
     assert verdict.suspects == ()
     assert len(verdict.values) == 2  # the code of each of two instances, and neither names nor "mail"
     assert all(value.isdigit() for value in verdict.values)
+
+
+async def test_no_form_of_an_argument_hides_a_value(sandbox):
+    for code, told, suspect in (
+        ('{"SWORDFISH-77": True}', ("SWORDFISH-77",), True),
+        ("1000.0", ("1000",), False),
+        ("[[7731]]", ("7731",), False),
+        ("'731'", ("731",), True),
+    ):
+        source = changed(
+            ("str(rng.randrange(1000, 10_000))", code),
+            ("code: str", f"code: {type(eval(code)).__name__}"),
+            ('by mail."', 'by mail, contract 57319."'),
+            ('return f"The code is {self.codes[name]}."', 'return "It is known."'),
+        )
+        verdict = await admit(sandbox, source)
+        assert verdict.passed, verdict.stages[-1]
+        assert (verdict.values, bool(verdict.suspects)) == (told, suspect)
+
+
+async def test_a_solution_cannot_hide_a_value_among_many(sandbox):
+    for count, words in ((99, "more than 64 values that no request"), (2_000, "more than 1000 values")):
+        many = f'("ring", {{"name": "Ada", "also": ["z%d" % n for n in range({count})]}}),'
+        source = changed(
+            ("def tool_ring(self, name: str)", "def tool_ring(self, name: str, also: list = [])"),
+            (LOOK, f"{many} {LOOK}"),
+        )
+        last = (await admit(sandbox, source)).stages[-1]
+        assert (last.name, last.passed) == ("solution", False)
+        assert words in last.reason
 
 
 async def test_suspects_values_and_the_replay_are_bounded(sandbox):

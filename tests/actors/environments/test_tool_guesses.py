@@ -64,8 +64,14 @@ def test_calls_to_be_refused_are_refused_and_meaningless_ones_are_not():
         assert call.name == UNKNOWN
     calls = list(pointless(tools, random.Random(3)))
     assert len(calls) == 3
-    for call in calls:
+    for call, means_nothing in calls:
+        assert means_nothing
         check_arguments(read_arguments(call.arguments), schema)
+
+
+def test_a_far_limit_that_may_be_left_out_does_not_make_a_call_meaningless():
+    listing = opening({"properties": {"limit": {"type": "integer"}}})
+    assert [means_nothing for _, means_nothing in pointless(read_tools(listing), random.Random(3))] == [False] * 3
 
 
 @given(st.dictionaries(KEYS, JSON, max_size=5), st.text(max_size=200), st.integers(0, 9))

@@ -168,6 +168,16 @@ async def test_the_turn_limit_keeps_the_results(sandbox):
     assert await sandbox.step("e", 1, "again", []) == seen
 
 
+async def test_a_program_with_a_turn_limit_of_its_own_ends_there(sandbox):
+    short = tools().replace(
+        "def reset(",
+        "def __init__(self, max_turns: int = 2):\n        super().__init__(max_turns)\n\n    def reset(",
+        1,
+    )
+    seen = await play(sandbox, short, ("", [WORK]), ("", [WORK]))
+    assert [(each.truncated, each.terminated) for each in seen[1:]] == [(False, False), (True, False)]
+
+
 # ---------------------------------------------------------------- programs that grade by themselves
 
 

@@ -1,5 +1,7 @@
 """Hints that state what a player has to find out."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,13 @@ WORD = st.text(st.characters(categories=["L", "N"]), min_size=3, max_size=12)
     ("Pay 12 at once.", ("9", "12"), "12"),
     ("It costs 1.5 in all.", ("1.5",), "1.5"),
     ("Go to Amber Lane, then home.", ("home", "Amber Lane"), "home"),
+    ("Pay 1,000 at once.", ("1000",), "1000"),
+    ("Pay 1000 at once.", ("1000.0",), "1000.0"),
+    ("The code is 7 7 3 1.", ("7731",), "7731"),
+    ("Ask for T\u2011142 or T\u200b-142 first.", ("T-142",), "T-142"),
+    ("Ask for `amber_lane`.", ("Amber Lane",), "Amber Lane"),
+    ("Ask for T142.", ("T-142",), "T-142"),
+    ("First do steps 1, 2, then 3.", ("12", "123"), None),
     ("Ask for T-1421 first.", ("T-142",), None),
     ("Tickets are closed last.", ("ticket", "lose"), None),
     ("Do at most 3 things.", ("3", "-3"), None),
@@ -24,6 +33,12 @@ WORD = st.text(st.characters(categories=["L", "N"]), min_size=3, max_size=12)
 ])  # fmt: skip
 def test_a_value_leaks_where_it_stands_as_a_word(hint, values, found):
     assert leaked(hint, values) == found
+
+
+def test_a_hint_of_many_beginnings_of_a_value_takes_no_time():
+    began = time.process_time()
+    assert leaked("a " * 3_000, ("a" * 199 + "b",) * 64) is None
+    assert time.process_time() - began < 1  # it takes 10 ms, and took 20 s
 
 
 @given(before=st.text(max_size=20), value=WORD, after=st.text(max_size=20))

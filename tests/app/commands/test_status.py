@@ -24,6 +24,7 @@ NAMES = [
     "response_tokens_hinted", "turns", "turns_hinted", "program_lines", "hidden_variables", "revealing_share",
     "diversity", "skills", "variants", "calls_per_turn", "malformed_share", "refused_share", "done_share", "free_share",
     "similarity", "pool_programs", "pool_rejected", "pool_pass", "pool_left",
+    "level_low", "level_high", "levels_capped",
 ]  # fmt: skip
 STATUS = Status(
     run="a run",

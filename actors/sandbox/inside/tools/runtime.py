@@ -23,17 +23,19 @@ ERROR_CHARACTERS = 1_000
 class ToolProgram(LoadedProgram):
     """A loaded program that extends ToolUseBaseEnv. Its tools, instructions and criteria are read once, after `reset`.
 
-    `position` counts the instructions that are done, `free` those of them that were met when they were given.
+    `position` counts the instructions that are done, `free` those of them that were met when they were given. The
+    play ends at the turn that the program's own `max_turns` has as its last, as a game ends itself.
     """
 
     def __init__(self, kind: type, repairs: tuple[str, ...], max_turns: int, observation_bytes: int) -> None:
         super().__init__(kind, repairs, max_turns, observation_bytes)
         with guarded("interface"):
             self.methods = tool_methods(kind)
+        self.most_turns = self.arguments.get("max_turns", max_turns)
         self.tools: dict[str, Tool] = {}
         self.instructions: list[str] = []
         self.criteria: list[Criterion] = []
-        self.position = self.free = 0
+        self.position = self.free = self.turn = 0
         self.begun = False
 
     def loaded(self) -> Answer:
@@ -53,7 +55,7 @@ class ToolProgram(LoadedProgram):
             self.instructions, self.criteria = agenda(self.instance)
             if answer["text"] != self.instructions[0]:
                 raise blamed("the observation of reset must be the first of _user_messages")
-            self.position = self.free = 0
+            self.position = self.free = self.turn = 0
             self.begun = False
             self.instance._current_msg = 0
         return answer | {"tools": [tool.offered() for tool in self.tools.values()]} | self.progress()
@@ -78,10 +80,12 @@ class ToolProgram(LoadedProgram):
                 if size > self.observation_bytes:
                     raise blamed(f"the results of a message are over {self.observation_bytes} bytes")
                 results.append({"text": text, "refused": refused})
+            self.turn += 1
             total = len(self.instructions)
             won = self.position == total and answer.strip().lower() == DONE
             said = "" if won else self.reply(answer) if answer else "" if calls else NEITHER
-            seen = self.observed("step", said, {}, 1.0 if won else self.position / (total + 1), won, False)
+            reward = 1.0 if won else self.position / (total + 1)
+            seen = self.observed("step", said, {}, reward, won, not won and self.turn >= self.most_turns)
             return seen | {"results": results} | self.progress()
 
     def reply(self, answer: str) -> str:

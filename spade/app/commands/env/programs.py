@@ -168,6 +168,9 @@ def _tell_verdicts(verdicts: "list[Checked]") -> None:
             console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
         if verdict.repairs:
             console.tell(f"     {'repaired':<14} {', '.join(verdict.repairs)}")
+        if verdict.suspects:
+            told = ", ".join(verdict.suspects)
+            console.tell(f"     {'suspects':<14} {told}: the solution has them before a text shows them")
 
 
 def _source(file: Path) -> "str | Verdict":
