@@ -80,7 +80,7 @@ def link_folder(folder: Path, copy: Path) -> None:
 
 def _link_or_copy(source: str, target: str) -> None:
     try:
-        os.link(source, target)
+        os.link(os.path.realpath(source), target)  # a hub's cache has links, which would point elsewhere from here
     except OSError:  # another file system, or one without links
         copyfile(source, target)
 

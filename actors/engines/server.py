@@ -57,13 +57,13 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
 
 
 def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
-    """An engine of `settings.kind` that serves `weights`, computing in `dtype`.
+    """An engine of `settings.kind` that serves `weights`, computing in `dtype` unless the settings say otherwise.
 
     An empty digest is not checked. Raises WeightsError; ConfigError or RunError where the model cannot run here.
     """
     match settings.kind:
         case "torch":
-            return TorchEngine(weights, settings, dtype)
+            return TorchEngine(weights, settings, dtype if settings.arithmetic == "model" else settings.arithmetic)
         case "vllm":
             from actors.engines.foreign.vllm import VllmEngine  # it need not be installed
 

@@ -24,7 +24,7 @@ Guessing = Callable[[random.Random, Form], Policy[Move]]
 
 
 @dataclass(frozen=True)
-class Grounds:
+class DomainAdmission:
     """One domain on the env-runner's side; `tools` if its programs have tools."""
 
     admission: Admitting
@@ -39,7 +39,7 @@ def _game_guesser(rng: random.Random, reads: Form) -> Policy[Move]:
     return act
 
 
-DOMAINS: Mapping[DomainName, Grounds] = {
-    "games": Grounds(GameAdmission, _game_guesser, tools=False),
-    "tools": Grounds(ToolAdmission, lambda rng, _: RandomCaller(rng).act, tools=True),
+DOMAINS: Mapping[DomainName, DomainAdmission] = {
+    "games": DomainAdmission(GameAdmission, _game_guesser, tools=False),
+    "tools": DomainAdmission(ToolAdmission, lambda rng, _: RandomCaller(rng).act, tools=True),
 }

@@ -11,6 +11,7 @@ from functools import partial
 import trio
 
 from actors.roles.episode import play
+from actors.roles.manner import Played
 from actors.roles.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
@@ -66,18 +67,18 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            ended = await play(self._session, lease)
+            played = await play(self._session, lease)
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease))
             raise
         finally:
             self._gauges["episodes"] -= 1
-        if isinstance(ended, EndedPlay):
-            await self._session.hand_in(partial(self._ended.deliver, ended))
+        if isinstance(played, Played):
+            await self._session.hand_in(partial(self._ended.deliver, played.ended))
             self._gauges["plays"] += 1
         else:
-            log.info("play %s given back: %s", lease.id, ended.why)
-            await self._session.hand_in(partial(self._replay.release_play, lease, suspect=ended.suspect))
+            log.info("play %s given back: %s", lease.id, played.why)
+            await self._session.hand_in(partial(self._replay.release_play, lease, suspect=played.suspect))
             self._gauges["plays_released"] += 1
             # Wait a beat, so that services in trouble are not hammered with the same play.
             await trio.sleep(self._config.bus.heartbeat_s)

@@ -14,11 +14,12 @@ import trio
 from actors.corpus import Grounds, load_grounds
 from actors.roles.domains import load_profile
 from actors.roles.jobs import JobWork
-from actors.roles.judge import Judge
+from actors.roles.judge import Judge, Reviewer
 from actors.roles.screen import Screener
 from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
 from actors.text.leaks import leaked
+from actors.text.measures.shingles import most_similar
 from actors.text.profile import Document, Situation
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import unpack_ids
@@ -73,6 +74,7 @@ class Designer(JobWork):
         self._settings = grounds.settings
         self._judge = Judge(session)
         self._screen = Screener(session)
+        self._reviewer = Reviewer(session)
         self._gauges.update(attempts=0)
 
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
@@ -120,8 +122,15 @@ class Designer(JobWork):
         verdict = await self._admission(source, derive(b"", "validate", job.sampler, attempt.number))
         if not verdict.passed:
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
+        # Programs of the memory may be long: they take their time beside the event loop.
+        nearest = await trio.to_thread.run_sync(most_similar, source, job.newest)
+        bound = self._config.design.novelty_bound
+        if nearest is not None and nearest[0] > bound:
+            return FailedStage("novelty", f"its similarity to {nearest[1]} is {nearest[0]:.3f}, over {bound}")
         if refusal := await self._screen.refusal(source, verdict, derive(b"", "screen", job.sampler, attempt.number)):
             return FailedStage("screen", refusal)
+        if refusal := await self._reviewer.refusal(source, verdict, derive(b"", "review", job.sampler, attempt.number)):
+            return FailedStage("review", refusal)
         hint = await self._hint(source, verdict, job, attempt) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
@@ -140,7 +149,7 @@ class Designer(JobWork):
             shown=attempt.shown,
             reads=verdict.reads,
             repairs=written.repairs + verdict.repairs,
-            measures=msgspec.structs.replace(verdict.measures, reveals=reveals),
+            measures=msgspec.structs.replace(verdict.measures, reveals=reveals, similarity=nearest and nearest[0]),
             setting=attempt.situation.setting,
             variant=attempt.situation.variant,
         )

@@ -7,11 +7,12 @@ from functools import partial
 
 import trio
 
+from actors.roles.manner import Manner, Played, WordsOfPlay, manner_of_run
 from actors.roles.pool import LostError, PooledService
-from actors.roles.session import Session
+from actors.roles.session import OverdueError, Session
 from actors.text.conversation import Conversation, Move, converse
 from actors.text.trajectory import TrajectoryBuilder
-from spade.codec import answer_digest, unpack_ids
+from spade.codec import answer_digest, pack_ids, unpack_ids
 from spade.decoding import UnreadableError
 from spade.errors import BusError, SuspectError
 from spade.protocol import (
@@ -34,64 +35,81 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Undone:
-    """Why a play has to be played again: our own services failed. `suspect`: one of them while it served this play."""
+    """Why a play has to be played again: our own services failed.
+
+    suspect  one of them while it served this play
+    late     it was not over in time
+    """
 
     why: str
     suspect: bool = False
+    late: bool = False
 
 
-async def play(session: Session, lease: PlayLease, source: str | None = None) -> EndedPlay | Undone:
+async def play(
+    session: Session, lease: PlayLease, source: str | None = None, manner: Manner | None = None
+) -> Played | Undone:
     """The play as it ended, or why it has to be played again.
 
     `source` is the lease's program where it is our own, so that no env-runner can ask the replay service for it.
+    Without `manner` it is played as the run's plays are.
     """
+    manner = manner or manner_of_run(session, lease.reads)
     within_s = session.config.play.lease_s
     with trio.move_on_after(within_s):
         try:
             with session.runners.hold() as runner:
-                return await Episode(session, lease, runner, source).play()
+                return await Episode(session, lease, runner, source, manner).play()
         except SuspectError as error:
             return Undone(str(error), suspect=True)
         except LostError as error:
             return Undone(str(error), await session.runners.ended(error, session.config.bus.call_deadline_s))
+        except OverdueError as error:
+            return Undone(str(error), late=True)
         except BusError as error:
             return Undone(str(error))
-    return Undone(f"not over within play.lease_s = {within_s:g} s")
+    return Undone(f"not over within play.lease_s = {within_s:g} s", late=True)
 
 
 class Episode:
     """Sticks to one env-runner, and while that is free to the engine of the other plays of its environment."""
 
-    def __init__(self, session: Session, lease: PlayLease, runner: PooledService, source: str | None) -> None:
+    def __init__(
+        self, session: Session, lease: PlayLease, runner: PooledService, source: str | None, manner: Manner
+    ) -> None:
         self._session = session
         self._lease = lease
         self._runner = runner
         self._source = source
         self._opening = trio.current_time()
         self._dialogue = session.dialogue()
-        self._talk = session.talk(lease.reads)
-        self._moves: list[Move] = []
+        self._manner = manner
         self._unfit = f"a first prompt of over {self._most} tokens does not fit play.context_tokens"
+        self._talk = manner.talk
+        self._transcript = WordsOfPlay()
+        self._moves: list[Move] = []
         self._answers = b""
-        self._builder = TrajectoryBuilder(session.config.play.temperature)
+        self._builder = TrajectoryBuilder(manner.sampling.temperature)
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
         self._name = f"{lease.id}#{lease.lease}"
-        self._max_turns = session.config.play.max_turns
+        self._max_turns = manner.max_turns
 
-    async def play(self) -> EndedPlay:
+    async def play(self) -> Played:
         """Play to the end. Raises BusError where our own services failed, so that the play proves nothing."""
         try:
             first = await self._open()
-            return self._end(await converse(first, self._max_turns, self._step, self._act))
+            ended = self._end(await converse(first, self._max_turns, self._step, self._act))
+            return Played(ended, self._transcript)
         finally:
             await self._close()
 
     async def _open(self) -> Observed | Faulted:
         """The first answer; an env-runner that lacks a program of our own is given it."""
         sandbox, call_s = self._session.config.sandbox, self._session.config.bus.call_deadline_s
-        opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns)
+        needs = self._manner.needs
+        opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns, needs)
         # Constructing and resetting may take a step's time after the load, and before it the env-runner may fetch.
-        within_s = call_s + sandbox.load_s + sandbox.step_s + call_s
+        within_s = call_s + sandbox.load_s + max(sandbox.step_s, needs.step_s) + call_s
         reply = await self._runner.call(opening, within_s)
         if self._source is not None and isinstance(reply, Faulted) and reply.kind == "unknown":
             await self._runner.call(KeepProgram(self._source), call_s)
@@ -106,13 +124,25 @@ class Episode:
             self._unfit = f"the program's tools: {error}"
             return None
         if reading.tokens > self._most:
+            self._transcript.unfit = not self._moves
             return None
         self._builder.rewind(reading.kept)
         self._builder.read(reading.ids)
-        said = unpack_ids((await self._sample()).ids).tolist()
+        generated = await self._sample()
+        said = unpack_ids(generated.ids).tolist()
         self._dialogue.said(said)
-        self._moves.append(self._talk.act(self._session.tokenizer.decode(said, self._talk.marks)))
+        text = self._session.tokenizer.decode(said, self._talk.marks)
+        self._moves.append(self._talk.act(text))
+        self._note(reading, text, generated)
         return self._moves[-1]
+
+    def _note(self, reading: Reading, text: str, generated: Generated) -> None:
+        noted = self._transcript
+        noted.prompt = noted.prompt or pack_ids(list(reading.ids))
+        noted.said.append(text)
+        noted.answer, noted.finish = self._moves[-1].action, generated.finish
+        noted.read += len(reading.ids)
+        noted.sampled += len(generated.ids) // 4
 
     async def _read(self, seen: Observed) -> Reading:
         """The next turn's prompt; long messages are encoded in a thread, so that the event loop goes on."""
@@ -128,22 +158,27 @@ class Episode:
     @property
     def _most(self) -> int:
         """Tokens of a prompt that leave the least of a turn its place in the context."""
-        play = self._session.config.play
-        return play.context_tokens - min(play.min_turn_tokens, play.max_turn_tokens)
+        least = min(self._session.config.play.min_turn_tokens, self._manner.sampling.max_tokens)
+        return self._manner.context_tokens - least
 
     async def _sample(self) -> Generated:
-        play = self._session.config.play
-        seed = derive(b"", "turn", self._lease.sampler, len(self._moves) + 1)
-        near = self._lease.environment
-        most = min(play.max_turn_tokens, play.context_tokens - self._builder.tokens)
-        generated = await self._session.generate(self._builder.ids, most, play.temperature, seed, near)
+        context, sampling = self._manner.context_tokens, self._manner.sampling
+        generated = await self._session.generate(
+            self._builder.ids,
+            min(sampling.max_tokens, context - self._builder.tokens),
+            sampling.temperature,
+            derive(b"", "turn", self._lease.sampler, len(self._moves) + 1),
+            self._lease.environment,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+        )
         self._builder.sampled(generated)
         return generated
 
     async def _step(self, turn: int, move: Move) -> Observed | Faulted:
         config, request = self._session.config, StepEpisode(self._name, turn, move.action, move.calls)
         # The env-runner enforces the program's deadline, we wait for the env-runner.
-        within_s = config.sandbox.step_s + config.bus.call_deadline_s
+        within_s = max(config.sandbox.step_s, self._manner.needs.step_s) + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
         self._session.gauges["turns"] += 1
         return seen

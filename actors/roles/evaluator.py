@@ -165,7 +165,8 @@ class Evaluator:
             reads = await self._form(number)
         except BusError as error:
             return Undone(str(error), suspect=isinstance(error, SuspectError))
-        return await play(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
+        played = await play(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
+        return played if isinstance(played, Undone) else played.ended
 
     async def _evaluate(self, step: int) -> Evaluation | None:
         limiter, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []

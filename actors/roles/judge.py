@@ -1,11 +1,14 @@
-"""The judge of first observations: the model itself, asked once for each admitted program. Not trained on."""
+"""The model itself as the judge of first observations and the reviewer of programs. Not trained on."""
 
 from actors.roles.session import Session
-from actors.text.judge import judgement, question
+from actors.text.judge import judgement, question, reasoning, review
 from spade.protocol import Verdict
+from spade.seeds import derive
 
 TEMPERATURE = 0.1
 """As good as greedy, and within what each kind of engine samples at."""
+REVIEW_TEMPERATURE = 0.6
+"""Several reviews of one program are to find different faults."""
 
 
 class Judge:
@@ -31,3 +34,34 @@ class Judge:
         self._session.gauges["judgements"] += 1
         self._session.gauges["judgements_unread"] += said is None
         return said
+
+
+class Reviewer:
+    """Gauges: `reviews` asked for, `review_no` of them that refused, `reviews_unread` of which no answer was read."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._count = session.config.design.reviews
+        if self._count:
+            session.gauges.update(reviews=0, review_no=0, reviews_unread=0)
+
+    async def refusal(self, source: str, admitted: Verdict, seed: int) -> str:
+        """The first reason against an admitted program, "" if no review has one. Raises BusError without an engine.
+
+        An answer that cannot be read is none against it. A program beside which the question has no room is refused,
+        else length would be a way around the review.
+        """
+        gauges, most = self._session.gauges, self._session.config.design.review_max_tokens
+        asked = review(source, admitted.first_observation)
+        for number in range(self._count):
+            sampler = derive(b"", "review", seed, number)
+            said = await self._session.ask(asked, most, REVIEW_TEMPERATURE, sampler)
+            if said is None:
+                return "the program leaves no room for the question"
+            agrees = judgement(said.text)
+            gauges["reviews"] += 1
+            gauges["reviews_unread"] += agrees is None
+            if agrees is False:
+                gauges["review_no"] += 1
+                return reasoning(said.text) or "the model gave no reason"
+        return ""

@@ -52,7 +52,15 @@ class Session(Connected):
         return self.pools[self.sampler]
 
     async def generate(
-        self, prompt: bytes, max_tokens: int, temperature: float, seed: int, near: str = ""
+        self,
+        prompt: bytes,
+        max_tokens: int,
+        temperature: float,
+        seed: int,
+        near: str = "",
+        *,
+        top_p: float = 1.0,
+        top_k: int = 0,
     ) -> Generated:
         """Sample a continuation at the engine with the least to do, at another where that is lost.
 
@@ -60,7 +68,8 @@ class Session(Connected):
         Raises OverdueError where it took longer than engine.request_deadline_s, BusError where no engine gives one.
         """
         config = self.config
-        request = Generate(prompt, max_tokens, temperature, seed, deadline_s=config.engine.request_deadline_s)
+        deadline_s = config.engine.request_deadline_s
+        request = Generate(prompt, max_tokens, temperature, seed, top_p, top_k, deadline_s=deadline_s)
         # The engine gives up first, so that it samples nothing in vain, and gives the reason.
         reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s, near)
         if isinstance(reply, Overdue):

@@ -41,7 +41,7 @@ main(int(control), int(proc), int(host), heavy == "heavy", shelf.split(), frozen
 
 
 Kind = Literal["light", "heavy", "libraries"]
-"""What a zygote has loaded: the standard library; numpy, sympy and math_verify as well; libraries as well."""
+"""The modules of a zygote: the standard library; numpy, sympy and math_verify as well; libraries as well."""
 
 
 class Zygote:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from actors.suites.programs import program
 from actors.suites.rows import DataRow, Once, rows
-from actors.suites.suite import Suite, SuiteItem
+from actors.suites.suite import Suite
 from actors.text.actions import boxed
 from spade.errors import RunError
-from spade.evaluations import Protocol, Sampling
+from spade.evaluations import Protocol, Sampling, SuiteItem
 from spade.text import line
 
 _ASK = """{problem}

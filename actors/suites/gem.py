@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from actors.suites.programs import class_name, program
-from actors.suites.suite import Suite, SuiteItem
-from spade.evaluations import Protocol, ProtocolName, Sampling
+from actors.suites.suite import Suite
+from spade.evaluations import Protocol, ProtocolName, Sampling, SuiteItem
 
 GAMES = ("Mastermind-v0-hard", "Wordle-v0-hard", "Sokoban-v0-hard", "TowerofHanoi-v0-hard", "Crosswords-v0-easy")
 _SAMPLING = Sampling(temperature=1.0, max_tokens=8_192)

@@ -11,8 +11,8 @@ from random import Random
 
 from actors.suites.programs import program
 from actors.suites.rows import DataRow, Once, rows
-from actors.suites.suite import Suite, SuiteItem
-from spade.evaluations import Protocol, Sampling
+from actors.suites.suite import Suite
+from spade.evaluations import Protocol, Sampling, SuiteItem
 from spade.text import line
 
 _ASK = """{problem}

@@ -12,10 +12,11 @@ import msgspec
 
 from actors.suites.programs import program
 from actors.suites.rows import DataRow, Once, rows
-from actors.suites.suite import Suite, SuiteItem
+from actors.suites.suite import Suite
 from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError
-from spade.evaluations import Protocol, Sampling
+from spade.evaluations import Protocol, Sampling, SuiteItem
+from spade.protocol import Needs
 from spade.text import line
 
 _ASK = """{problem}
@@ -105,5 +106,5 @@ LIVECODEBENCH = Suite(
     size=175,
     columns="test6.jsonl with question_id, question_content, starter_code, public_ and private_test_cases, metadata",
     library="code",
-    needs={"step_s": 300.0, "processor_s": 300.0, "memory_bytes": 2 << 30},
+    needs=Needs(step_s=300.0, processor_s=300.0, memory_bytes=2 << 30),
 )

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from actors.corpus import load
 from actors.nano.worlds import WORLDS
-from actors.suites.suite import Suite, SuiteItem
+from actors.suites.suite import Suite
 from spade.config import DomainName
-from spade.evaluations import Protocol, ProtocolName, Sampling
+from spade.evaluations import Protocol, ProtocolName, Sampling, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
 
 _SEED = 0

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from actors.suites.programs import class_name, program
-from actors.suites.suite import Suite, SuiteItem
-from spade.evaluations import Protocol, Sampling
+from actors.suites.suite import Suite
+from spade.evaluations import Protocol, Sampling, SuiteItem
 
 PACKAGES = {"reasoning-gym": "0.1.23"}
 _ASK = """{problem}

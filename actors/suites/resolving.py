@@ -1,26 +1,24 @@
 """A suite and a protocol as one evaluation: its rules, its items, its samples."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from actors.suites.rows import digest
-from actors.suites.suite import Suite, SuiteItem, items_digest, scheduled
+from actors.suites.suite import Suite, items_digest, scheduled
 from spade.errors import RunError, reason
-from spade.evaluations import Protocol, Rules, Scheduled
-
-
-class EvaluationPlan(NamedTuple):
-    """One evaluation to play: its rules, its items by their names, its samples."""
-
-    rules: Rules
-    items: dict[str, SuiteItem]
-    scheduled: Scheduled
+from spade.evaluations import EvaluationPlan, Protocol, Rules
 
 
 def resolve(
-    suite: Suite, protocol: Protocol, policy: str, seed: int, data: Path | None = None, most: int | None = None
+    suite: Suite,
+    protocol: Protocol,
+    policy: str,
+    seed: int,
+    data: Path | None = None,
+    most: int | None = None,
+    conditions: Mapping[str, str] | None = None,
 ) -> EvaluationPlan:
-    """The evaluation of the policy with this digest, of the first `most` items.
+    """The evaluation of the policy with this digest, of the first `most` items; `conditions`: see Rules.
 
     Raises ConfigError where data or a package is missing, RunError where the data cannot be read.
     """
@@ -39,5 +37,6 @@ def resolve(
         items_digest=items_digest(items),
         libraries=versions,
         data=files,
+        conditions=conditions or {},
     )
     return EvaluationPlan(rules, {item.name: item for item in items}, scheduled(items, protocol))

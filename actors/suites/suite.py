@@ -11,18 +11,9 @@ import msgspec
 from actors.suites.talk import SuiteTalk
 from actors.text.conversation import Talk
 from spade.errors import ConfigError
-from spade.evaluations import Protocol, ProtocolName, Scheduled
+from spade.evaluations import Protocol, ProtocolName, Scheduled, SuiteItem
+from spade.protocol import Needs
 from spade.text import line
-
-
-class SuiteItem(msgspec.Struct, frozen=True):
-    """One problem: the text of its program and the seed of its instance. `name` is unique in its suite."""
-
-    name: str
-    category: str
-    program: str
-    seed: int = 0
-
 
 Reader = Callable[[Protocol, Path | None], list[SuiteItem]]
 """The items of a protocol; `Path` is the given data file.
@@ -43,7 +34,7 @@ class Suite:
     packages   the one version by package with which the protocols but `short` are played
     remedy     the command that installs them
     library    the entry of `sandbox.libraries` that the programs extend; "" where they extend none
-    needs      what an item needs beyond the env-runner's own limits: step_s, processor_s, memory_bytes
+    needs      what an item needs beyond the env-runner's own limits
     """
 
     name: str
@@ -55,7 +46,7 @@ class Suite:
     packages: Mapping[str, str] = field(default_factory=dict)
     remedy: str = "pip install 'spade-rl[suites]'"
     library: str = ""
-    needs: Mapping[str, float] = field(default_factory=dict)
+    needs: Needs = field(default_factory=Needs)
 
     def protocol(self, name: ProtocolName) -> Protocol:
         """Raises ConfigError where the suite has none of that name."""

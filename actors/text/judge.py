@@ -1,4 +1,6 @@
-"""Questions of yes or no to the model itself, and its answer: the judge asks if a first observation reveals the method.
+"""Questions of yes or no to the model itself, and its answer.
+
+The judge asks if a first observation reveals the method, a review if a program does what it tells the player.
 
 The screen of a profile has another question, answered in the same form.
 """
@@ -14,10 +16,18 @@ _ANSWERS = {"yes": True, "no": False}
 
 
 def question(source: str, observation: str) -> list[ChatMessage]:
-    """Ask about a program and its first observation."""
+    """Ask if the first observation of a program reveals the method."""
+    return _asked(rules.JUDGE, rules.QUESTION, source, observation)
+
+
+def review(source: str, observation: str) -> list[ChatMessage]:
+    """Ask if a program is sound; no: it is not."""
+    return _asked(rules.REVIEWER, rules.REVIEW, source, observation)
+
+
+def _asked(system: str, asked: str, source: str, observation: str) -> list[ChatMessage]:
     shown = f"The first observation:\n\n<observation>\n{observation}\n</observation>"
-    asked = f"{code(source)}\n\n{shown}\n\n{rules.QUESTION.strip()}"
-    return [ChatMessage("system", rules.JUDGE), ChatMessage("user", asked)]
+    return [ChatMessage("system", system), ChatMessage("user", f"{code(source)}\n\n{shown}\n\n{asked.strip()}")]
 
 
 def judgement(completion: str) -> bool | None:

@@ -111,9 +111,15 @@ def _document(document: Document) -> str:
     )
 
 
-def taught(seed: MemorySeed) -> str:
-    """The figures of an environment that taught well, in words."""
-    won = f"players won {seed.win_rate:.0%} of the time"
+def taught(seed: MemorySeed, thing: str) -> str:
+    """The reason why an environment is shown to be varied, in words, with its figures; `thing` is what it is called."""
+    if seed.win_rate is None:
+        return f"This {thing} is sound and worth varying"
+    return f"This earlier {thing} taught well: {_figures(seed, seed.win_rate)}"
+
+
+def _figures(seed: MemorySeed, win_rate: float) -> str:
+    won = f"players won {win_rate:.0%} of the time"
     if seed.regret is None:
         return won
     return f"{won} without a hint, and a hint raised their mean return by {seed.regret:.2f}"
@@ -121,7 +127,7 @@ def taught(seed: MemorySeed) -> str:
 
 def _vary(seed: MemorySeed) -> str:
     return (
-        f"This earlier environment taught well: {taught(seed)}. Learn from what makes it so and build something else: "
+        f"{taught(seed, 'environment')}. Learn from what makes it so and build something else: "
         f"another setting, another mechanism, a twist that asks for more.\n\n{code(seed.source)}"
     )
 

@@ -183,6 +183,21 @@ to take. It does not if it only tells the goal, the state, and which actions the
 Reason in a few sentences. Then end your reply with \boxed{yes} if it reveals the method, or with \boxed{no}.
 """
 
+REVIEWER = (
+    "You review small worlds before a player enters them. You read the program and the first text that the player is "
+    "shown, and you look for errors that running it does not show."
+)
+
+REVIEW = r"""
+Decide whether the program does what it tells the player. It does not if one of these holds:
+- the rule that it computes is not the rule that its texts state, or a computation is wrong for some seed;
+- a player who does what the texts ask, in any sensible way, is not rewarded for it, or one who does not is;
+- a text shows the answer itself, so that nothing is left to find out;
+- for some seed there is no way to win.
+Being hard is no fault. Go through one instance by hand, then name what is wrong in one or two sentences, or say that
+nothing is. Then end your reply with \boxed{yes} if the program is sound, or with \boxed{no}.
+"""
+
 GAME = r"""
 You play a text game in turns. Each message shows what you see after your last action.
 The game ends after turn {max_turns} at the latest, some games sooner; one that you have not brought to its end by then

@@ -11,7 +11,7 @@ from replay.ledger import provenance, records
 from replay.ledger.statistics import History, Statistics
 from replay.store import Commit, Format, Store
 from replay.store.load import Header
-from spade.pools import Draws, PoolList
+from spade.pools import Draws, PoolList, SeedPool
 from spade.protocol import Recording, Trajectory
 
 META: dict[str, type[msgspec.Struct]] = {
@@ -23,6 +23,7 @@ META: dict[str, type[msgspec.Struct]] = {
     "history": History,
     "clock": records.Clock,
     "pool": PoolList,
+    "seeds": SeedPool,
     "draws": Draws,
 }
 

@@ -32,6 +32,7 @@ class Third(msgspec.Struct, frozen=True):
     conditions: float | None
     guarded_share: float | None
     seed_share: float | None
+    similarity: float | None
 
 
 class _Played:
@@ -96,6 +97,7 @@ def _third(part: Sequence[Environment], played: dict[str, _Played]) -> Third:
         conditions=_mean(environment.measures.conditions for environment in with_tools),
         guarded_share=_mean(environment.measures.guarded for environment in with_tools),
         seed_share=_mean(environment.seed_sensitive for environment in with_tools),
+        similarity=_mean(environment.measures.similarity for environment in part),
     )
 
 

@@ -1,26 +1,32 @@
 """The environment memory: earlier environments that designers are shown."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from random import Random
 
 import msgspec
 
+from replay.ledger.keys import seed_id
 from replay.ledger.records import Remembered
-from spade.protocol import MemorySeed
+from spade.pools import PoolProgram
+from spade.protocol import EarlierProgram, MemorySeed
 
 SEED_WIN_RATES = (0.15, 0.85)
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
+NEWEST_BYTES = 1 << 19  # of programs in one job, which a message has several of
 
 
 class EnvironmentMemory:
-    """At most `capacity` environments; the oldest leave first."""
+    """At most `capacity` environments; the oldest leave first. Seeds, programs that the run began with, never leave."""
 
-    def __init__(self, capacity: int, remembered: Iterable[Remembered] = ()) -> None:
+    def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = 0.0) -> None:
         self._records = deque(remembered)
         self._capacity = capacity
+        self._seed_share = seed_share
+        self._seeds: Sequence[PoolProgram] = ()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -33,11 +39,37 @@ class EnvironmentMemory:
         self._records.append(record)
         return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
 
+    def begin_with(self, seeds: Sequence[PoolProgram]) -> None:
+        """Take the seeds of the run."""
+        self._seeds = seeds
+
+    @property
+    def has_seeds(self) -> bool:
+        """True if the run has seeds."""
+        return bool(self._seeds)
+
+    def newest(self, count: int) -> tuple[EarlierProgram, ...]:
+        """The `count` newest, the newest first, then the seeds; fewer, if they take over half a MiB together.
+
+        None at all for a count of 0.
+        """
+        if not count:
+            return ()
+        records = (EarlierProgram(each.environment, each.source) for each in islice(reversed(self._records), count))
+        seeds = (EarlierProgram(seed_id(each.name), each.source) for each in self._seeds)
+        room, found = NEWEST_BYTES, list[EarlierProgram]()
+        for program in chain(records, seeds):
+            room -= len(program.source.encode())
+            if room < 0:
+                break
+            found.append(program)
+        return tuple(found)
+
     def seeds(self, skill: str, count: int, draw: int, hinted: bool = True) -> tuple[MemorySeed, ...]:
         """Up to `count` environments of the skill to vary, drawn by `draw` from the ten of highest regret.
 
         Only those with a win rate in [0.15, 0.85] and a regret over 0. Where nothing is played `hinted` the reward is
-        in place of the regret.
+        in place of the regret. A share of the draws, and each without a fit environment, has seeds instead.
         """
         low, high = SEED_WIN_RATES
 
@@ -46,7 +78,11 @@ class EnvironmentMemory:
 
         fit = [r for r in self._of(skill, hinted) if worth(r) > 0 and low <= r.win_rate <= high]
         best = sorted(fit, key=lambda r: (-worth(r), -r.number))[:HIGHEST]
-        chosen = Random(draw).sample(best, min(count, len(best)))
+        random = Random(draw)
+        if self._seeds and (random.random() < self._seed_share or not best):
+            programs = self._seeds_of(skill)
+            return tuple(_begun(each) for each in random.sample(programs, min(count, len(programs))))
+        chosen = random.sample(best, min(count, len(best)))
         return tuple(_seed(record, "") for record in chosen)
 
     def avoid(self, skill: str, high_regret: float, draw: int, hinted: bool = True) -> MemorySeed | None:
@@ -61,6 +97,10 @@ class EnvironmentMemory:
         record = Random(draw).choice(fit)
         return _seed(record, _reason(record))
 
+    def _seeds_of(self, skill: str) -> Sequence[PoolProgram]:
+        """The seeds of a skill or of none; all of them, where no one is."""
+        return [each for each in self._seeds if each.skill in (skill, None)] or self._seeds
+
     def _of(self, skill: str, hinted: bool) -> list[Remembered]:
         """Those of a skill; where nothing is played `hinted`, without what another run or an earlier start measured."""
         found = [record for record in self._records if record.skill == skill]
@@ -69,6 +109,10 @@ class EnvironmentMemory:
 
 def _seed(record: Remembered, reason: str) -> MemorySeed:
     return MemorySeed(record.environment, record.source, record.regret, record.win_rate, reason)
+
+
+def _begun(program: PoolProgram) -> MemorySeed:
+    return MemorySeed(seed_id(program.name), program.source, None, None)
 
 
 def _reason(record: Remembered) -> str:

@@ -113,8 +113,16 @@ def imported_id(origin: str, environment: str) -> str:
     return environment if is_imported(environment) else f"{origin}:{environment}"
 
 
+def seed_id(program: str) -> str:
+    """The environment that stands for a seed, a program that the run began with; no run has that name.
+
+    It sorts before the run's own environments, of which the last are the newest.
+    """
+    return f"SEED:{program}"
+
+
 def is_imported(environment: str) -> bool:
-    """True for an environment that came with the memory of another run."""
+    """True for an environment that came with the memory of another run, or is a seed."""
     return ":" in environment
 
 

@@ -34,15 +34,23 @@ class Measured(msgspec.Struct, frozen=True):
     win_rate     over all unhinted plays that finished
     mean_return  of the same plays
     slow         the slow average of its skill before this window; None if it is the first
+    similarity   of its program to the nearest of the memory; None if there was none
     """
 
     regret: Regret | None
     win_rate: float
     mean_return: float
     slow: float | None
+    similarity: float | None
 
 
-def score_of(plays: Sequence[PlayRecord], quarantined: bool, before: MovingAverages | None, config: Config) -> Score:
+def score_of(
+    plays: Sequence[PlayRecord],
+    quarantined: bool,
+    before: MovingAverages | None,
+    similarity: float | None,
+    config: Config,
+) -> Score:
     """A window's figures. `before`: the averages of its skill, None before its first window."""
     finished = [play for play in plays if play.state == "finished"]
     regret = paired_regret(paired_returns(finished))
@@ -59,17 +67,20 @@ def score_of(plays: Sequence[PlayRecord], quarantined: bool, before: MovingAvera
         mean_return=mean_return(finished),
         slow=None if before is None else before.slow,
     )
-    score.reward = window_reward(score, regret, quarantined, config.reward)
+    score.reward = window_reward(score, regret, similarity, quarantined, config.reward)
     return score
 
 
-def window_reward(score: Score, regret: Regret | None, quarantined: bool, settings: Reward) -> float | None:
+def window_reward(
+    score: Score, regret: Regret | None, similarity: float | None, quarantined: bool, settings: Reward
+) -> float | None:
     """The designer's reward for a window with these figures; None if what it pays for was not measured."""
     if quarantined:
         return 0.0
     if score.win_rate is None or score.mean_return is None:  # no unhinted play finished
         return None
-    return KINDS[settings.kind](Measured(regret, score.win_rate, score.mean_return, score.slow), settings)
+    window = Measured(regret, score.win_rate, score.mean_return, score.slow, similarity)
+    return KINDS[settings.kind](window, settings)
 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
@@ -88,10 +99,21 @@ def win_rate_anchor(window: Measured, settings: Reward) -> float:
     return anchor(window.win_rate, settings)
 
 
+def calibrated_novelty(window: Measured, settings: Reward) -> float:
+    """The difficulty anchor + novelty_weight · (1 − similarity); 0 where each play was won, or none.
+
+    Without an earlier program to compare with, the novelty is 1.
+    """
+    if not 0 < window.win_rate < 1:
+        return 0.0
+    return anchor(window.win_rate, settings) + settings.novelty_weight * (1 - (window.similarity or 0.0))
+
+
 KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
     "regret": regret_and_anchor,
     "learning_potential": learning_potential,
     "win_rate": win_rate_anchor,
+    "calibrated_novelty": calibrated_novelty,
 }
 
 

@@ -42,7 +42,7 @@ class RunState:
         self.counters = RunCounters()
         self.statistics = Statistics.of(config.replay)
         self.history = History()
-        self.memory = EnvironmentMemory(config.design.memory_records)
+        self.memory = EnvironmentMemory(config.design.memory_records, seed_share=config.design.seed_share)
         self.jobs: dict[str, Job] = {}
         self.job_leases: Leases[Job] = Leases()
         self.environments: dict[str, Environment] = {}

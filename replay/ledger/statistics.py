@@ -159,6 +159,10 @@ class Statistics(msgspec.Struct, array_like=True):
         """Share of the last slots' programs, of which it is known, whose first observation reveals the method."""
         return _share([reveals for slot in self.slots if (reveals := slot.measures.reveals) is not None])
 
+    def similarity(self) -> float | None:
+        """Mean similarity of the last slots' programs, each to the nearest of the memory when it was written."""
+        return _mean([s for slot in self.slots if (s := slot.measures.similarity) is not None])
+
     def skills(self) -> dict[str, SkillFigures]:
         """The figures of each skill that has a play or a slot in the windows."""
         return self._parts(lambda figures: figures.skill)

@@ -233,7 +233,8 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     """
     _cancel_rest(state, environment, now)
     plays = _plays(state, environment)
-    score = score_of(plays, quarantined, state.counters.averages.get(environment.skill), state.config)
+    averages, similarity = state.counters.averages.get(environment.skill), environment.measures.similarity
+    score = score_of(plays, quarantined, averages, similarity, state.config)
     unaudited = environment.audit is not None and environment.audit.state == "left out"
     if unaudited:
         score.reward = None

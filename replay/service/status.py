@@ -91,6 +91,7 @@ def _recent(state: RunState) -> Recent:
         refused_share=tools.refused_share,
         done_share=tools.done_share,
         free_share=tools.free_share,
+        similarity=statistics.similarity(),
     )
 
 

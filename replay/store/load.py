@@ -14,7 +14,7 @@ from replay.ledger.statistics import History, Statistics
 from replay.store.store import Store
 from spade.config import MEANING, Config, digest, dump
 from spade.errors import RunError
-from spade.pools import Draws, PoolList
+from spade.pools import Draws, PoolList, SeedPool
 from spade.protocol import Recording
 from spade.seeds import derive, new_secret
 
@@ -95,7 +95,10 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
         state.statistics = msgspec.structs.replace(
             statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
         )
-    state.memory = EnvironmentMemory(config.design.memory_records, store.scan("memory", records.Remembered))
+    design, remembered = config.design, store.scan("memory", records.Remembered)
+    state.memory = EnvironmentMemory(design.memory_records, remembered, design.seed_share)
+    if (seeds := store.get("meta", "seeds", SeedPool)) is not None:
+        state.memory.begin_with(seeds.programs)
     if (pool := store.get("meta", "pool", PoolList)) is not None:
         state.take_pool(pool, store.get("meta", "draws", Draws))
     for publication in store.scan("publications", records.Publication):

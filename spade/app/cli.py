@@ -3,10 +3,27 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from spade.app.commands import actors, config, corpus, doctor, keys, model, nano, pool, status, stop, top, up, why
+from spade.app.commands import (
+    actors,
+    config,
+    corpus,
+    doctor,
+    evaluation,
+    keys,
+    model,
+    nano,
+    pool,
+    status,
+    stop,
+    top,
+    up,
+    why,
+)
 from spade.app.commands.env import play, programs, stats
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
@@ -61,15 +78,29 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         "Make, list, check, import and export pools of environment programs.",
         {"make": pool.make, "ls": pool.ls, "check": pool.check, "import": pool.import_folder, "export": pool.export},
     ),
+    "eval": (
+        "Measure a policy on suites; list and show evaluations.",
+        {"run": evaluation.run, "ls": evaluation.ls, "show": evaluation.show_evaluations},
+    ),
     "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),
     "keys": ("Make and list keys of hosts that join over a network.", {"new": keys.new, "ls": keys.ls}),
 }
 
 
+class _RunsByDefault(TyperGroup):
+    """A group with a command `run`, which may be left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put `run` before words that begin with none of the commands."""
+        named = not args or args[0] in self.commands or args[0] == "--help"
+        return super().parse_args(ctx, args if named else ["run", *args])
+
+
 def _typer(help_text: str, commands: Commands) -> typer.Typer:
     """A group of commands."""
     group = typer.Typer(
+        cls=_RunsByDefault if "run" in commands else TyperGroup,
         help=help_text,
         no_args_is_help=True,
         add_completion=False,

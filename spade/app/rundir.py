@@ -128,6 +128,11 @@ class RunDir:
                     f"{self.path}: this run was started with another [run], [model] or [reward]; "
                     "resume it as it was (`spade config show` compares), or choose another --run"
                 )
+            if before.design.seeds != config.design.seeds:
+                raise RunError(
+                    f"{self.path}: this run was started with design.seeds = {before.design.seeds!r}; resume it as it "
+                    "was, or choose another --run"
+                )
             if (before.design.source, before.pool) != (config.design.source, config.pool):
                 raise RunError(
                     f"{self.path}: this run was started with design.source = {before.design.source!r} and "

@@ -33,6 +33,7 @@ def check(config: Config) -> None:
     _check_engine(config)
     _check_progress(config)
     _check_arms(config)
+    _check_novelty(config)
     _check_bind(config.bus)
     _check_endpoint(config.endpoint, config.design.train)
 
@@ -78,9 +79,12 @@ def _check_rounds(config: Config) -> None:
 
 def _check_pool(config: Config) -> None:
     """A pool without a source, and a source that nothing would play."""
-    kind, colon, name = config.pool.source.partition(":")
-    if config.pool.source and not (kind in POOL_SOURCES and colon and name):
-        raise ConfigError(f"pool.source: write folder:DIR or run:RUN, is {config.pool.source!r}")
+    for field, source in (("pool.source", config.pool.source), ("design.seeds", config.design.seeds)):
+        kind, colon, name = source.partition(":")
+        if source and not (kind in POOL_SOURCES and colon and name):
+            raise ConfigError(f"{field}: write folder:DIR or run:RUN, is {source!r}")
+    if config.design.source == "pool" and config.design.seeds:
+        raise ConfigError("design.seeds: nobody designs with design.source = 'pool'; leave it out")
     if config.design.source == "pool" and not config.pool.source:
         raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
     if config.design.source == "pool" and config.endpoint.serves("agent"):
@@ -98,7 +102,11 @@ def _check_challenges(config: Config) -> None:
             )
         if config.tools.screen:
             raise ConfigError("tools.screen: model.profile 'nano' has no such prompt; leave it out")
+        if config.design.reviews:
+            raise ConfigError("design.reviews: model.profile 'nano' has no such prompt; leave it out")
         return
+    if config.design.reviews and config.run.domain == "tools":
+        raise ConfigError("design.reviews: run.domain = 'tools' has tools.screen for that; leave it out")
     turns = config.play.max_turns
     for name, steps in config.design.difficulties:
         if steps > turns:
@@ -178,6 +186,9 @@ def _check_engine(config: Config) -> None:
     if config.engine.tensor_parallel > 1 and not traits.tensor_parallel:
         others = (other for other, can in ENGINE_KINDS.items() if can.tensor_parallel)
         raise ConfigError(f"engine.tensor_parallel: the {kind} engine uses one device{_or_take(others)}")
+    if config.engine.arithmetic == "float64" and not traits.float64:
+        others = (other for other, can in ENGINE_KINDS.items() if can.float64)
+        raise ConfigError(f"engine.arithmetic: the {kind} engine has no float64{_or_take(others)}")
     for name, temperature in ("design", config.design.temperature), ("play", config.play.temperature):
         if not traits.samples_at(temperature):
             others = (other for other, can in ENGINE_KINDS.items() if can.samples_at(temperature))
@@ -210,6 +221,11 @@ def _check_progress(config: Config) -> None:
             f"tools.screen_max_tokens: {config.tools.screen_max_tokens} leave no room for a question in "
             f"engine.context_tokens = {engine.context_tokens}"
         )
+    if design.reviews and design.review_max_tokens >= engine.context_tokens:
+        raise ConfigError(
+            f"design.review_max_tokens: {design.review_max_tokens} leave no room for a question in "
+            f"engine.context_tokens = {engine.context_tokens}"
+        )
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
@@ -239,6 +255,14 @@ def _check_arms(config: Config) -> None:
             "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
             "reward.kind"
         )
+
+
+def _check_novelty(config: Config) -> None:
+    """Refuse what needs a similarity that nothing measures."""
+    bounded, paid = config.design.novelty_bound < 1, config.reward.kind == "calibrated_novelty"
+    if (bounded or paid) and not config.design.novelty_window:
+        needs = f"design.novelty_bound = {config.design.novelty_bound}" if bounded else "reward.kind"
+        raise ConfigError(f"design.novelty_window: {needs} compares programs of the memory; set 1 or more")
 
 
 def _check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:

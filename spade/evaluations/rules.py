@@ -65,6 +65,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     items      the number of items, and `items_digest` that of their names, programs and seeds in order
     libraries  versions by package
     data       SHA-256 of each given file by its suite
+    conditions settings by which the model is run: context_tokens, dtype, thinking, thoughts
     """
 
     suite: Name
@@ -75,6 +76,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     items_digest: Name
     libraries: Mapping[str, str] = {}
     data: Mapping[str, str] = {}
+    conditions: Mapping[str, str] = {}
 
     @property
     def digest(self) -> str:

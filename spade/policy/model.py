@@ -55,7 +55,7 @@ def require_gpus(setting: str, gpus: tuple[int, ...] | None) -> None:
 def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None = None) -> PreTrainedModel:
     """Load the causal language model of `folder` in evaluation mode; with `digest`, check its parameters first.
 
-    dtype: "float32" or "bfloat16". Raises WeightsError for other parameters, RunError if there is no model.
+    dtype: "float32", "bfloat16" or "float64". Raises WeightsError for other parameters, RunError if there is no model.
     """
     if digest is not None and parameters_digest(folder) != digest:
         raise manifest.changed(folder, digest)

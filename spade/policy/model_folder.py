@@ -1,10 +1,51 @@
 """The folder of a model: the shipped "nano", a path, or a name on the hub. No torch here."""
 
 from pathlib import Path
+from typing import Literal
 
-from spade.errors import ConfigError
+import msgspec
+
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
+from spade.errors import ConfigError, RunError, reason
 
 NANO = Path(__file__).parents[1] / "data" / "nano"
+_LONGEST = 1 << 20  # tokens of a model that names no bound
+
+
+class _Part(msgspec.Struct):
+    """The part of a `config.json` that is read here."""
+
+    max_position_embeddings: int | None = None
+    dtype: str | None = None
+    torch_dtype: str | None = None
+
+
+class _ModelFile(_Part):
+    text_config: _Part | None = None
+
+
+_files: msgspec.json.Decoder[_ModelFile] = msgspec.json.Decoder(_ModelFile)
+
+
+class ModelFacts(msgspec.Struct, frozen=True):
+    """The longest sequence that a model is made for, in tokens, and the number format of its checkpoint."""
+
+    context_tokens: int
+    dtype: Literal["float32", "bfloat16"]
+
+
+def facts(folder: Path) -> ModelFacts:
+    """Of a checkpoint folder; another number format than float32 counts as bfloat16. Raises RunError."""
+    file = folder / "config.json"
+    try:
+        whole = decoded(_files.decode, read(file))
+    except (OSError, UnreadableError) as error:
+        raise RunError(f"{file}: {reason(error)}; a checkpoint folder needs this file") from None
+    texts = whole.text_config or _Part()
+    dtype = whole.dtype or whole.torch_dtype or texts.dtype or texts.torch_dtype
+    tokens = whole.max_position_embeddings or texts.max_position_embeddings or _LONGEST
+    return ModelFacts(tokens, "float32" if dtype == "float32" else "bfloat16")
 
 
 def resolve(path: str) -> Path:

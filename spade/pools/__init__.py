@@ -7,6 +7,7 @@ from spade.pools.folder import (
     Entry,
     PoolList,
     PoolProgram,
+    SeedPool,
     listed,
     names,
     read_program,
@@ -14,6 +15,6 @@ from spade.pools.folder import (
 )
 
 __all__ = [
-    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "PoolList", "PoolProgram", "listed", "names", "read_program",
-    "write_program",
+    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "PoolList", "PoolProgram", "SeedPool", "listed", "names",
+    "read_program", "write_program",
 ]  # fmt: skip

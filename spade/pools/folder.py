@@ -48,6 +48,12 @@ class PoolProgram(msgspec.Struct, frozen=True):
     origin: str = ""
 
 
+class SeedPool(msgspec.Struct, frozen=True, array_like=True):
+    """The programs that designers of a run vary from the start, which the run keeps."""
+
+    programs: tuple[PoolProgram, ...] = ()
+
+
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """A program in the list of a pool. `program` and `hint` are digests, `skill` is "" where it has none."""
 

@@ -9,14 +9,21 @@ from spade.protocol.trajectories import Trajectory
 class MemorySeed(Wire, frozen=True):
     """An environment of the memory as the designer is shown it; `reason`: why to avoid it.
 
-    `regret` is None if it was not played with a hint.
+    `regret` is None if it was not played with a hint, `win_rate` if it was not played at all: a seed of the run.
     """
 
     environment: str
     source: str
     regret: float | None
-    win_rate: float
+    win_rate: float | None
     reason: str = ""
+
+
+class EarlierProgram(Wire, frozen=True):
+    """A program that a new one is compared with."""
+
+    environment: str
+    source: str
 
 
 class DesignJob(Wire, frozen=True):
@@ -24,7 +31,8 @@ class DesignJob(Wire, frozen=True):
 
     Attempt n (from 1) is given document (draw + n - 1) mod the size of the corpus, if there is one. `draw` also
     determines the other demands on all attempts; `sampler` seeds the sampling. `program` and `digest` name
-    the program of a pool to bring in one attempt; then `sampler` seeds its admission.
+    the program of a pool to bring in one attempt; then `sampler` seeds its admission. `newest` are programs of the
+    memory that the new one may not resemble, the newest first.
     """
 
     id: str
@@ -37,6 +45,7 @@ class DesignJob(Wire, frozen=True):
     avoid: MemorySeed | None = None
     program: Name = ""
     digest: Name = ""
+    newest: tuple[EarlierProgram, ...] = ()
 
 
 class Designs(Wire, frozen=True):

@@ -17,7 +17,8 @@ class Measures(Wire, frozen=True):
     """Measures of one program; definitions as in `docs/metrics.md`. None: not measured, or not to be told.
 
     `reveals` is True if its first observation reveals the method. Of a program with tools: how many `tools`, the mean
-    `conditions` of a criterion, and whether one of its tools has a `guarded` failure.
+    `conditions` of a criterion, and whether one of its tools has a `guarded` failure. `similarity` is the greatest one
+    to a program among the newest of the memory, or to a seed.
     """
 
     lines: Count | None = None
@@ -26,6 +27,7 @@ class Measures(Wire, frozen=True):
     tools: Count | None = None
     conditions: Annotated[float, Meta(ge=0, le=1e6)] | None = None
     guarded: bool | None = None
+    similarity: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 class NewestPrograms(Wire, frozen=True):

@@ -67,7 +67,7 @@ Wanted = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Needs(Wire, frozen=True):
-    """What an item of a suite needs beyond the env-runner's own limits; 0 is nothing more.
+    """The needs of a suite's item beyond the env-runner's own limits; 0 is nothing more.
 
     Seconds of a step and of processor time, bytes of memory. `sandbox.suite_s` and `sandbox.suite_bytes` bound them.
     """

@@ -81,6 +81,7 @@ class Recent(Wire, frozen=True):
     refused_share: float | None = None
     done_share: float | None = None
     free_share: float | None = None
+    similarity: float | None = None
 
 
 class Traffic(Wire, frozen=True):

@@ -12,11 +12,14 @@ import pytest
 import trio
 import typer
 
+from actors.suites import SUITES
 from replay.ledger.records import Environment, PlayRecord, Reject, RunCounters, Source
 from replay.store import open_store
 from spade import config
 from spade.app.cli import app
 from spade.app.rundir import RunDir
+from spade.estimates import ItemTally, share
+from spade.evaluations import Rules, Summary
 from spade.protocol import Counts, Process, Status, Traffic, Wait
 from spade.text import visible
 from tests.peers import joined
@@ -62,6 +65,12 @@ DOWN = [
     ["pool", "ls", f"DIR/{NAMED}"], ["pool", "ls", "DIR"], ["pool", "check", "DIR"],
     ["pool", "import", "DIR", "-o", f"DIR/{NAMED}pool"], ["pool", "export", "RUN", "-o", f"DIR/{NAMED}exported"],
     ["pool", "make", f"none{EVIL}", "--count", "1", "-o", f"DIR/{NAMED}made"],
+    ["eval", "run", f"none{EVIL}", "--suite", "nano"], ["eval", "RUN", "--suite", EVIL],
+    ["eval", "RUN", "--suite", "nano", "--policy", EVIL], ["eval", "BAD", "--suite", "nano"],
+    ["eval", "RUN", "--suite", "nano", "--data", EVIL], ["eval", "RUN", "--suite", "nano", "--policy", "step:7"],
+    ["eval", "RUN", "--suite", "aime25", "--protocol", "short", "--policy", "start", "--data", f"aime25={NAMED}.csv"],
+    ["eval", "ls", "RUN"], ["eval", "show", "RUN"], ["eval", "show", "RUN", "--json"], ["eval", "ls", f"DIR/{NAMED}"],
+    ["eval", "show", "RUN", EVIL], ["eval", "ls", "BAD"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
 ]  # fmt: skip
 # Of a run that is up, whose peers have hostile names and tell hostile things.
@@ -176,7 +185,24 @@ def folder(tmp_path_factory):
     (made / "spec.toml").write_text(source)
     (made / f"{NAMED}.py").write_text(raises + "\nLampEnv.__name__ = " + repr(EVIL))
     Path(os.fsdecode(bytes(made) + b"/\xff.py")).write_text(raises)
+    keep_evaluation(run.path / "evaluations" / f"{NAMED}@short" / "0")
     return made
+
+
+def keep_evaluation(folder):
+    """An evaluation whose every text is hostile."""
+    protocol = SUITES["nano"].protocol("short")
+    hostile_rules = Rules(
+        suite=EVIL, policy=EVIL, seed=0, protocol=msgspec.structs.replace(protocol, grading=EVIL), items=1,
+        items_digest=EVIL, libraries={EVIL: EVIL}, data={EVIL: EVIL}, conditions={EVIL: EVIL},
+    )  # fmt: skip
+    folder.mkdir(parents=True)
+    (folder / "protocol.toml").write_bytes(hostile_rules.toml())
+    summary = Summary(
+        scheduled=1, played=1, correct=0, headline=None, why=EVIL, categories={EVIL: share([ItemTally(1, 0)])},
+        errors={EVIL: 1}, read=0, sampled=0, means={EVIL: 0.0},
+    )  # fmt: skip
+    (folder / "summary.json").write_bytes(msgspec.json.encode(summary))
 
 
 @pytest.fixture(scope="module")

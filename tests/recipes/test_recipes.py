@@ -19,6 +19,10 @@ POOL = {"design.source", "pool.source"}
 TOOLS = {
     "run.domain", "run.skills", "design.corpus", "design.difficulties", "play.window_chunks", "tools.screen",
 }  # fmt: skip
+EVOENV = {
+    "design.corpus", "design.seeds", "design.memory_records", "design.novelty_bound", "reward.kind",
+    "reward.anchor_low", "reward.anchor_high", "reward.anchor_ramp",
+}  # fmt: skip
 CHANGED = {
     "fixed-pool-4b": POOL,
     "fixed-pool-8b": POOL,
@@ -33,6 +37,8 @@ CHANGED = {
     "learning-potential": {"reward.kind"},
     "two-skills": {"run.skills", "design.active_skills"},
     "win-rate": {"reward.kind"},
+    "evoenv-4b": {*EVOENV, "design.single_turn_share", "design.reviews"},
+    "nano-evoenv": EVOENV,
     "games-4b-stage2": {
         "play.context_tokens", "engine.context_tokens", "reward.anchor_low", "reward.anchor_high",
         "bus.max_message_bytes",
@@ -124,7 +130,7 @@ def test_what_an_ablation_leaves_out_is_off():
 
 
 def test_every_ablation_at_full_size_has_the_same_at_nano_size():
-    others = {"tools-30b", "nano-tools", "nano-stage2"}  # no ablations
+    others = {"tools-30b", "nano-tools", "nano-stage2", "nano-evoenv"}  # no ablations
     full = {name for name in recipes() if base(name) == "games-30b" and "designer-30b" not in name} - others
     assert {name.replace("-30b", "") for name in full} == {
         name.removeprefix("nano-") for name in recipes().keys() - others if base(name) == "nano"
@@ -138,19 +144,25 @@ def test_every_ablation_at_full_size_has_the_same_at_nano_size():
 def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     config = load(name)
     give_corpus(here)
-    pool = config.pool.source.removeprefix("folder:pools/")
-    if pool:
-        give_pool(here, pool)
+    pool, seeds = (source.removeprefix("folder:pools/") for source in (config.pool.source, config.design.seeds))
+    if pool or seeds:
+        give_pool(here, pool or seeds)
     said = check_config(name, ())
     assert said.startswith(f"{name}: fine, meaning ")
     shipped = {"games": 230, "tools": 106}[config.run.domain]
     documents = {"builtin": shipped, "none": 0}.get(config.design.corpus, 2)
-    assert ("; 2 programs in the pool" if pool else f"; {documents} documents (digest ") in said
+    found = f"; {'2 seeds, ' if seeds else ''}{documents} documents (digest "
+    assert ("; 2 programs in the pool" if pool else found) in said
 
 
 @pytest.mark.parametrize("name", [name for name in recipes() if "nano" not in name])
 def test_a_recipe_for_games_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
     config = load(name)
+    if config.design.seeds:
+        (said,) = lacks(name)
+        assert said.startswith("design.seeds: pools/games-4b: No such file or directory; `spade pool make games-4b`")
+        assert "\n" not in said
+        return
     if config.design.corpus in ("none", "builtin"):
         assert "fine" in check_config(name, ())
         return

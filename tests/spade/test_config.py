@@ -69,6 +69,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
       for value in ("[3, 2, 1]", "[3, 2, 1, -1]", "[nan, 1, 1, 1]", "[3, 2, 1, inf]", "3", '["a", 1, 1, 1]', "[]")),
     ("tools.settings=", "nano: tools.settings: must be a text that is not blank"),
     ("tools.screen=true", "tools.screen: model.profile 'nano' has no such prompt; leave it out"),
+    ("design.reviews=1", "design.reviews: model.profile 'nano' has no such prompt; leave it out"),
     ("learner.lrr=1", "nano: unknown setting learner.lrr;"),
     ("lerner.lr=1", "nano: unknown setting lerner;"),
     ("learner.lr=fast", "nano: learner.lr: "),
@@ -220,3 +221,11 @@ def test_a_domain_refuses_what_it_does_not_have(override, says):
     with pytest.raises(ConfigError) as caught:
         config.load("games-4b", ("run.domain=tools", override))
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("setting", "named"), [
+    ("design.novelty_bound=0.9", "design.novelty_bound = 0.9"), ("reward.kind=calibrated_novelty", "reward.kind"),
+])  # fmt: skip
+def test_novelty_cannot_be_bounded_or_paid_where_nothing_is_compared(setting, named):
+    with pytest.raises(ConfigError, match=f"^design.novelty_window: {named} compares programs of the memory"):
+        config.load("nano", (setting, "design.novelty_window=0"))

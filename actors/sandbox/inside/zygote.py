@@ -90,7 +90,7 @@ class ForkServer:
         self.events.register(control, select.EPOLLIN)
 
     def requested(self) -> tuple[int, int, int] | None:
-        """What the host asks for: a child's channel, memory (bytes) and processor time (s); None if it has gone."""
+        """A request of the host: a child's channel, memory (bytes) and processor time (s); None if it has gone."""
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         try:
             data, ancillary, _, _ = self.control.recvmsg(MESSAGE.size, room)

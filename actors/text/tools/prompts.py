@@ -123,6 +123,6 @@ def _quarry(document: Document) -> str:
 
 def _vary(seed: MemorySeed) -> str:
     return (
-        f"This earlier service taught well: {taught(seed)}. Learn from what makes it so and build something else: "
+        f"{taught(seed, 'service')}. Learn from what makes it so and build something else: "
         f"other data, other tools, an obstacle that asks for more.\n\n{code(seed.source)}"
     )

@@ -39,7 +39,8 @@ def _scores(found: StoreContents, reward: Reward) -> Iterator[str]:
 def _earned(environment: Environment, score: Score, regret: Regret | None, reward: Reward) -> float | None:
     if _unaudited(environment):
         return None
-    return window_reward(score, regret, environment.state == "quarantined", reward)
+    similarity = environment.measures.similarity
+    return window_reward(score, regret, similarity, environment.state == "quarantined", reward)
 
 
 def _unaudited(environment: Environment) -> bool:

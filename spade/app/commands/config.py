@@ -134,14 +134,18 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
 
 
 def _environments(config: "Config") -> str:
-    if config.design.source == "pool":
-        from spade.app.supervisor.pools import programs_of
+    programs = 0
+    if config.design.source == "pool" or config.design.seeds:
+        from spade.app.supervisor.pools import programs_for
 
-        return f"{sum(1 for _ in programs_of(config.pool.source))} programs in the pool"
+        programs = sum(1 for _ in programs_for(config))
+    if config.design.source == "pool":
+        return f"{programs} programs in the pool"
     from actors import corpus
 
     grounds = corpus.load_grounds(config)
-    return f"{len(grounds.documents)} documents (digest {grounds.digest[:12]})"
+    seeds = f"{programs} seeds, " if programs else ""
+    return f"{seeds}{len(grounds.documents)} documents (digest {grounds.digest[:12]})"
 
 
 def _embedding(config: "Config") -> str:

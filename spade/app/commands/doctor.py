@@ -40,7 +40,7 @@ def doctor(run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run
     from spade.app.screen.console import Screen
 
     table = Table.grid(padding=(0, 2))
-    checks = [*_machine(), *_accelerator(), *_packages(), *_sandbox()] + (_run(run) if run else [])
+    checks = [*_machine(), *_accelerator(), *_packages(), *_suites(), *_sandbox()] + (_run(run) if run else [])
     for name, good, detail in checks:
         mark = {True: Text("ok", "green"), False: Text("no", "red"), None: Text("–", "dim")}[good]
         table.add_row(mark, Text(name), Text(line(detail)))
@@ -109,6 +109,21 @@ def _packages() -> Iterator[Check]:
             yield extra, True, found
         else:
             yield extra, False, f"{found}; supported is {extras.wanted(extra)}: pip install 'spade-rl[{extra}]'"
+
+
+def _suites() -> Iterator[Check]:
+    """Suites of `spade eval`: here, or what each lacks."""
+    from actors.suites import SUITES
+    from spade.errors import ConfigError
+
+    for name, suite in SUITES.items():
+        needs = f"; needs its data, {suite.columns}: --data {name}=FILE" if suite.columns else ""
+        try:
+            suite.versions(next(iter(suite.protocols.values())))
+        except ConfigError as error:
+            yield f"suite {name}", None, f"{str(error).removeprefix(f'suite {name}: ')}{needs}"
+        else:
+            yield f"suite {name}", None if needs else True, needs.removeprefix("; ") or "here"
 
 
 def _sandbox() -> Iterator[Check]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from spade.app.rundir import Origin, RunDir
+from spade.app.supervisor.policies import KeptPolicy, kept_policies
 from spade.config import Config
 from spade.errors import ConfigError, RunError, WeightsError
 
@@ -30,14 +31,6 @@ class OldRun(NamedTuple):
     run: RunDir
     step: int | str | None = None
     memory: bool = False
-
-
-class Policy(NamedTuple):
-    """A policy that a run has: the learner step after which it was made, its place, and its folder."""
-
-    step: int
-    place: str
-    folder: Path
 
 
 def parse_step(text: str | None) -> int | str | None:
@@ -110,8 +103,8 @@ def _check_resumed(run: RunDir, source: OldRun) -> None:
         )
 
 
-def _choose(source: OldRun) -> Policy:
-    kept = _policies(source.run)
+def _choose(source: OldRun) -> KeptPolicy:
+    kept = kept_policies(source.run)
     match source.step:
         case None:
             fit = [policy for policy in kept if policy.place != "best"]
@@ -125,19 +118,6 @@ def _choose(source: OldRun) -> Policy:
         there = ", ".join(f"step {policy.step} ({policy.place})" for policy in kept) or "none"
         raise RunError(f"{source.run.path}: the {asked} is not kept; there is {there}")
     return chosen
-
-
-def _policies(run: RunDir) -> list[Policy]:
-    """All that are kept: published (of a step that was published twice the newer first), in checkpoints, the best."""
-    from learner.checkpoint import kept
-    from replay.inspect.environments import published
-    from spade.policy import best
-
-    there = [Policy(one.step, "published", run.weights / one.digest) for one in reversed(published(run.store))]
-    there += [Policy(step, "checkpoint", folder / "model") for step, folder in reversed(kept(run.checkpoints))]
-    if found := best.find(run.path / best.FOLDER):
-        there.append(Policy(found[1].step, "best", found[0]))
-    return [policy for policy in there if policy.folder.is_dir()]
 
 
 def _check_same_model(path: str, policy: Path) -> None:

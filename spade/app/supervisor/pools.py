@@ -29,7 +29,8 @@ from spade.transport import Client, connect
 
 MADE = ".make"  # the run in the folder of a pool that makes its programs
 DESIGNS_ONLY = (
-    "design.source=model", "pool.source=''", "play.hinted=true", "actors.agents=0", "evaluation.programs=''",
+    "design.source=model", "design.seeds=''", "pool.source=''", "play.hinted=true", "actors.agents=0",
+    "evaluation.programs=''",
     # Nobody plays, so a window is over at once and its slot asks for the next design.
     "play.window_deadline_s=1.0", "replay.stall_s=1e9",
 )  # fmt: skip
@@ -71,13 +72,22 @@ def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
     return chain((first,), found)
 
 
-def programs_of(source: str) -> Iterator[PoolProgram]:
-    """The programs of a `pool.source`. Raises RunError where it has none, or, later, where one cannot be read."""
+def programs_for(config: Config) -> Iterator[PoolProgram]:
+    """The programs that a run of this config starts with: its pool, or its seeds.
+
+    Raises RunError where a source has none, or, later, where one cannot be read.
+    """
+    if config.design.source == "pool":
+        return _programs_of("pool.source", config.pool.source)
+    return _programs_of("design.seeds", config.design.seeds) if config.design.seeds else iter(())
+
+
+def _programs_of(field: str, source: str) -> Iterator[PoolProgram]:
     kind, _, name = source.partition(":")
     try:
         return SOURCES[kind](name)
     except RunError as error:
-        raise RunError(f"pool.source: {error}") from None
+        raise RunError(f"{field}: {error}") from None
 
 
 def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
@@ -92,19 +102,19 @@ def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
 
 
 def create(run: RunDir, config: Config, corpus: str = "") -> None:
-    """Make or reopen a run (`RunDir.create`) that may play a pool, which is copied into it where it starts.
+    """Make or reopen a run (`RunDir.create`) that may play a pool, or vary one, which is copied into it at its start.
 
     The copy comes first, since a run keeps its source from its config on: one that cannot be read makes no run.
     """
     folder = run.path / POOL
-    pooled = config.design.source == "pool"
+    pooled = config.design.source == "pool" or bool(config.design.seeds)
     if pooled and not run.exists:
         if folder.is_dir():  # of a command that was killed, maybe of another source
             discard(folder)
-        write_pool(folder, programs_of(config.pool.source))
+        write_pool(folder, programs_for(config))
     run.create(config, corpus)
     if pooled and not folder.exists():
-        write_pool(folder, programs_of(config.pool.source))
+        write_pool(folder, programs_for(config))
 
 
 # ---------------------------------------------------------------- making programs

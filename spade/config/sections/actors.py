@@ -65,6 +65,14 @@ class Design(Section, frozen=True):
     memory_seeds: CountOrZero = 2
     """Programs of the memory that a prompt shows to be varied, beside one to be avoided; 0 shows neither."""
 
+    seeds: str = ""
+    """Programs that prompts show to be varied from the start, a source as in `pool.source`; none is played or trained
+    on (docs/pools.md, "Seeds"). "" has none."""
+
+    seed_share: Share = 0.2
+    """Least share of the jobs that vary such programs. The others vary environments of the memory, where it has fit
+    ones."""
+
     round_deadline_s: Seconds = 86_400.0
     """Seconds from the opening of a designer group's first job until the group is scored with the windows that have
     closed. Under `design.lease_s` + `play.window_deadline_s`, a window that lasts to its deadline misses its group."""
@@ -91,6 +99,21 @@ class Design(Section, frozen=True):
     judge: bool = False
     """True asks the model about each admitted program whether its first observation reveals the method
     (`revealing_share` in docs/metrics.md), within `design.hint_max_tokens`. Nano's are told without asking."""
+
+    reviews: Annotated[int, Meta(ge=0, le=16)] = 0
+    """Questions to the model about each admitted program, whether its code does what it tells the player
+    (docs/designing.md, "Self-review"); one no rejects it. For games of `model.profile` "full"."""
+
+    review_max_tokens: Count = 8_192
+    """Tokens of one answer to that question, with the model's reasoning."""
+
+    novelty_window: CountOrZero = 32
+    """Newest environments of the memory with which each admitted program is compared (`similarity` in docs/metrics.md);
+    0 compares none."""
+
+    novelty_bound: Share = 1.0
+    """Greatest similarity to one of them, 0 to 1, with which a program is admitted (docs/designing.md, "Novelty"). At
+    the default none is rejected."""
 
 
 class Pool(Section, frozen=True):

@@ -19,6 +19,10 @@ class Engine(Section, frozen=True):
     """GPUs of the engines: the first takes the first `tensor_parallel` of them, the next the next. A GPU named twice is
     shared; an empty list shows every engine all that are visible."""
 
+    arithmetic: Literal["model", "float64"] = "model"
+    """Number format of the engine's arithmetic: "model" is `model.dtype`. In "float64" (torch alone) rounding hardly
+    ever decides a token, so that a request gets the same tokens beside any other requests."""
+
     threads: CountOrZero = 0
     """CPU threads of torch in each engine; 0 leaves the number to torch."""
 

@@ -20,10 +20,11 @@ from spade.config.sections.bounds import (
 class Reward(Section, frozen=True):
     """The designer's reward (docs/designing.md, "The designer's reward"). A resume with other values is refused."""
 
-    kind: Literal["regret", "learning_potential", "win_rate"] = "regret"
+    kind: Literal["regret", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
     """Measure that is paid. "regret", the paper's: regret_weight * clip(regret / regret_scale) + anchor_weight *
     anchor(win rate); "learning_potential": distance of the mean unhinted return from the skill's slow average;
-    "win_rate": the anchor alone, at weight 1."""
+    "win_rate": the anchor alone, at weight 1; "calibrated_novelty": the anchor + novelty_weight * (1 - similarity),
+    where some plays were won and some were not."""
 
     regret_scale: Positive = 0.15
     """Regret that counts as 1; the regret is clipped to [0, 1] after the division. The default is the paper's."""
@@ -42,6 +43,9 @@ class Reward(Section, frozen=True):
 
     anchor_ramp: Positive = 0.25
     """Distance in win rate over which the anchor falls to 0 on each side. The default is the paper's."""
+
+    novelty_weight: PositiveOrZero = 0.2
+    """Weight of the novelty under "calibrated_novelty", beside the anchor at weight 1."""
 
     shrink: bool = False
     """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""

@@ -184,10 +184,10 @@ async def test_an_env_runner_leases_audits_and_hands_their_outcome_in(sandbox):
 
 
 async def test_an_audit_that_meets_an_unforeseen_error_is_let_go_and_the_env_runner_lives_on(sandbox, monkeypatch):
-    async def buggy(sandbox, work):
+    async def buggy(sandbox, work, *rules):
         if work.environment == "e2":
             raise KeyError("nobody thought of it")
-        return await audit(sandbox, work)
+        return await audit(sandbox, work, *rules)
 
     monkeypatch.setattr(env_runner, "audit", buggy)
     settings = load("nano", ("bus.heartbeat_s=0.05",))

@@ -26,9 +26,11 @@ STAGES = [
     "constant", "budget", "repeatable", "effect",
 ]  # fmt: skip
 QUICK = msgspec.structs.replace(LIMITS, random_win_share=0.5)
+LUCKY = msgspec.structs.replace(LIMITS, random_win_share=1.0)
+"""Luck is not tested, which takes most of the plays."""
 OTHER_LIMITS = {
     "much memory": msgspec.structs.replace(LIMITS, memory_bytes=40 << 20),
-    "nothing but the number of calls matters": msgspec.structs.replace(LIMITS, random_win_share=1.0),
+    "nothing but the number of calls matters": LUCKY,
 }
 LOOK = '("code", {"name": self.wanted}),'
 
@@ -85,14 +87,14 @@ async def test_nano_programs_of_every_family_and_level_are_admitted(sandbox):
 
 async def test_suspects_are_words_that_nothing_before_the_call_has_told(sandbox):
     guessed = changed((LOOK, f'("ring", {{"name": "Boss of Ada"}}), {LOOK}'))
-    verdict = await admit(sandbox, guessed)
+    verdict = await admit(sandbox, guessed, limits=LUCKY)
     assert verdict.passed, verdict.stages[-1]
     assert verdict.suspects[0] == "boss"
     assert {"code", "mail"}.isdisjoint(verdict.suspects)
 
 
 async def test_values_are_arguments_that_no_instruction_and_no_schema_states(sandbox):
-    verdict = await admit(sandbox, GOOD)
+    verdict = await admit(sandbox, GOOD, limits=LUCKY)
     assert verdict.suspects == ()
     assert len(verdict.values) == 2  # the code of each of two instances, and neither names nor "mail"
     assert all(value.isdigit() for value in verdict.values)
@@ -101,7 +103,7 @@ async def test_values_are_arguments_that_no_instruction_and_no_schema_states(san
 async def test_suspects_values_and_the_replay_are_bounded(sandbox):
     many = '[("ring", {"name": " ".join(f"w{n}{m}" for m in range(99)) + "z" * 999}) for n in range(40)]'
     source = changed(("        return [\n", f"        return {many} + [\n"))
-    verdict = await admit(sandbox, source, play=Play(max_turns=50))
+    verdict = await admit(sandbox, source, limits=LUCKY, play=Play(max_turns=50))
     assert verdict.passed, verdict.stages[-1]
     assert (len(verdict.suspects), len(verdict.values)) == (MOST_VALUES, 42)
     assert max(map(len, verdict.values + verdict.suspects)) <= 200
@@ -109,7 +111,7 @@ async def test_suspects_values_and_the_replay_are_bounded(sandbox):
 
 
 async def test_the_replay_shows_instructions_calls_and_results(sandbox):
-    replayed = (await admit(sandbox, TICKETS)).replayed.splitlines()
+    replayed = (await admit(sandbox, TICKETS, limits=LUCKY)).replayed.splitlines()
     assert replayed[0] == "User: Which ticket is urgent? Look at it."
     assert replayed[1] == 'Call: find {"status": "open", "urgent": true}'
     assert replayed[2].startswith("Result: [")

@@ -54,6 +54,12 @@ def test_a_request_holds_the_document_and_all_examples_whole_and_no_empty_slot(s
     assert not re.findall(r"\{(?:max_turns|steps?)\}", text.replace(world.strip(), ""))
 
 
+def test_a_seed_of_the_run_is_praised_without_figures():
+    text = request(seeds=(MemorySeed("SEED:p0", "class SeedEnv: ...", None, None),))
+    assert "This environment is sound and worth varying. Learn from what makes it so" in text
+    assert "class SeedEnv: ..." in text
+
+
 def test_without_a_corpus_a_request_has_no_document_and_is_else_the_same():
     messages = profile.design("causal inference", None, (SEED,), BAD)
     whole = request(seeds=(SEED,), avoid=BAD)

@@ -39,7 +39,7 @@ def play(environment, number, turns, hinted=False, state="finished"):
 @pytest.fixture
 def run(tmp_path):
     environments = [
-        environment(0, Measures(10, 1, True), [0.0, 1.0], score(0.5, 1.0, 0.5)),
+        environment(0, Measures(10, 1, True, similarity=0.25), [0.0, 1.0], score(0.5, 1.0, 0.5)),
         environment(1, Measures(20, None, False), [0.0, 0.5, 1.0], score(1.0, None, None)),
         environment(2, Measures(30, 3, False)),
         environment(3, Measures(31, 4)),
@@ -71,7 +71,7 @@ def test_each_third_has_the_means_of_its_environments(run, capsys):
     assert first == {
         "environments": 2, "lines": 15.0, "hidden_variables": 1.0, "reward_levels": 2.5, "turns": 3.0,
         "win_rate_unhinted": 0.75, "win_rate_hinted": 1.0, "regret": 0.5, "revealing_share": 0.5,
-        "diversity": pytest.approx(vendi_share(tfidf(PROGRAMS[:2]))),
+        "similarity": 0.25, "diversity": pytest.approx(vendi_share(tfidf(PROGRAMS[:2]))),
     }  # fmt: skip
     assert (second["lines"], second["hidden_variables"], second["turns"], second["regret"]) == (30.5, 3.5, 5.0, None)
     assert (second["revealing_share"], second["diversity"]) == (0.0, pytest.approx(1 / 2))  # twins
@@ -94,8 +94,9 @@ def test_the_list_and_one_environment_have_the_measures(run, capsys):
     assert second.split()[-3:] == ["20", "–", "3"]
     env.show(run, "e000000")
     told = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert told[-5:-2] == [["lines", "10"], ["hidden", "variables", "1"], ["reward", "levels", "2"]]
-    assert told[-2] == ["first", "observation", "reveals", "the", "method"]
+    assert told[-6:-3] == [["lines", "10"], ["hidden", "variables", "1"], ["reward", "levels", "2"]]
+    assert told[-3] == ["first", "observation", "reveals", "the", "method"]
+    assert told[-2] == ["similarity", "0.250"]
     assert told[-1] == ["a", "play", "e000000-0u000,", "return", "0", "in", "2", "turns"]
 
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from spade.app.cli import app
 from spade.app.rundir import RunDir
 from spade.app.supervisor.launches import actor_counts
-from spade.app.supervisor.pools import create, programs_of
+from spade.app.supervisor.pools import create, programs_for
 from spade.config import load
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.pools import POOL, listed, read_program
@@ -78,19 +78,24 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
         assert program.skill is not None
         assert program.hint == "pull the second lever"
         assert program.origin.endswith(" of run")
-    assert list(programs_of(f"run:{run.path}")) == [
+    assert list(programs_for(load("nano", (f"design.seeds=run:{run.path}",)))) == [
         read_program(tmp_path / "pool0", entry.name) for entry in listed(tmp_path / "pool0").entries
     ]
     empty = RunDir(tmp_path / "empty")
     empty.create(load("nano"))
     with pytest.raises(RunError):
-        programs_of(f"run:{empty.path}")
+        programs_for(load("nano", (f"design.seeds=run:{empty.path}",)))
 
 
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
         (("design.source=pool",), "pool.source: design.source = 'pool' needs one"),
+        (("design.seeds=x",), "design.seeds: write folder:DIR or run:RUN, is 'x'"),
+        (
+            ("design.source=pool", "pool.source=folder:x", "design.seeds=folder:x"),
+            "design.seeds: nobody designs with design.source = 'pool'; leave it out",
+        ),
         (("pool.source=folder:x",), "pool.source: is played with design.source = 'pool' alone"),
         (("design.source=pool", "pool.source=hub:x"), "pool.source: write folder:DIR or run:RUN, is 'hub:x'"),
         (

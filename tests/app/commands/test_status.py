@@ -23,7 +23,7 @@ NAMES = [
     "wasted_share_agent", "wasted_share_designer", "rollouts", "finished",
     "response_tokens_hinted", "turns", "turns_hinted", "program_lines", "hidden_variables", "revealing_share",
     "diversity", "skills", "variants", "calls_per_turn", "malformed_share", "refused_share", "done_share", "free_share",
-    "pool_programs", "pool_rejected", "pool_pass", "pool_left",
+    "similarity", "pool_programs", "pool_rejected", "pool_pass", "pool_left",
 ]  # fmt: skip
 STATUS = Status(
     run="a run",

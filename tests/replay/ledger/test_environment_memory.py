@@ -1,10 +1,13 @@
 """The examples of earlier designs that designers are shown."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.ledger.environment_memory import EnvironmentMemory
+from replay.ledger.environment_memory import NEWEST_BYTES, EnvironmentMemory
 from replay.ledger.records import Remembered
+from spade.pools import PoolProgram
+from spade.protocol import MemorySeed
 
 
 def remembered(number, win_rate, regret=0.1, skill="optimization", hinted=None, reward=None):
@@ -32,6 +35,54 @@ def test_seeds_are_of_the_skill_within_the_band_and_among_the_ten_of_highest_reg
     shown = {seed.environment for draw in range(200) for seed in memory.seeds("optimization", 2, draw)}
     assert shown == {f"e{number:06d}" for number in range(20, 30)}
     assert all(len(memory.seeds("optimization", 2, draw)) == 2 for draw in range(10))
+
+
+def test_the_newest_come_first_whatever_their_skill_and_as_many_as_have_room():
+    memory = EnvironmentMemory(200, [remembered(n, 0.5, skill=f"skill {n}") for n in range(5)])
+    assert [each.environment for each in memory.newest(3)] == ["e000004", "e000003", "e000002"]
+    assert memory.newest(0) == ()
+    memory.add(Remembered(5, "e000005", "optimization", "x" * NEWEST_BYTES, 0.1, 0.5, None))
+    assert [each.environment for each in memory.newest(3)] == ["e000005"]
+
+
+def begun(*skills, share=0.0):
+    memory = EnvironmentMemory(200, seed_share=share)
+    memory.begin_with([PoolProgram(f"p{n}", f"seed {n}", skill=skill) for n, skill in enumerate(skills)])
+    return memory
+
+
+def varied(memory, skill="optimization", draws=400):
+    return [memory.seeds(skill, 1, draw)[0].environment for draw in range(draws)]
+
+
+def test_a_run_with_seeds_varies_those_of_the_skill_until_its_memory_has_a_fit_environment():
+    memory = begun("optimization", None, "causal inference")
+    assert set(varied(memory)) == {"SEED:p0", "SEED:p1"}
+    memory.add(remembered(0, 0.95))
+    assert set(varied(memory)) == {"SEED:p0", "SEED:p1"}
+    memory.add(remembered(1, 0.5))
+    assert set(varied(memory)) == {"e000001"}
+    assert set(varied(memory, "spatial reasoning")) == {"SEED:p1"}
+
+
+def test_a_skill_without_a_seed_varies_any_of_them():
+    assert set(varied(begun("optimization", "causal inference"), "spatial reasoning")) == {"SEED:p0", "SEED:p1"}
+
+
+def test_seeds_keep_their_share_beside_fit_environments():
+    memory = begun("optimization", share=0.2)
+    memory.add(remembered(0, 0.5))
+    drawn = varied(memory, draws=2_000)
+    assert drawn.count("SEED:p0") / len(drawn) == pytest.approx(0.2, abs=0.03)
+    assert set(drawn) == {"SEED:p0", "e000000"}
+
+
+def test_a_seed_has_no_figures_and_new_programs_are_compared_with_it_last():
+    memory = begun("optimization")
+    assert memory.seeds("optimization", 2, 0) == (MemorySeed("SEED:p0", "seed 0", None, None),)
+    memory.add(remembered(0, 0.5))
+    assert [each.environment for each in memory.newest(1)] == ["e000000", "SEED:p0"]
+    assert memory.newest(0) == ()
 
 
 def test_an_environment_whose_hint_did_not_help_is_no_seed():

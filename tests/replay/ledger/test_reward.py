@@ -26,8 +26,8 @@ RETURNS = st.floats(-1, 1, width=16)
 PAPER = Reward()
 
 
-def measured(regret, win_rate, mean=0.0, slow=None):
-    return Measured(regret, win_rate, mean, slow)
+def measured(regret, win_rate, mean=0.0, slow=None, similarity=None):
+    return Measured(regret, win_rate, mean, slow, similarity)
 
 
 def test_regret_is_the_mean_paired_difference_with_its_standard_error():
@@ -70,7 +70,8 @@ def test_deployed_reward_weighs_regret_and_anchor():
 def test_every_kind_that_can_be_set_pays_what_its_name_says():
     window = measured(paired_regret([(0.0, 1.0), (1.0, 1.0)]), 0.725, mean=-0.25, slow=0.5)
     paid = {kind: function(window, PAPER) for kind, function in KINDS.items()}
-    assert paid == pytest.approx({"regret": 0.7, "learning_potential": 0.75, "win_rate": 0.5})
+    expected = {"regret": 0.7, "learning_potential": 0.75, "win_rate": 0.5, "calibrated_novelty": 0.7}
+    assert paid == pytest.approx(expected)
     assert KINDS.keys() == set(get_args(get_type_hints(Reward)["kind"]))
 
 
@@ -123,3 +124,15 @@ def test_clusters_of_one_give_the_ordinary_error(values):
     clustered, clustered_error = clustered_mean([[value] for value in values])
     assert clustered == pytest.approx(mean, abs=1e-12)
     assert clustered_error == pytest.approx(error, abs=1e-12)
+
+
+def test_novelty_is_paid_beside_the_anchor_and_only_where_some_plays_are_won_and_some_are_not():
+    settings = Reward(anchor_low=0.3, anchor_high=0.3, anchor_ramp=0.5, novelty_weight=0.4)
+
+    def paid(win_rate, similarity):
+        return KINDS["calibrated_novelty"](measured(None, win_rate, similarity=similarity), settings)
+
+    assert paid(0.3, 0.75) == pytest.approx(1.1)
+    assert paid(0.9, 0.75) == pytest.approx(0.1)
+    assert paid(0.9, None) == pytest.approx(0.4)
+    assert (paid(0.0, None), paid(1.0, None)) == (0.0, 0.0)

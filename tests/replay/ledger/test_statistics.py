@@ -145,6 +145,12 @@ def test_measures_of_programs_are_means_over_the_slots_that_have_them(statistics
     assert statistics.revealing_share() == 0.5
 
 
+def test_the_similarity_is_the_mean_over_the_slots_that_have_one(statistics):
+    for similarity in (0.25, None, 0.75):
+        statistics.add_slot(SlotFigures(0.0, True, measures=Measures(similarity=similarity)))
+    assert statistics.similarity() == 0.5
+
+
 def test_windows_are_bounded(statistics):
     for _ in range(300):
         statistics.add_candidate(valid=False, shown=3)

@@ -1,6 +1,7 @@
 """A run of a pool over a real store: its order after kills, and pools that are not the run's."""
 
 import os
+import shutil
 import signal
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from replay.inspect.contents import StoreContents, read_contents
 from replay.inspect.verify import problems
 from replay.inspect.verify.work import work_problems
-from replay.ledger.records import Job
+from replay.ledger.records import Job, Source
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
+from replay.store.newest_programs import newest_programs
 from replay.store.pool import settle_pool
 from spade import protocol
 from spade.errors import RefusedError, RunError
@@ -118,3 +120,24 @@ async def test_designers_and_curators_of_another_pool_are_refused_in_one_line(ru
             async with peers.joined(f"ipc://{run}/replay", SETTINGS, role) as peer:
                 with pytest.raises(RefusedError, match=line):
                     await peer.lease_designs(1, 0.0, digest)
+
+
+VARYING = config("design.seeds=folder:somewhere", "run.seed=3")
+
+
+def test_seeds_are_kept_when_the_run_starts_and_their_folder_is_needed_no_more(run):
+    memory = settle(run, VARYING).memory
+    shutil.rmtree(run / "pool")
+    again = settle(run, VARYING).memory
+    offered = [memory.seeds("optimization", 2, draw) for draw in range(20)]
+    assert offered == [again.seeds("optimization", 2, draw) for draw in range(20)]
+    assert {seed.environment for seeds in offered for seed in seeds} == {f"SEED:p{number}" for number in range(5)}
+    with open_reader(run / "store") as store:
+        assert problems(read_contents(store)) == []
+
+
+def test_seeds_are_none_of_the_newest_programs(run):
+    settle(run, VARYING)
+    with open_store(run / "store", "sync") as store:
+        store.commit(store.encode([("sources", "e000000", Source("class AEnv: ...", "", ""))]))
+        assert newest_programs(store, 1, 1_000).sources == ("class AEnv: ...",)

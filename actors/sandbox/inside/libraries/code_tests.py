@@ -123,7 +123,7 @@ def names(module: str) -> dict[str, Any]:
 
 
 def printed(answer: str, given: str) -> str:
-    """What the program writes to standard output for that input; an exit is the end of it, no failure."""
+    """The text that the program writes to standard output for that input; an exit is the end of it, no failure."""
     before = sys.stdin, sys.stdout
     spill = Spill()
     sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))

@@ -59,7 +59,7 @@ class GemEnv:
 
 
 def shown(observation: str, info: dict[str, Any]) -> str:
-    """What a player reads: the game gives its state apart from its answer."""
+    """The text that a player reads: the game gives its state apart from its answer."""
     suffix = info.get("suffix", "")
     return f"{observation}\n{suffix}" if suffix else str(observation)
 

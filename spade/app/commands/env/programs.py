@@ -114,6 +114,7 @@ def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
         ("hidden variables", measures.hidden_variables),
         ("reward levels", env.reward_levels or None),
         ("first observation", reveals),
+        ("similarity", None if measures.similarity is None else f"{measures.similarity:.3f}"),
         ("setting", env.setting or None),
         ("variant", env.variant or None),
         ("tools", measures.tools),

@@ -5,11 +5,12 @@ from spade.app.printing import print_json, say
 
 ROWS = {  # figures, with their decimals
     "environments": 0, "lines": 1, "hidden_variables": 2, "reward_levels": 2, "turns": 2, "win_rate_unhinted": 3,
-    "win_rate_hinted": 3, "regret": 3, "revealing_share": 3, "diversity": 3,
+    "win_rate_hinted": 3, "regret": 3, "revealing_share": 3, "similarity": 3, "diversity": 3,
 }  # fmt: skip
 TOOL_ROWS = {  # of a run whose programs have tools
     "environments": 0, "lines": 1, "tools": 2, "instructions": 2, "conditions": 2, "guarded_share": 3, "seed_share": 3,
-    "turns": 2, "win_rate_unhinted": 3, "win_rate_hinted": 3, "regret": 3, "diversity": 3,
+    "turns": 2, "win_rate_unhinted": 3, "win_rate_hinted": 3, "regret": 3, "similarity": 3,
+    "diversity": 3,
 }  # fmt: skip
 PAPER = {  # of its programs with tools, from the beginning of a run to its end
     "lines": "247 → 226", "tools": "7.6 → 5.9", "instructions": "4.7", "conditions": "1.9 → 2.0",

@@ -1,0 +1,99 @@
+"""`spade eval`: a policy measured on suites, and the evaluations that were made."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from spade.app.commands.options import Json, Recipe, Set
+from spade.app.printing import complain, print_json, say, show
+
+Where = Annotated[
+    Path, typer.Argument(metavar="[RUN]", help="A run directory, or the folder in which models were measured.")
+]
+
+
+def run(
+    model: Annotated[
+        str, typer.Argument(metavar="RUN|MODEL", help="A run directory, a checkpoint folder, a hub name, or nano.")
+    ],
+    suite: Annotated[str, typer.Option(metavar="NAME[,NAME…]", help="The suites (docs/evaluation.md has a table).")],
+    protocol: Annotated[
+        Literal["paper", "release", "short"], typer.Option(help="The rules by which the suites are played.")
+    ] = "paper",
+    policy: Annotated[
+        str, typer.Option(metavar="newest|start|step:N|DIGEST", help="The policy of the run.")
+    ] = "newest",
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="start|RUN|DIGEST|none",
+            help="Another policy, by which the paired difference is told; it is measured too, where it was not yet.",
+        ),
+    ] = "none",
+    samples: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Plays of each item [default: the protocol's].")
+    ] = None,
+    items: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help="The first so many items alone, by protocol short.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all sampling.")] = 0,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="The data file of a suite that brings none.")
+    ] = None,
+    config: Recipe = None,
+    set_: Set = None,
+    json: Json = False,
+) -> None:
+    """Measure a policy on suites. The word `run` may be left out.
+
+    The policy stays the same to the end, whatever its run does. The same command goes on with the samples that have no
+    record yet. Exit code 1 where a suite has no headline.
+    """
+    from spade.app.screen.evaluations import table
+    from spade.app.supervisor.measuring import EvalOptions, evaluate, named_suites
+
+    words = data or (), config, set_ or ()
+    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words)
+    measured = evaluate(asked, complain if json else say, complain)
+    if json:
+        print_json(measured)
+    else:
+        show(table(measured))
+    if len(measured) < len(named_suites(suite)) or any(each.summary.headline is None for each in measured):
+        raise typer.Exit(1)
+
+
+def ls(where: Where = Path(), json: Json = False) -> None:
+    """List the evaluations of a run, or those of models below this folder."""
+    from spade.app.screen.evaluations import row
+    from spade.evaluations import found
+
+    kept = found(where)
+    if json:
+        print_json([{**each._asdict(), "folder": str(each.folder)} for each in kept])
+        return
+    for each in kept:
+        say(row(each))
+    if not kept:
+        say(f"{where}: no evaluation was made here")
+
+
+def show_evaluations(
+    where: Where,
+    suite: Annotated[str | None, typer.Argument(help="One suite alone.")] = None,
+    json: Json = False,
+) -> None:
+    """Show evaluations with their categories, errors and rules."""
+    from spade.app.screen.evaluations import sheet
+    from spade.errors import RunError
+    from spade.evaluations import found
+    from spade.text import line
+
+    kept = found(where, suite)
+    if not kept:
+        raise RunError(f"{where}: no evaluation{f' of {line(suite, 60)}' if suite else ''} was made here")
+    if json:
+        print_json([{**each._asdict(), "folder": str(each.folder)} for each in kept])
+        return
+    show("\n\n".join(sheet(each) for each in kept))

@@ -1,0 +1,200 @@
+"""A policy measured on suites: a small run without learner and designers, which ends when all samples are recorded.
+
+It has a replay service of its own, engines and env-runners. This process publishes the pinned weights once, and plays
+and records the samples itself, so that more engines may join as in any run.
+"""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import trio
+
+from actors.suites import Suite
+from spade.app.rundir import RunDir
+from spade.app.supervisor import launches
+from spade.app.supervisor.policies import PinnedPolicy
+from spade.app.supervisor.up import keep_up
+from spade.config import ENGINE_KINDS, Config, digest, load
+from spade.disk import discard
+from spade.errors import RunError
+from spade.evaluations import EvaluationPlan, Protocol, RecordFile, folder_of, open_folder
+from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
+from spade.transport import Client, connect
+
+if TYPE_CHECKING:
+    from actors.roles.manner import Manner
+
+PROCESSES = "processes"
+ROOM = 16_384  # tokens of an item's texts
+LOAD_S, STEP_S = 60.0, 30.0  # a busy machine is no error of an item
+LEAST_S = 600.0  # for a sample: the first of a suite waits while its library is loaded
+_DIGITS = 16  # of a digest in a folder's name
+_TOLD = 8  # times that progress is told, for each evaluation
+
+Say = Callable[[str], None]
+
+
+class Exam(NamedTuple):
+    """An evaluation, and where it is kept: `root`/evaluations/… A play has `context_tokens`."""
+
+    root: Path
+    suite: Suite
+    plan: EvaluationPlan
+    context_tokens: int
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its records."""
+        return folder_of(self.root, self.plan.rules)
+
+    def manner(self, coldest: float) -> "Manner":
+        """The manner of a sample; temperature 0 becomes the lowest that the engines have."""
+        from actors.roles.manner import Manner
+
+        protocol = self.plan.rules.protocol
+        temperature = max(protocol.sampling.temperature, coldest)
+        sampling = msgspec.structs.replace(protocol.sampling, temperature=temperature)
+        return Manner(self.suite.talk(protocol), sampling, protocol.turns, self.context_tokens, self.suite.needs)
+
+
+def context_of(protocol: Protocol, most: int) -> int:
+    """Tokens of the longest sequence of a play by this protocol; `most` is the model's own bound."""
+    return min(most, ROOM + protocol.turns * protocol.sampling.max_tokens)
+
+
+def settings(
+    base: str, overrides: Sequence[str], model: Path, dtype: str, exams: Sequence[tuple[Suite, Protocol]], context: int
+) -> Config:
+    """The config of the processes: that of the run or recipe `base`, as far as it is about sampling and playing.
+
+    Raises ConfigError.
+    """
+    given = load(base)
+    longest = max(protocol.sampling.max_tokens for _, protocol in exams)
+    slower = max(1.0, longest / given.play.max_turn_tokens)
+    libraries = sorted({suite.library for suite, _ in exams if suite.library} | set(given.sandbox.libraries))
+    samples_at_once = given.engine.rows * max(given.actors.engines, 1)
+    own = {
+        "model.path": str(model),
+        "model.dtype": dtype,
+        # Nothing is designed, trained or played for the store, and nothing of it needs to be allowed.
+        "design.source": "model",
+        "design.max_tokens": 1,
+        "design.round_jobs": given.design.active_skills,
+        "design.judge": False,
+        "pool.source": "",
+        "endpoint.url": "",
+        "actors.designers": 0,
+        "actors.agents": 0,
+        "learner.batch_sequences": 2,
+        "learner.gpus": [],
+        "play.group_size": 2,
+        "play.max_turn_tokens": 1,
+        "play.context_tokens": context,
+        "play.lease_s": max(given.play.lease_s * slower, LEAST_S),
+        "engine.context_tokens": context,
+        # Of weights that small the records are to be the same beside any other samples.
+        "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
+        "engine.request_deadline_s": given.engine.request_deadline_s * slower,
+        "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
+        "evaluation.programs": "",
+        "evaluation.diversity_programs": 0,
+        "limits.steps": 0,
+        "limits.rollouts": 0,
+        "limits.seconds": 0,
+        "replay.durability": "nosync",
+        "sandbox.libraries": libraries,
+        "sandbox.load_s": max(given.sandbox.load_s, LOAD_S),
+        "sandbox.step_s": max(given.sandbox.step_s, STEP_S),
+        "bus.bind": "",
+        "bus.keys": "",
+    }
+    written = [f"{setting}={json.dumps(value, ensure_ascii=False)}" for setting, value in own.items()]
+    return load(base, (*written, *overrides))
+
+
+def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[Exam], say: Say) -> None:
+    """Play and record what is missing of these evaluations of one policy.
+
+    Their processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also
+    where a signal came first.
+    """
+    with ExitStack() as stack:
+        records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
+        missing = [(exam, kept) for exam, kept in zip(exams, records, strict=True) if kept.missing]
+        if not missing:
+            return
+        if policy.folder is None:
+            raise RunError(f"{exams[0].root}: the weights of policy {policy.digest} are gone, so it cannot be measured")
+        run = _processes(place / PROCESSES / policy.digest[:_DIGITS], config)
+        say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
+        body = partial(_examine, run, config, policy, missing, say)
+        actor = partial(launches.actor, run, config, run.replay_address, "")
+        services = [launches.replay(run, config, "")]
+        trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
+        if left := sum(len(kept.missing) for kept in records):
+            raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
+    _forget(run)
+    with suppress(OSError):  # it is not empty: another policy is being measured
+        run.path.parent.rmdir()
+
+
+def _processes(path: Path, config: Config) -> RunDir:
+    """A run directory without a past: all that is kept of an evaluation is its records."""
+    run = RunDir(path)
+    with run.lock("replay"):
+        pass  # raises RunError where the processes of another command are up
+    _forget(run)
+    run.create(config)
+    return run
+
+
+def _forget(run: RunDir) -> None:
+    sockets = Path(run.socket("replay").removeprefix("ipc://")).parent
+    for folder in (sockets, run.path):
+        if folder.is_dir():
+            discard(folder)
+
+
+async def _examine(
+    run: RunDir, config: Config, policy: PinnedPolicy, exams: Sequence[tuple[Exam, RecordFile]], say: Say, _: Client
+) -> None:
+    """Publish the weights and play, one evaluation after the other."""
+    from actors.roles.examiner import Examiner
+    from actors.roles.session import Session, attend
+    from learner.broadcast import broadcast
+    from replay.client import ReplayClient
+
+    assert policy.folder is not None
+    orders, coldest = launches.learner(run, config), ENGINE_KINDS[config.engine.kind].temperatures[0]
+
+    async def work(session: Session) -> None:
+        for exam, kept in exams:
+            examiner = Examiner(session, exam.plan, partial(exam.manner, coldest), kept)
+            await examiner.work(_progress(exam, kept, say))
+
+    async with broadcast(orders.bind, policy.folder.parent, config) as address:
+        hello = Hello(PROTOCOL_VERSION, digest(config), "learner", orders.name, os.getpid(), address or "")
+        async with connect(run.replay_address, hello, bus=config.bus) as publisher:
+            await ReplayClient(publisher, config.bus.call_deadline_s).publish(
+                0, policy.digest, str(policy.folder), StepMetrics()
+            )
+            await attend(launches.evaluator(run, config), config, config.play.lease_s, lambda: None, work)
+
+
+def _progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
+    """Tells a few times how many samples have their record."""
+    rules, all_of_them = exam.plan.rules, len(exam.plan.scheduled)
+    step = max(1, all_of_them // _TOLD)
+
+    def told() -> None:
+        if len(kept.records) % step == 0 or len(kept.records) == all_of_them:
+            say(f"{rules.suite}@{rules.protocol.name}: {len(kept.records)} of {all_of_them} samples")
+
+    return told

@@ -1,0 +1,149 @@
+"""The policies that a run has, and one of them, or a model, pinned to be measured."""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from spade.app.rundir import RunDir
+from spade.errors import ConfigError, RunError
+from spade.text import line
+
+WEIGHTS = "weights"
+_FEWEST_DIGITS = 8  # of a digest that is cut
+_ASKED = re.compile(r"newest|start|step:(?P<step>[0-9]{1,9})|(?P<digest>[0-9a-f]{8,32})")
+
+
+class KeptPolicy(NamedTuple):
+    """A policy that a run has: the learner step after which it was made, its place, and its folder."""
+
+    step: int
+    place: str
+    folder: Path
+
+
+class PinnedPolicy(NamedTuple):
+    """A policy to measure: the digest of its weights, a folder with them, and what a person calls it.
+
+    `folder` is None where the weights are gone, so that only what was measured before can be told.
+    """
+
+    digest: str
+    folder: Path | None
+    name: str
+
+
+def kept_policies(run: RunDir) -> list[KeptPolicy]:
+    """All that are kept: published (of a step that was published twice the newer first), in checkpoints, the best."""
+    from learner.checkpoint import kept
+    from replay.inspect.environments import published
+    from spade.policy import best
+
+    there = [KeptPolicy(one.step, "published", run.weights / one.digest) for one in reversed(published(run.store))]
+    there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in reversed(kept(run.checkpoints))]
+    if found := best.find(run.path / best.FOLDER):
+        there.append(KeptPolicy(found[1].step, "best", found[0]))
+    return [policy for policy in there if policy.folder.is_dir()]
+
+
+def check_asked(asked: str) -> None:
+    """Raises ConfigError where this names no policy."""
+    if not _ASKED.fullmatch(asked):
+        raise ConfigError(
+            f"policy {line(asked, 60)!r}: write newest, start, step:N, or {_FEWEST_DIGITS} to 32 digits of a digest"
+        )
+
+
+def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> PinnedPolicy:
+    """The policy that is asked for, of a run or, where there is none, of a model; its weights stay until `release`.
+
+    Weights that a run may retire are linked into `place`. Raises ConfigError or RunError where it is not kept.
+    """
+    check_asked(asked)
+    if asked == "start" or (run is None and asked == "newest"):
+        return _start(model, dtype, place, "start" if run else line(model, 60))
+    if found := _ASKED.fullmatch(asked)["digest"]:  # type: ignore[index]
+        return _of_digest(run, found, place)
+    if run is None:
+        raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
+    kept = [policy for policy in kept_policies(run) if policy.place != "best"]
+    if asked != "newest":
+        kept = [policy for policy in kept if policy.step == int(asked.removeprefix("step:"))]
+    if not kept:
+        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_listed(kept_policies(run))}")
+    newest = max(kept, key=lambda policy: policy.step)
+    return _linked(newest, place)
+
+
+def release(policy: PinnedPolicy, place: Path) -> None:
+    """Give up what `pin` made for this policy; nothing where it made nothing."""
+    from spade.disk import discard_unless_held
+    from spade.policy.manifest import PARAMETERS
+
+    folder = place / WEIGHTS / policy.digest
+    if folder.is_dir():
+        discard_unless_held(folder, PARAMETERS)
+        with suppress(OSError):  # it is not empty: another policy is being measured
+            folder.parent.rmdir()
+
+
+def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
+    """The checkpoint `model`, where it lies; one of several files is made one, since its digest is of the whole."""
+    from spade.policy import manifest
+    from spade.policy.model_folder import resolve
+
+    folder = resolve(model)
+    if not (folder / manifest.PARAMETERS).is_file():
+        import torch
+
+        from learner.weights import publish
+        from spade.policy.model import load
+
+        loaded = load(folder, dtype=dtype, device=torch.device("cpu"))
+        digest, folder = publish(loaded, dtype, folder, place / WEIGHTS)
+        return PinnedPolicy(digest, folder, name)
+    return PinnedPolicy(manifest.digest_of(manifest.measure(folder)), folder, name)
+
+
+def _of_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
+    """A policy by the beginning of its digest: kept by the run, or pinned or measured before."""
+    policies = kept_policies(run) if run is not None else []
+    named = {policy.folder.name: policy for policy in reversed(policies) if policy.place == "published"}
+    pinned = {path.name: path for path in (place / WEIGHTS).glob("*") if not path.name.startswith(".")}
+    found = sorted(name for name in {*named, *pinned, *_measured(place)} if name.startswith(digits))
+    if len(found) > 1:
+        raise ConfigError(f"policy {digits}: several digests begin so: {', '.join(found[:3])}")
+    if not found:
+        raise RunError(f"{place.parent}: no policy {digits} is kept or was measured; there is {_listed(policies)}")
+    digest = found[0]
+    if digest in named:
+        return _linked(named[digest], place)
+    return PinnedPolicy(digest, pinned.get(digest), digest[:_FEWEST_DIGITS])
+
+
+def _measured(place: Path) -> set[str]:
+    from spade.evaluations import found
+
+    return {kept.rules.policy for kept in found(place.parent)}
+
+
+def _linked(policy: KeptPolicy, place: Path) -> PinnedPolicy:
+    from spade.disk import hold, link_folder, whole
+    from spade.policy import manifest
+
+    try:
+        with hold(policy.folder / manifest.PARAMETERS):
+            published = policy.place == "published"
+            digest = policy.folder.name if published else manifest.digest_of(manifest.measure(policy.folder))
+            folder = place / WEIGHTS / digest
+            if not folder.is_dir():
+                with whole(folder) as part:
+                    link_folder(policy.folder, part)
+    except FileNotFoundError:
+        raise RunError(f"{policy.folder}: is no longer here; the same command takes what is newest now") from None
+    return PinnedPolicy(digest, folder, f"step {policy.step}")
+
+
+def _listed(policies: Sequence[KeptPolicy]) -> str:
+    return ", ".join(f"step {policy.step} ({policy.place})" for policy in policies) or "none"

@@ -1,0 +1,146 @@
+"""`spade eval`: one line for each bad input, and evaluations as text."""
+
+import pytest
+from typer.testing import CliRunner
+
+from actors.suites import SUITES
+from spade.app import cli
+from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
+from spade.app.supervisor.examination import ROOM, context_of, settings
+from spade.app.supervisor.measuring import EvalOptions, Subject, chosen, data_files, evaluate, named_suites
+from spade.app.supervisor.policies import check_asked, pin, release
+from spade.errors import ConfigError, RunError
+from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, summarised
+from spade.policy.model_folder import NANO
+
+NANO_SUITE = SUITES["nano"]
+
+
+def asked(suites="nano", **other):
+    given = {
+        "protocol": "short", "policy": "newest", "against": "none", "samples": None, "items": None, "seed": 0,
+        "data": (), "config": None, "overrides": (),
+    }  # fmt: skip
+    return EvalOptions(model="nano", suites=suites, **{**given, **other})
+
+
+def nothing(_):
+    pass
+
+
+def rules(suite="nano", policy="0" * 32):
+    protocol = SUITES[suite].protocol("short")
+    return Rules(suite=suite, policy=policy, seed=0, protocol=protocol, items=2, items_digest="d")
+
+
+def summary(right):
+    record = {
+        "sample": 0, "seed": 1, "prompt": "0" * 32, "text": "", "extracted": "", "score": 0.0, "finish": "stop",
+        "read": 1, "sampled": 1, "seconds": 0.1,
+    }  # fmt: skip
+    scheduled = Scheduled({"a": "x", "b": ""}, 1)
+    return summarised([SampleRecord(item=item, correct=item in right, **record) for item in "ab"], scheduled)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"suites": "nanno"}, "--suite 'nanno': there is no such suite; near are nano, "),
+        ({"suites": " , "}, "--suite: name one or more of aime25, "),
+        ({"suites": "gem", "protocol": "release"}, "suite gem: has no protocol 'release'; it has paper, short"),
+        ({"items": 3, "protocol": "paper"}, "--items: a part of a suite is played with --protocol short alone"),
+        ({"data": ("nano",)}, "--data 'nano': write NAME=FILE"),
+        ({"data": ("aime25=x.csv",)}, "--data 'aime25': is no suite of --suite"),
+        ({"policy": "best"}, "policy 'best': write newest, start, step:N, or 8 to 32 digits of a digest"),
+        ({"policy": "step:3"}, "policy 'step:3': only a run has steps; of a model there is newest alone"),
+        ({"against": "abcdef12"}, "no policy abcdef12 is kept or was measured; there is none"),
+        ({"against": "nowhere"}, "policy 'nowhere': write newest, "),
+        ({"overrides": ("engine.rows=0",)}, "engine.rows: must be a whole number from 1"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("spade.app.supervisor.measuring.measure", lambda *_: pytest.fail("something was started"))
+    with pytest.raises((ConfigError, RunError)) as refused:
+        evaluate(asked(**given), nothing, nothing)
+    assert said in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_suite_without_its_data_is_complained_of_and_the_others_are_played(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    measured, complaints = [], []
+    monkeypatch.setattr("spade.app.supervisor.measuring.measure", lambda *words: measured.append(words[3]))
+    monkeypatch.setattr("spade.app.supervisor.measuring._told", lambda exam, _: exam.suite.name)
+    assert evaluate(asked("gpqa-diamond,nano"), nothing, complaints.append) == ["nano"]
+    (exams,) = measured
+    assert [exam.suite.name for exam in exams] == ["nano"]
+    (complaint,) = complaints
+    assert complaint.startswith("spade: suite gpqa-diamond: needs its data, the CSV with the columns Question, ")
+    assert complaint.endswith("give --data gpqa-diamond=FILE")
+
+
+def test_a_model_that_is_none_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="is no run, and as a model"):
+        Subject.of(str(tmp_path / "empty"), None)
+
+
+def test_the_word_run_may_be_left_out():
+    runner = CliRunner()
+    for words in (["eval", "nano"], ["eval", "run", "nano"], ["eval", "--protocol", "short", "nano"]):
+        result = runner.invoke(cli.app, words)
+        assert result.exit_code == 2
+        assert "--suite" in result.output
+    assert "show" in runner.invoke(cli.app, ["eval", "--help"]).output
+
+
+def test_the_policy_of_a_model_is_its_checkpoint_where_it_lies(tmp_path):
+    pinned = pin(None, "nano", "float32", "newest", tmp_path / "evaluations")
+    assert (pinned.folder, pinned.name) == (NANO, "nano")
+    assert pin(None, "nano", "float32", "start", tmp_path / "evaluations").digest == pinned.digest
+    release(pinned, tmp_path / "evaluations")
+    assert (NANO / "model.safetensors").is_file()
+    check_asked(pinned.digest)
+
+
+def test_a_context_holds_all_turns_as_far_as_the_model_goes():
+    protocol = NANO_SUITE.protocol("paper")
+    assert context_of(protocol, 1_024) == 1_024
+    assert context_of(protocol, 1 << 20) == ROOM + 8 * 24
+
+
+def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_suites():
+    suites = [(suite, suite.protocol("paper")) for suite in (SUITES["aime25"], SUITES["gem"], NANO_SUITE)]
+    config = settings("games-4b", ("engine.kind=torch",), NANO, "bfloat16", suites, 40_960)
+    assert (config.actors.designers, config.actors.agents, config.endpoint.url) == (0, 0, "")
+    assert config.sandbox.libraries == ("answers", "gem")
+    assert config.engine.context_tokens == 40_960
+    assert config.engine.arithmetic == "model"
+    assert config.engine.request_deadline_s == 4 * 1_800
+    assert settings("nano", (), NANO, "float32", suites[2:], 1_024).engine.arithmetic == "float64"
+    assert settings("nano", ("evaluation.in_flight=3",), NANO, "float32", suites[2:], 900).evaluation.in_flight == 3
+
+
+def test_the_paired_difference_leads():
+    before = MeasuredSuite("f", rules(policy="1" * 32), "start", summary("a"))
+    now = MeasuredSuite("f", rules(), "step 3", summary("ab"), before)
+    shown = table([now]).splitlines()
+    assert shown[0] == "nano@short, policy 0000000000000000"
+    assert "step 3" in shown[1]
+    assert table([MeasuredSuite("f", rules(), "x", summary("a"), why="no")]).splitlines()[1] == "  difference  none: no"
+
+
+def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):
+    kept = KeptEvaluation(tmp_path, rules(), summary("a"))
+    assert row(kept).startswith("nano@short ")
+    assert "0.500" in row(kept)
+    assert row(KeptEvaluation(tmp_path, rules(), None)).endswith("it was not ended yet")
+    assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 8 turns" in sheet(kept)
+
+
+def test_suites_are_named_once_each_and_have_their_files(tmp_path):
+    suites = named_suites("nano, nano-tools,nano")
+    assert [suite.name for suite in suites] == ["nano", "nano-tools"]
+    assert data_files(["nano=a=b"], suites)["nano"].name == "a=b"
+    assert [each.protocol.samples for each in chosen(asked("nano,nano-tools", samples=5))] == [5, 5]

@@ -1,0 +1,53 @@
+"""A run's policies pinned: they survive their retirement, and are let go without a trace."""
+
+import shutil
+
+import pytest
+
+from spade.app.rundir import RunDir
+from spade.app.supervisor import policies
+from spade.app.supervisor.policies import KeptPolicy, pin, release
+from spade.errors import ConfigError, RunError
+from spade.policy import manifest
+
+
+@pytest.fixture
+def run(tmp_path, tiny_checkpoint, monkeypatch):
+    """A run with two published policies, of steps 3 and 7."""
+    run = RunDir(tmp_path / "run")
+    kept = []
+    for step in 3, 7:
+        folder = run.weights / f"{step:032x}"
+        shutil.copytree(tiny_checkpoint, folder)
+        kept.append(KeptPolicy(step, "published", folder))
+    monkeypatch.setattr(policies, "kept_policies", lambda _: [one for one in kept if one.folder.is_dir()])
+    return run
+
+
+def test_the_newest_is_pinned_and_outlives_its_retirement(run, tiny_checkpoint):
+    place = run.path / "evaluations"
+    pinned = pin(run, str(tiny_checkpoint), "float32", "newest", place)
+    assert (pinned.digest, pinned.name) == (f"{7:032x}", "step 7")
+    shutil.rmtree(run.weights / pinned.digest)
+    assert manifest.measure(pinned.folder) == manifest.measure(tiny_checkpoint)
+    assert pin(run, str(tiny_checkpoint), "float32", pinned.digest[-32:], place).folder == pinned.folder
+    assert pin(run, str(tiny_checkpoint), "float32", "newest", place).name == "step 3"
+    release(pinned, place)
+    assert [path.name for path in (place / "weights").iterdir()] == [f"{3:032x}"]
+
+
+def test_a_step_or_digest_that_is_not_kept_is_refused_with_those_that_are(run, tiny_checkpoint):
+    place = run.path / "evaluations"
+    assert pin(run, str(tiny_checkpoint), "float32", "step:3", place).digest == f"{3:032x}"
+    for asked in "step:4", "0123456789abcdef":
+        with pytest.raises(RunError, match=r"step 3 \(published\), step 7 \(published\)"):
+            pin(run, str(tiny_checkpoint), "float32", asked, place)
+    with pytest.raises(ConfigError, match="several digests begin so"):
+        pin(run, str(tiny_checkpoint), "float32", "0" * 8, place)
+
+
+def test_the_start_of_a_run_is_its_model_where_it_lies(run, tiny_checkpoint):
+    pinned = pin(run, str(tiny_checkpoint), "float32", "start", run.path / "evaluations")
+    assert (pinned.folder, pinned.name) == (tiny_checkpoint, "start")
+    release(pinned, run.path / "evaluations")
+    assert tiny_checkpoint.is_dir()
