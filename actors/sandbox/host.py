@@ -44,10 +44,10 @@ class ProgramEpisode:
     `tools`: it is played by calls.
     """
 
-    def __init__(self, source: str, max_turns: int, limits: Limits) -> None:
+    def __init__(self, source: str, max_turns: int, needs: Needs) -> None:
         self.source = source
         self.max_turns = max_turns
-        self.limits = limits
+        self.needs = needs
         self.process: ChildProcess | None = None
         self.over = self.tools = False
         self.turn = 0
@@ -125,7 +125,7 @@ class Sandbox:
         Limits that the episode `needs` hold instead, where they are wider.
         """
         self.close(episode)
-        entry = self._episodes[episode] = ProgramEpisode(source, max_turns, widened(self.limits, needs))
+        entry = self._episodes[episode] = ProgramEpisode(source, max_turns, needs)
         async with entry.lock:
             began = time.monotonic()
             answer = self._count(entry, await self._begin(entry, seed))
@@ -133,7 +133,7 @@ class Sandbox:
             return answer
 
     async def _begin(self, entry: ProgramEpisode, seed: int) -> Observed | Faulted:
-        limits = entry.limits
+        limits = widened(self.limits, entry.needs)
         process = await self.child(entry.source, limits=limits)
         if isinstance(process, Faulted):
             return process
@@ -165,8 +165,8 @@ class Sandbox:
                 return Faulted("infrastructure", f"the program of episode {episode!r} has no tools to call")
             began = time.monotonic()
             request = Act(tuple((call.name, call.arguments) for call in calls), action) if entry.tools else Step(action)
-            said = await entry.process.request(request, entry.limits.step_s)
-            answer = checked(said, entry.limits, len(calls))
+            limits = widened(self.limits, entry.needs)
+            answer = checked(await entry.process.request(request, limits.step_s), limits, len(calls))
             entry.turn = turn
             self._steps += 1
             self._step_s += RECENT * (time.monotonic() - began - self._step_s)
@@ -180,7 +180,7 @@ class Sandbox:
         async with entry.lock:
             if entry.process is None or not entry.tools:
                 return Faulted("lost", f"episode {episode!r} is over, or its program has no tools")
-            answer = await entry.process.request(Inspect(), entry.limits.step_s)
+            answer = await entry.process.request(Inspect(), widened(self.limits, entry.needs).step_s)
             if isinstance(answer, Inspected):
                 return answer
             fault = answer if isinstance(answer, Faulted) else OTHER_KIND

@@ -48,8 +48,9 @@ class ToolUseBaseEnv:
 
     _tools: object = None
 
-    def __init__(self, max_turns: int = 25, **_: object) -> None:
-        self.max_turns = max_turns
+    def __init__(self, max_turns: int | None = None, **_: object) -> None:
+        # A program without a limit of its own has the play's.
+        self.max_turns = 25 if max_turns is None else max_turns
         self.turn_count = 0
         if self._tools is None:
             self._tools = {}

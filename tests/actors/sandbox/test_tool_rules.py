@@ -19,7 +19,7 @@ NOTE = Document("c1", "code", "Parcel tracking", "")
 
 
 async def test_a_turn_is_a_message_whatever_its_calls_and_whatever_the_program_counts(sandbox):
-    own = "def __init__(self, max_turns=1, **more): super().__init__(max_turns=max_turns); self.turn_count = 9"
+    own = "def __init__(self, max_turns=25, **more): super().__init__(max_turns=max_turns); self.turn_count = 99"
     for source in (tools(), tools(extra=own)):
         await sandbox.open("e", source, 1, 2)
         first = await sandbox.step("e", 1, "", [LOOK] * 8)
