@@ -8,7 +8,7 @@ import random
 
 
 class {name}Env:
-    def __init__(self, max_turns: int = {turns}) -> None:
+    def __init__(self, max_turns: int = {budget}) -> None:
         self.max_turns = max_turns
         self.reset(0)
 
@@ -56,11 +56,11 @@ class Body:
     actions: str = LISTED
 
 
-def render(name: str, turns: int, body: Body) -> str:
+def render(name: str, budget: str, body: Body) -> str:
     """The complete program."""
     return FRAME.format(
         name=name,
-        turns=turns,
+        budget=budget,
         reset=indent(body.reset, " " * 8),
         opening=body.opening,
         actions=body.actions,

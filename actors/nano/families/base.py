@@ -17,6 +17,10 @@ class Knobs:
     rule: str
     printed: bool
 
+    @property
+    def budget(self) -> str:
+        return str(self.turns)
+
     def told(self, sentence: str) -> str:
         """The sentence that states the rule, if the environment prints it."""
         return f" {sentence}" if self.printed else ""
@@ -26,7 +30,9 @@ class Given(Protocol):
     """The parameters of a program that its world reads."""
 
     @property
-    def turns(self) -> int: ...
+    def budget(self) -> str:
+        """The limit of turns, as a Python expression."""
+        ...
 
     @property
     def printed(self) -> bool: ...

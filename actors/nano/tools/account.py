@@ -26,15 +26,16 @@ class Account:
         look = '("ask", {"bill": b}), ' if deep else ""
         code = ', "code": self.code[b]' if deep else ""
         return ServiceBody(
-            reset=f"kinds = {quoted(knobs.among)}\n"
+            rule=knobs.rule,
+            reset=f"kinds = [self.rule, {quoted(knobs.others)[1:]}\n"
             f"names = rng.sample({quoted(words)}, {knobs.need})\n"
             "self.bills = {name: {kind: 10 * n + m for kind, m in zip(kinds, rng.sample(range(10), 4))}"
             " for n, name in enumerate(names, 1)}\n"
-            f'self.tasks = [(name, bills["{knobs.rule}"]) for name, bills in self.bills.items()]\n'
+            "self.tasks = [(name, bills[self.rule]) for name, bills in self.bills.items()]\n"
             + (CODES if deep else "")
             + f"self.right = {{b: {value} for a, b in self.tasks}}",
             message='f"Pay a bill of {a}."',
-            told=knobs.told(f"Pay the {knobs.rule} one."),
+            told=knobs.told("Pay the {self.rule} one."),
             locks=knobs.locks,
             tools=(
                 ToolMethod("bills", "name: str", listed("self.bills.get(name, {})")),

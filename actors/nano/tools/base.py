@@ -21,23 +21,39 @@ NEXT = "User: "
 class ServiceKnobs:
     """The parameters of a program.
 
-    turns    the limit
     need     instructions
+    calls    calls that an instruction takes
     among    the candidates, of which `rule` is right
     depth    look-ups in a row before a write
     spare    wrong candidates that the turns allow for
+    retry    calls that a wrong candidate takes
     locks    a wrong write ends all writing
     printed  the first instruction states the rule
     """
 
-    turns: int
     need: int
+    calls: int
     among: tuple[str, ...]
     rule: str
     depth: int
     spare: int
+    retry: int
     locks: bool
     printed: bool
+
+    @property
+    def turns(self) -> int:
+        """The limit, of which the last is for the answer `done`."""
+        return self.need * self.calls + self.spare * self.retry + 1
+
+    @property
+    def budget(self) -> str:
+        return f"{self.need} * {self.calls} + {self.spare * self.retry + 1}"
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The wrong candidates."""
+        return tuple(name for name in self.among if name != self.rule)
 
     @property
     def naming(self) -> "Naming":
@@ -51,8 +67,8 @@ class ServiceKnobs:
         return min(LEVELS, 1 + (self.need + len(self.among) + self.depth - 4 + narrow) * 2 // 3)
 
     def told(self, sentence: str) -> str:
-        """The sentence that states the rule as an expression, if the program prints it."""
-        return f'" {sentence}"' if self.printed else ""
+        """The expression of the sentence that states the rule, if the program prints it."""
+        return f'f" {sentence}"' if self.printed else ""
 
 
 @dataclass(frozen=True)
@@ -101,11 +117,11 @@ def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> Se
     level = rng.randint(1, LEVELS)
     while True:
         need, depth, spare = rng.randint(1, 4), rng.randint(1, 2), rng.randint(0, 2)
-        turns = need * (calls + depth - 1) + spare * retry + 1
-        among = tuple(rng.sample(rules, rng.randint(2, len(rules))))
+        # Tools are shown in the program's order, which must not tell the rule.
+        among = tuple(sorted(rng.sample(rules, rng.randint(2, len(rules)))))
         locks, printed = rng.random() < 0.3, rng.random() < 0.5
-        knobs = ServiceKnobs(turns, need, among, rng.choice(among), depth, spare, locks, printed)
-        if knobs.level == level and turns <= MOST_TURNS:
+        knobs = ServiceKnobs(need, calls + depth - 1, among, rng.choice(among), depth, spare, retry, locks, printed)
+        if knobs.level == level and knobs.turns <= MOST_TURNS:
             return knobs
 
 
@@ -115,8 +131,8 @@ def call(name: str, /, **arguments: str | int) -> str:
 
 
 def listed(entries: str) -> str:
-    """The expression of a result that lists the dict which the expression `entries` means."""
-    return f'", ".join(f"{{k}} {{v}}" for k, v in {entries}.items())'
+    """The expression of a result that lists, by name, the dict which the expression `entries` means."""
+    return f'", ".join(f"{{k}} {{v}}" for k, v in sorted({entries}.items()))'
 
 
 def heard_list(result: str) -> dict[str, str]:

@@ -22,16 +22,16 @@ class DeskFamily:
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         naming = knobs.naming
         where = naming.where
-        served = [verb for verb in knobs.among if verb != knobs.rule]
         return ServiceBody(
+            rule=knobs.rule,
             reset=f"items = rng.sample({quoted(words)}, {knobs.need})\n"
             f"{naming.drawn(knobs.need)}verbs = rng.choices({quoted([*knobs.among, VERBS[4]])}, k={knobs.need})\n"
-            f'verbs[rng.randrange({knobs.need})] = "{knobs.rule}"\n'
+            f"verbs[rng.randrange({knobs.need})] = self.rule\n"
             f'self.tasks = [(f"{{verb}} {{item}}", {naming.name("item")}) for verb, item in zip(verbs, items)]\n'
-            f'self.right = {{b: a.split()[0] if a.split()[0] in {quoted(served)} else "decline_request"'
+            f'self.right = {{b: a.split()[0] if a.split()[0] in {quoted(knobs.others)} else "decline_request"'
             " for a, b in self.tasks}",
             message='f"Please {a}."',
-            told=knobs.told(f"Never {knobs.rule}."),
+            told=knobs.told("Never {self.rule}."),
             locks=knobs.locks,
             tools=(
                 *naming.tools,

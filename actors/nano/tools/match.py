@@ -24,14 +24,15 @@ class Match:
         naming = knobs.naming
         where, place = naming.where, naming.name("a")
         return ServiceBody(
+            rule=knobs.rule,
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
-            f"{naming.drawn(5)}times = {quoted(knobs.among)}\n"
+            f"{naming.drawn(5)}times = [self.rule, {quoted(knobs.others)[1:]}\n"
             f"modes = lambda: dict(zip(times, rng.sample({quoted(MODES)}, {len(knobs.among)})))\n"
             f"self.mode = {{a: modes() for a in {naming.names}}}\n"
-            f'self.right = {{b: self.mode[{place}]["{knobs.rule}"] for a, b in self.tasks}}',
+            f"self.right = {{b: self.mode[{place}][self.rule] for a, b in self.tasks}}",
             message='f"Set {b} by {a}."',
-            told=knobs.told(f"Take the {knobs.rule} mode."),
+            told=knobs.told("Take the {self.rule} mode."),
             locks=knobs.locks,
             tools=(
                 *naming.tools,

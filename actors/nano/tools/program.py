@@ -12,12 +12,13 @@ import random
 
 
 class {name}Env(ToolUseBaseEnv):
-    def __init__(self, max_turns: int = {turns}) -> None:
+    def __init__(self, max_turns: int = {budget}) -> None:
         super().__init__(max_turns)
 
     def reset(self, seed: int) -> tuple[str, dict]:
         rng = random.Random(seed)
         self._state = {{}}
+        self.rule = "{rule}"
 {reset}
         self._user_messages = [{message} for a, b in self.tasks]
 {told}        self._message_criteria = [lambda state, b=b: {met} for a, b in self.tasks]
@@ -51,8 +52,9 @@ class ToolMethod:
 
 @dataclass(frozen=True)
 class ServiceBody:
-    """A family's part of the frame; every field is Python text, but for `locks`.
+    """A family's part of the frame; every field but `rule` and `locks` is Python text.
 
+    rule      the right candidate, which the other parts read as `self.rule`
     reset     sets `self.tasks`, a pair (a, b) for each instruction, and `self.right`
     message   of a and b
     told      the rule in the first message; "" where it is withheld
@@ -60,6 +62,7 @@ class ServiceBody:
     met       the criterion, of `state` and b
     """
 
+    rule: str
     reset: str
     message: str
     told: str
@@ -69,7 +72,7 @@ class ServiceBody:
     met: str = "b in state"
 
 
-def render(name: str, turns: int, body: ServiceBody) -> str:
+def render(name: str, budget: str, body: ServiceBody) -> str:
     """The complete program."""
     methods = [
         f"    def tool_{tool.name}(self, {tool.parameters}) -> str:\n        return {tool.result}\n"
@@ -77,7 +80,8 @@ def render(name: str, turns: int, body: ServiceBody) -> str:
     ]
     return FRAME.format(
         name=name,
-        turns=turns,
+        budget=budget,
+        rule=body.rule,
         reset=indent(body.reset, " " * 8),
         message=body.message,
         told=TOLD.format(told=body.told) if body.told else "",

@@ -21,11 +21,12 @@ class Room:
         naming = knobs.naming
         where = naming.where
         return ServiceBody(
+            rule=knobs.rule,
             reset=f"items = rng.sample({quoted(words)}, {knobs.need})\n"
             f"{naming.drawn(knobs.need)}self.tasks = list(zip(items, {naming.names}))\n"
-            f'self.right = {{b: "{knobs.rule}" for a, b in self.tasks}}',
+            "self.right = {b: self.rule for a, b in self.tasks}",
             message='f"Book room {a}."',
-            told=knobs.told(f"{knobs.rule.capitalize()} a room first."),
+            told=knobs.told("{self.rule.capitalize()} a room first."),
             locks=knobs.locks,
             tools=(
                 *naming.tools,
@@ -37,7 +38,7 @@ class Room:
                 ),
             ),
             solution=f"[call for a, b in self.tasks for call in [{naming.look('a')}"
-            f'("{knobs.rule}", {{"{where}": b}}), ("book", {{"{where}": b}})]]',
+            f'(self.rule, {{"{where}": b}}), ("book", {{"{where}": b}})]]',
             met='state.get(b) == "booked"',
         )
 

@@ -21,12 +21,13 @@ class Stock:
         naming = knobs.naming
         where, place = naming.where, naming.name("a")
         return ServiceBody(
+            rule=knobs.rule,
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
             f"{naming.drawn(5)}self.held = dict(zip({naming.names}, rng.sample(range(1, 10), 5)))\n"
             f"self.right = {{b: self.held[{place}] for a, b in self.tasks}}",
             message='f"Order as many {b} as there are {a}."',
-            told=knobs.told(f"{knobs.rule.capitalize()} is right."),
+            told=knobs.told("{self.rule.capitalize()} is right."),
             locks=knobs.locks,
             tools=(
                 *naming.tools,
@@ -37,13 +38,12 @@ class Stock:
                 ToolMethod("order", "item: str, count: int", "self.write(item, count)"),
             ),
             solution=f"[call for a, b in self.tasks for call in [{naming.look('a')}"
-            f'("{knobs.rule}", {{"{where}": {place}}}), ("order", {{"item": b, "count": self.right[b]}})]]',
+            f'(self.rule, {{"{where}": {place}}}), ("order", {{"item": b, "count": self.right[b]}})]]',
         )
 
     def error(self, knobs: ServiceKnobs, tool: str) -> int:
         """By how much a tool is wrong; each by another number."""
-        others = [name for name in knobs.among if name != knobs.rule]
-        return 0 if tool == knobs.rule else 1 + others.index(tool)
+        return 0 if tool == knobs.rule else 1 + knobs.others.index(tool)
 
     def hint(self, knobs: ServiceKnobs) -> str:
         first = f"Find, then {knobs.rule}" if knobs.depth > 1 else knobs.rule.capitalize()
