@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -21,8 +22,7 @@ from spade.app.supervisor import launches
 from spade.app.supervisor.policies import PinnedPolicy
 from spade.app.supervisor.up import keep_up
 from spade.config import ENGINE_KINDS, Config, digest, load
-from spade.disk import discard
-from spade.errors import RunError
+from spade.errors import ConfigError, RunError
 from spade.evaluations import EvaluationPlan, Protocol, RecordFile, folder_of, open_folder
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
 from spade.transport import Client, connect
@@ -116,7 +116,10 @@ def settings(
         "bus.keys": "",
     }
     written = [f"{setting}={json.dumps(value, ensure_ascii=False)}" for setting, value in own.items()]
-    return load(base, (*written, *overrides))
+    config = load(base, (*written, *overrides))
+    if config.model.path != str(model):
+        raise ConfigError("--set model.path: give the model in the place of RUN")
+    return config
 
 
 def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[Exam], say: Say) -> None:
@@ -127,12 +130,16 @@ def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[E
     """
     with ExitStack() as stack:
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
+        # The records are this command's alone now, and with them the run directories that a kill has left.
+        for exam in exams:
+            _forget(_processes(place, exam))
         missing = [(exam, kept) for exam, kept in zip(exams, records, strict=True) if kept.missing]
         if not missing:
             return
         if policy.folder is None:
             raise RunError(f"{exams[0].root}: the weights of policy {policy.digest} are gone, so it cannot be measured")
-        run = _processes(place / PROCESSES / policy.digest[:_DIGITS], config)
+        run = _processes(place, missing[0][0])
+        run.create(config)
         say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
         body = partial(_examine, run, config, policy, missing, say)
         actor = partial(launches.actor, run, config, run.replay_address, "")
@@ -140,26 +147,21 @@ def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[E
         trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
         if left := sum(len(kept.missing) for kept in records):
             raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
-    _forget(run)
-    with suppress(OSError):  # it is not empty: another policy is being measured
-        run.path.parent.rmdir()
+        _forget(run)
 
 
-def _processes(path: Path, config: Config) -> RunDir:
-    """A run directory without a past: all that is kept of an evaluation is its records."""
-    run = RunDir(path)
-    with run.lock("replay"):
-        pass  # raises RunError where the processes of another command are up
-    _forget(run)
-    run.create(config)
-    return run
+def _processes(place: Path, exam: Exam) -> RunDir:
+    """The run directory of the processes of a command whose first evaluation this is."""
+    return RunDir(place / PROCESSES / exam.plan.rules.digest[:_DIGITS])
 
 
 def _forget(run: RunDir) -> None:
-    sockets = Path(run.socket("replay").removeprefix("ipc://")).parent
-    for folder in (sockets, run.path):
-        if folder.is_dir():
-            discard(folder)
+    """Delete the run directory, of which nobody else reads: all that is kept of an evaluation is its records."""
+    if run.path.is_dir():
+        rmtree(Path(run.socket("replay").removeprefix("ipc://")).parent)
+        rmtree(run.path)
+        with suppress(OSError):  # it is not empty: another command is measuring
+            run.path.parent.rmdir()
 
 
 async def _examine(

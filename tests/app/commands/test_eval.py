@@ -7,10 +7,19 @@ from actors.suites import SUITES
 from spade.app import cli
 from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
 from spade.app.supervisor.examination import ROOM, context_of, settings
-from spade.app.supervisor.measuring import EvalOptions, Subject, chosen, data_files, evaluate, named_suites
+from spade.app.supervisor.measuring import (
+    EvalOptions,
+    Subject,
+    _planned,
+    _refuse_others,
+    chosen,
+    data_files,
+    evaluate,
+    named_suites,
+)
 from spade.app.supervisor.policies import check_asked, pin, release
 from spade.errors import ConfigError, RunError
-from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, summarised
+from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarised
 from spade.policy.model_folder import NANO
 
 NANO_SUITE = SUITES["nano"]
@@ -56,6 +65,7 @@ def summary(right):
         ({"against": "abcdef12"}, "no policy abcdef12 is kept or was measured; there is none"),
         ({"against": "nowhere"}, "policy 'nowhere': write newest, "),
         ({"overrides": ("engine.rows=0",)}, "engine.rows: must be a whole number from 1"),
+        ({"overrides": ("model.path=other",)}, "--set model.path: give the model in the place of RUN"),
     ],
 )
 def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tmp_path, monkeypatch):
@@ -78,6 +88,45 @@ def test_a_suite_without_its_data_is_complained_of_and_the_others_are_played(tmp
     (complaint,) = complaints
     assert complaint.startswith("spade: suite gpqa-diamond: needs its data, the CSV with the columns Question, ")
     assert complaint.endswith("give --data gpqa-diamond=FILE")
+
+
+def planned(suites="nano", complain=nothing, **other):
+    words = asked(suites, **other)
+    subject = Subject.of("nano", None)
+    with subject.pinned("newest") as policy:
+        return _planned(subject, policy, chosen(words), words, complain)
+
+
+def test_policies_that_would_not_compare_are_refused_before_one_is_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    now, before = planned(), planned(overrides=("engine.arithmetic=model",))
+    _refuse_others(now, now)
+    with pytest.raises(ConfigError, match="differ in conditions do not compare"):
+        _refuse_others(now, before)
+
+
+def test_an_item_that_no_message_can_hold_is_complained_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").write_text('{"problem": "' + "x" * 40_000 + '", "answer": 1}')
+    complaints = []
+    given = planned("aime25", complaints.append, data=("aime25=a.jsonl",), overrides=("bus.max_message_bytes=65_536",))
+    assert not given.exams
+    assert "the program of item '1' has 4" in complaints[0]
+    assert "over half of bus.max_message_bytes" in complaints[0]
+
+
+def test_what_a_kill_has_left_is_deleted_and_what_another_command_uses_is_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (exam,) = (given := planned()).exams
+    left = tmp_path / "evaluations" / "processes" / exam.plan.rules.digest[:16]
+    (left / "logs").mkdir(parents=True)
+    with open_folder(tmp_path, exam.plan.rules, exam.plan.scheduled), pytest.raises(RunError, match="another process"):
+        given.measured(nothing)
+    assert left.is_dir()
+    gone = given._replace(policy=given.policy._replace(folder=None))
+    with pytest.raises(RunError, match=r"the weights of policy .* are gone, so it cannot be measured"):
+        gone.measured(nothing)
+    assert not left.parent.exists()
 
 
 def test_a_model_that_is_none_is_refused(tmp_path):
