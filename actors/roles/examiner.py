@@ -1,7 +1,8 @@
 """The examiner: plays the samples of an evaluation that have no record yet, and records each as soon as it is over.
 
 A record depends on nothing but its item, its sample and the policy. What our own services do wrong is played again;
-what an item's program does wrong is a wrong answer with its reason.
+what an item's program does wrong is a wrong answer with its reason. A sample under which services end, though nothing
+else is played, is taken for their cause.
 """
 
 import hashlib
@@ -58,20 +59,23 @@ class Examiner:
         async with trio.open_nursery() as nursery:
             for _ in range(self._session.config.evaluation.in_flight):
                 nursery.start_soon(self._one_by_one, missing, told)
+        # Two ends prove nothing of a sample that others were played beside: one of them, or a kill, may be the cause.
+        await self._one_by_one(iter(self._records.missing), told, alone=True)
 
-    async def _one_by_one(self, missing: Iterator[Key], told: Callable[[], None]) -> None:
+    async def _one_by_one(self, missing: Iterator[Key], told: Callable[[], None], *, alone: bool = False) -> None:
         for key in missing:
             self._gauges["episodes"] += 1
             try:
-                record = await self._sample(key)
+                record = await self._sample(key, alone)
             finally:
                 self._gauges["episodes"] -= 1
-            self._records.add(record)
-            self._gauges["samples"] += 1
-            told()
+            if record is not None:
+                self._records.add(record)
+                self._gauges["samples"] += 1
+                told()
 
-    async def _sample(self, key: Key) -> SampleRecord:
-        """Play until it is over. One that ends two services, or is late twice, is not played a third time."""
+    async def _sample(self, key: Key, alone: bool) -> SampleRecord | None:
+        """Play until it is over, or late twice; None where two services ended under it, and it was not played alone."""
         item, number = self._plan.items[key[0]], key[1]
         rules = self._plan.rules
         seed = sample_seed(rules.suite, item.name, number, rules.seed)
@@ -85,6 +89,9 @@ class Examiner:
                     return _record(item, number, seed, played)
                 played = Undone(played.ended.fault, late=True)
             suspected, late = suspected + played.suspect, late + played.late
+            if suspected == MOST_ENDS and not alone:
+                log.info("%s, sample %d, is played alone later: %s", line(item.name), number, played.why)
+                return None
             if MOST_ENDS in (suspected, late):
                 log.info("%s, sample %d: %s", line(item.name), number, played.why)
                 kind: ErrorKind = "environment" if suspected == MOST_ENDS else "timeout"

@@ -86,7 +86,6 @@ def disturbed(
                     done, unkilled = done + killed(command, victim, random), 0
                 if command.code not in (None, 0):
                     restarts, unkilled = restarts + 1, unkilled + 1
-                    command.wait_gone(SETTLE_S)
                     command.start()
             command.wait_gone(SETTLE_S)
         finally:
@@ -102,7 +101,7 @@ def killed(command: Command, victim: str, random: Random) -> int:
         command.end_all(SETTLE_S)
         return 1
     if victim == SUPERVISOR:
-        command.end(SETTLE_S)
+        command.die()  # what it had started may still be leaving when it begins again
         return 1
     if victim == INTERRUPT:
         code = command.interrupt(SETTLE_S)

@@ -96,10 +96,14 @@ class Command:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
-    def end(self, within_s: float) -> None:
-        """SIGKILL the command alone; whatever it had started has to be gone by itself."""
+    def die(self) -> None:
+        """SIGKILL the command alone."""
         self._process.kill()
         self._process.wait()
+
+    def end(self, within_s: float) -> None:
+        """SIGKILL the command alone; whatever it had started has to be gone by itself."""
+        self.die()
         self.wait_gone(within_s)
 
     def end_all(self, within_s: float) -> None:
@@ -127,10 +131,7 @@ class Command:
 
     def abandon(self) -> None:
         """For a command that failed: nothing of ours is left running."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        self._process.wait()
-        self.wait_gone(240.0)
+        self.end(240.0)
 
     def wait_gone(self, within_s: float) -> None:
         """Until we have no child left, orphans included."""

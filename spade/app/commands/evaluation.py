@@ -58,9 +58,9 @@ def run(
     measured = evaluate(asked, complain if json else say, complain)
     if json:
         print_json(measured)
-    else:
+    elif measured:
         show(table(measured))
-    if len(measured) < len(named_suites(suite)) or any(each.summary.headline is None for each in measured):
+    if len(measured) < len(named_suites(suite)) or any(each.why or each.summary.headline is None for each in measured):
         raise typer.Exit(1)
 
 

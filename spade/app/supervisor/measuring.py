@@ -119,14 +119,15 @@ def named_suites(names: str) -> list[Suite]:
 
 def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
     """The files of `--data NAME=FILE`, by suite. Raises ConfigError."""
-    files = {}
+    files: dict[str, Path] = {}
     for text in given:
         name, equals, file = text.partition("=")
         if not (equals and file):
             raise ConfigError(f"--data {line(text, 200)!r}: write NAME=FILE")
         if name not in {suite.name for suite in suites}:
             raise ConfigError(f"--data {line(name, 60)!r}: is no suite of --suite")
-        files[name] = Path(file)
+        if files.setdefault(name, Path(file)) != Path(file):
+            raise ConfigError(f"--data {name}: two files are given")
     return files
 
 

@@ -1,16 +1,27 @@
 """The examiner between a small replay service, scripted words and a real env-runner."""
 
-import types
+from types import SimpleNamespace
 
 import pytest
 import trio
 
+from actors.roles.episode import Undone
 from actors.roles.examiner import Examiner
-from actors.roles.manner import Manner
+from actors.roles.manner import Manner, Played, WordsOfPlay
 from actors.roles.session import attend
 from actors.suites.talk import SuiteTalk
 from spade.evaluations import EvaluationPlan, Protocol, RecordFile, Rules, Sampling, Scheduled, SuiteItem, sample_seed
-from spade.protocol import CloseEpisode, Done, Faulted, KeepProgram, Needs, Observed, OpenEpisode, StepEpisode
+from spade.protocol import (
+    CloseEpisode,
+    Done,
+    EndedPlay,
+    Faulted,
+    KeepProgram,
+    Needs,
+    Observed,
+    OpenEpisode,
+    StepEpisode,
+)
 from tests.actors.small_services import SmallReplay, acting, actor_settings
 
 PARITY = """\
@@ -61,7 +72,7 @@ def examine(tmp_path, settings, tokenizer):
 
         with RecordFile(tmp_path / "records.jsonl", plan.scheduled) as kept:
             async with acting(
-                types.SimpleNamespace(run=run), "evaluator", SmallReplay(), settings, tokenizer, say, runner
+                SimpleNamespace(run=run), "evaluator", SmallReplay(), settings, tokenizer, say, runner
             ) as asked:
                 await ended.wait()
             assert not kept.missing
@@ -137,3 +148,35 @@ async def test_a_fault_of_our_own_is_played_until_it_is_none(examine):
 
     records, _, _ = await examine("one", runner=runner)
     assert all(record.correct for record in records.values())
+
+
+async def test_a_sample_that_ends_services_condemns_itself_and_none_beside_it(tmp_path, monkeypatch, autojump_clock):
+    life = trio.Event()  # of the one env-runner
+
+    async def play(session, lease, source, manner):
+        nonlocal life
+        mine = life
+        if lease.environment == "faulty":
+            await trio.sleep(1)
+            life = trio.Event()
+            mine.set()
+        with trio.move_on_after(2):
+            await mine.wait()
+            return Undone("the env-runner ended", suspect=True)
+        ended = EndedPlay(lease.id, lease.lease, "terminated", 1.0, (1.0,), 2.0, None)
+        return Played(ended, WordsOfPlay(said=["1"]))
+
+    monkeypatch.setattr("actors.roles.examiner.play", play)
+
+    async def services():
+        pass
+
+    settings = SimpleNamespace(evaluation=SimpleNamespace(in_flight=3), bus=SimpleNamespace(heartbeat_s=0.1))
+    session = SimpleNamespace(config=settings, gauges={}, services=services)
+    items = {name: ITEMS[name] for name in ("one", "faulty", "two")}
+    rules = Rules(suite="s", policy="p", seed=5, protocol=PROTOCOL, items=3, items_digest="d")
+    plan = EvaluationPlan(rules, items, Scheduled(dict.fromkeys(items, ""), 1))
+    with RecordFile(tmp_path / "records.jsonl", plan.scheduled) as kept:
+        await Examiner(session, plan, lambda: None, kept).work(lambda: None)
+        found = {key[0]: (record.correct, record.error) for key, record in kept.records.items()}
+    assert found == {"one": (True, None), "two": (True, None), "faulty": (False, "environment")}

@@ -60,6 +60,10 @@ def summary(right):
         ({"items": 3, "protocol": "paper"}, "--items: a part of a suite is played with --protocol short alone"),
         ({"data": ("nano",)}, "--data 'nano': write NAME=FILE"),
         ({"data": ("aime25=x.csv",)}, "--data 'aime25': is no suite of --suite"),
+        (
+            {"suites": "aime25", "data": ("aime25=x.csv", "aime25=y.csv")},
+            "--data aime25: two files are given",
+        ),
         ({"policy": "best"}, "policy 'best': write newest, start, step:N, or 8 to 32 digits of a digest"),
         ({"policy": "step:3"}, "policy 'step:3': only a run has steps; of a model there is newest alone"),
         ({"against": "abcdef12"}, "no policy abcdef12 is kept or was measured; there is none"),
