@@ -168,7 +168,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
 
 
 def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject, str]:
-    """What is measured against: another run and its newest policy, or one of the same subject."""
+    """The other side of the comparison: another run and its newest policy, or a policy of the same subject."""
     if RunDir(Path(against)).exists:
         return Subject.of(against, config), "newest"
     return subject, against
