@@ -35,7 +35,7 @@ CHANGED = {
     "fixed-rlve-4b": RLVE,
     "fixed-rlve-8b": {*RLVE, "loss.kl"},
     "fixed-rlve-30b": RLVE,
-    "nano-fixed": {*LEVELS, "pool.window_plays", "pool.window_rate"},
+    "nano-fixed": {*LEVELS, "pool.window_plays", "pool.window_rate", "evaluation.suite"},
     "fixed-pool-4b": POOL,
     "fixed-pool-8b": POOL,
     "fixed-pool-30b": POOL,
@@ -59,7 +59,7 @@ CHANGED = {
     "tools-4b": {*TOOLS, "design.hint_max_tokens", "loss.kl"},
     "tools-8b": {*TOOLS, "play.thoughts"},
     "tools-30b": {*TOOLS, "design.hint_max_tokens"},
-    "nano-tools": {"run.domain", "run.skills", "model.path", "play.max_turns"},
+    "nano-tools": {"run.domain", "run.skills", "model.path", "play.max_turns", "evaluation.suite"},
 }  # fmt: skip
 """The settings in which a recipe differs from its base; of an ablation, in both sizes."""
 LIBRARIES = {name for name in recipes() if load(name).pool.library}

@@ -66,7 +66,8 @@ def up(
     _begin(config, run, overrides, from_, step, memory)
     opened, resolved, corpus = _open(config, run, overrides)
     services = [launches.replay(opened, resolved, corpus), launches.learner(opened, resolved)]
-    if resolved.evaluation.programs or resolved.evaluation.diversity_programs:
+    evaluation = resolved.evaluation
+    if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
         services.append(launches.evaluator(opened, resolved))
     actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
     narrated = headless or not interactive()
@@ -208,10 +209,11 @@ def _place(recipe: str | None, path: Path | None) -> Path:
 def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved, str]":
     """A run to start or resume, and the digest of its corpus, "" where it plays a pool.
 
-    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus,
-    RunError where the pool cannot be read.
+    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus, or
+    nothing of what it is to be measured on, RunError where one of them, or the pool, cannot be read.
     """
     from actors.corpus import load_grounds
+    from actors.suites.held_out import read_held_out
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import model_override
     from spade.app.supervisor.pools import create
@@ -221,6 +223,7 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
+    read_held_out(config)  # a line here is better than one of a process
     with run.lock("replay"):
         create(run, config, corpus)
     return run, config, corpus

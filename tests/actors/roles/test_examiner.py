@@ -11,7 +11,7 @@ from actors.roles.session import attend
 from actors.suites.talk import SuiteTalk
 from spade.evaluations import EvaluationPlan, Protocol, RecordFile, Rules, Sampling, Scheduled, SuiteItem, sample_seed
 from spade.protocol import CloseEpisode, Done, Faulted, KeepProgram, Needs, Observed, OpenEpisode, StepEpisode
-from tests.actors.small_services import SmallReplay, acting, actor_settings
+from tests.actors.small_services import VERSION, SmallReplay, acting, actor_settings
 
 PARITY = """\
 class ParityEnv:
@@ -36,7 +36,7 @@ ITEMS = {
 
 @pytest.fixture
 def settings(tmp_path, tokenizer):
-    return actor_settings(tmp_path, "evaluation.in_flight=3", "evaluation.programs=", "play.context_tokens=700")
+    return actor_settings(tmp_path, "evaluation.in_flight=3", "evaluation.suite=", "play.context_tokens=700")
 
 
 @pytest.fixture
@@ -49,12 +49,17 @@ def examine(tmp_path, settings, tokenizer):
         plan = EvaluationPlan(rules, items, Scheduled(dict.fromkeys(items, ""), PROTOCOL.samples))
         ended, told = trio.Event(), []
 
+        def over(examined):
+            kept.add(examined.record)
+            told.append(examined.versions)
+
         async def run(launch, config, ready):
             async def work(session):
-                def manner():
+                async def manner(_):
                     return Manner(SuiteTalk(PROTOCOL), SAMPLING, PROTOCOL.turns, 700, NEEDS)
 
-                await Examiner(session, plan, manner, kept).work(lambda: told.append(1))
+                samples = [(items[name], number) for name, number in kept.missing]
+                await Examiner(session, "s", 5, manner).examine(samples, over)
                 ended.set()
 
             await attend(launch, config, config.play.lease_s, ready, work)
@@ -65,7 +70,7 @@ def examine(tmp_path, settings, tokenizer):
             ) as asked:
                 await ended.wait()
             assert not kept.missing
-            return kept.records, asked, len(told)
+            return kept.records, asked, told
 
     return examine
 
@@ -75,7 +80,7 @@ async def test_each_sample_has_a_record_by_the_suites_sampling_and_its_own_seed(
     assert {key: record.correct for key, record in records.items()} == {
         ("one", 0): True, ("one", 1): True, ("two", 0): False, ("two", 1): False,
     }  # fmt: skip
-    assert told == 4
+    assert told == [{VERSION}] * 4
     assert {(one.temperature, one.top_p, one.top_k, one.max_tokens) for one in asked} == {(0.7, 0.8, 20, 40)}
     assert len({one.seed for one in asked}) == 4
     record = records["two", 1]
@@ -99,7 +104,7 @@ async def test_errors_are_wrong_answers_with_their_reason(examine):
 async def test_what_has_a_record_is_not_played_again(examine):
     await examine("one")
     records, asked, told = await examine("one")
-    assert (len(records), asked, told) == (2, [], 0)
+    assert (len(records), asked, told) == (2, [], [])
 
 
 async def test_a_program_out_of_time_is_played_once_more(examine):
