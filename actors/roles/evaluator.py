@@ -109,7 +109,7 @@ class Evaluator:
 
 
 def _examiner(session: Session, held_out: HeldOut) -> Examiner:
-    """What plays the samples of a suite as the suite has it, and those of a folder as the run's own plays."""
+    """Plays the samples of a suite as the suite has it, and those of a folder as the run's own plays."""
     play, seed = session.config.play, session.config.run.seed or 0
     if held_out.played_by is None:
         patiently = replace(session, config=patient(session.config, play.max_turn_tokens))

@@ -160,14 +160,16 @@ def test_a_recipe_of_a_library_that_is_not_installed_says_how_to_install_it(name
     with suppress(RunError):
         require((library,))
         pytest.skip(f"{library} is installed here")
-    (said,) = lacks(name)
+    said, *others = lacks(name)
     assert said.startswith(f"pool.source: {library}: ")
     remedy = "none is installed; pip install 'spade-rl[suites]'"
     assert f" is supported, {remedy}" in said
     assert "\n" not in said
+    suite = load(name).evaluation.suite
+    assert [each.partition(": needs")[0] for each in others] == ([f"evaluation.suite: suite {suite}"] if suite else [])
     if name == "nano-fixed":
         told = spade(here, "up", name, "--headless", fails=True)
-        assert (told.count("\n"), remedy in told) == (1, True)
+        assert (told.count("\n"), "pip install 'spade-rl[suites]'" in told) == (1, True)
         assert not list(here.glob("runs/*/config.toml"))
 
 

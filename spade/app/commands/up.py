@@ -213,7 +213,6 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     nothing of what it is to be measured on, RunError where one of them, or the pool, cannot be read.
     """
     from actors.corpus import load_grounds
-    from actors.suites.held_out import read_held_out
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import model_override
     from spade.app.supervisor.pools import create
@@ -223,10 +222,22 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
-    read_held_out(config)  # a line here is better than one of a process
+    _check_held_out(config)
     with run.lock("replay"):
         create(run, config, corpus)
     return run, config, corpus
+
+
+def _check_held_out(config: "Resolved") -> None:
+    """Refuse what the evaluator could not play, before anything of a run is made or starts."""
+    from actors.suites.held_out import read_held_out
+    from spade.policy import model_folder
+    from spade.tokens import Tokenizer
+
+    held_out = read_held_out(config)
+    if held_out is not None and held_out.played_by is not None:
+        suite, protocol = held_out.played_by
+        suite.talks(protocol, Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking))
 
 
 def _short(path: Path) -> Path:

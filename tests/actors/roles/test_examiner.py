@@ -1,5 +1,6 @@
 """The examiner between a small replay service, scripted words and a real env-runner."""
 
+import json
 import types
 
 import pytest
@@ -41,17 +42,22 @@ def settings(tmp_path, tokenizer):
 
 @pytest.fixture
 def examine(tmp_path, settings, tokenizer):
-    """Plays the named items, 2 samples of each; returns the lines of the file and the requests that engines got."""
+    """Plays the named items, 2 samples of each, or stops after so many records.
 
-    async def examine(*names, runner=None, say=lambda text: "So \\boxed{1}"):
+    Returns the records, the requests that engines got, and the versions of each sample.
+    """
+
+    async def examine(*names, runner=None, say=lambda text: "So \\boxed{1}", stop=99):
         items = {name: ITEMS[name] for name in names}
         rules = Rules(suite="s", policy="p", seed=5, protocol=PROTOCOL, items=len(items), items_digest="d")
         plan = EvaluationPlan(rules, items, Scheduled(dict.fromkeys(items, ""), PROTOCOL.samples))
-        ended, told = trio.Event(), []
+        ended, told, stopped = trio.Event(), [], trio.CancelScope()
 
         def over(examined):
             kept.add(examined.record)
             told.append(examined.versions)
+            if len(told) == stop:
+                stopped.cancel()
 
         async def run(launch, config, ready):
             async def work(session):
@@ -59,7 +65,8 @@ def examine(tmp_path, settings, tokenizer):
                     return Manner(SuiteTalk(PROTOCOL), SAMPLING, PROTOCOL.turns, 700, NEEDS)
 
                 samples = [(items[name], number) for name, number in kept.missing]
-                await Examiner(session, "s", 5, manner).examine(samples, over)
+                with stopped:
+                    await Examiner(session, "s", 5, manner).examine(samples, over)
                 ended.set()
 
             await attend(launch, config, config.play.lease_s, ready, work)
@@ -69,7 +76,7 @@ def examine(tmp_path, settings, tokenizer):
                 types.SimpleNamespace(run=run), "evaluator", SmallReplay(), settings, tokenizer, say, runner
             ) as asked:
                 await ended.wait()
-            assert not kept.missing
+            assert stop < 99 or not kept.missing
             return kept.records, asked, told
 
     return examine
@@ -105,6 +112,26 @@ async def test_what_has_a_record_is_not_played_again(examine):
     await examine("one")
     records, asked, told = await examine("one")
     assert (len(records), asked, told) == (2, [], [])
+
+
+async def test_records_are_the_same_though_the_examiner_is_stopped_and_its_last_line_is_cut(examine, tmp_path):
+    def told():
+        """The file's records without their seconds, and the number of its lines."""
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert all(line.pop("seconds") >= 0 for line in lines)
+        return {(line["item"], line["sample"]): line for line in lines}, len(lines)
+
+    file, names = tmp_path / "records.jsonl", ("one", "two", "never", "long")
+    undisturbed, _, _ = await examine(*names)
+    expected = told()
+    whole = file.read_bytes().splitlines(keepends=True)
+    assert len(undisturbed) == expected[1] == len(whole) == 8
+    file.unlink()
+    before, _, _ = await examine(*names, stop=3)
+    assert len(before) < 8
+    file.write_bytes(file.read_bytes()[:-5])
+    await examine(*names)
+    assert told() == expected
 
 
 async def test_a_program_out_of_time_is_played_once_more(examine):
