@@ -79,7 +79,9 @@ def _of_folder(config: Config, folder: Path) -> HeldOut:
     """The *.py of a folder in the order of their names, in turn, each time on another instance."""
     files = sorted(folder.glob("*.py"))
     if not files:
-        raise ConfigError(f"evaluation.programs: {folder} has no environment program (*.py); give a folder of some")
+        raise ConfigError(
+            f"evaluation.programs: {folder} has no environment program (*.py); give another, or evaluation.suite"
+        )
     try:
         sources = [read(file).decode() for file in files]
     except (OSError, UnicodeDecodeError) as error:

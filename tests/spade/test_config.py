@@ -102,7 +102,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("learner.lr_min=1", "learner.lr_min"),
     ("evaluation.suite=nanno", "evaluation.suite: there is no suite 'nanno'; take one of aime25, aime26, "),
     ("evaluation.suite=tau2", "evaluation.suite: 'tau2' needs a harness, a program of others that drives the policy"),
-    ("evaluation.programs=mine", "evaluation.programs: a run is measured on a folder or on a suite, here 'nano'; --set"),
+    ("evaluation.programs=mine", "evaluation.programs: a run is measured on a folder or on a suite, here 'nano'"),
     ("evaluation.suite=aime25", "evaluation.data: the suite 'aime25' needs its file; docs/evaluation.md has its"),
     ("evaluation.data=aime.csv", "evaluation.data: the suite 'nano' brings its items itself; leave it out"),
     ("sandbox.random_plays=8", "unknown setting sandbox.random_plays"),
