@@ -18,6 +18,7 @@ from spade.app.commands import (
     model,
     nano,
     pool,
+    report,
     status,
     stop,
     top,
@@ -38,6 +39,7 @@ COMMANDS: Commands = {
     "why": why.why,
     "stop": stop.stop,
     "top": top.top,
+    "report": report.report,
     "doctor": doctor.doctor,
 }
 GROUPS: dict[str, tuple[str, Commands]] = {
