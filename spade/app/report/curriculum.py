@@ -1,5 +1,6 @@
 """Tables of what was designed over a run: by part of its learner steps, and by skill, level, win rate. Pure."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import fsum
@@ -10,6 +11,9 @@ from spade.app.report.series import part_of
 
 PARTS = 8
 MOST_ROWS = 12
+LONGEST_NAME = 200
+_LEAST_COVERED = 1 / 3  # of the designs, by the rows of a table
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 SHADES = 5
 """Shades of a cell, from 0 for none."""
 NEVER, SELDOM, OFTEN, ALWAYS = 0.1, 0.4, 0.6, 0.9
@@ -19,7 +23,7 @@ NEVER, SELDOM, OFTEN, ALWAYS = 0.1, 0.4, 0.6, 0.9
 class Cell(NamedTuple):
     """Environments of a row in a part: how many, their mean unhinted win rate, and the shade of their number."""
 
-    count: int
+    designs: int
     win_rate: float | None
     shade: int
 
@@ -60,9 +64,9 @@ def designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> li
 
 
 def tables(found: Sequence[Design]) -> list[Table]:
-    """A table for each way to tell designs apart that has something to tell."""
+    """A table for each way to tell designs apart, unless it has no row, or its rows leave most designs out."""
     made = [_table(title, found, row_of, order) for title, row_of, order in _WAYS]
-    return [table for table in made if len(table.rows) > 1 or (table.rows and table.title == "By skill")]
+    return [table for table, told in made if told]
 
 
 def hardness(environment: Environment) -> str:
@@ -76,6 +80,12 @@ def hardness(environment: Environment) -> str:
 
 def _level(environment: Environment) -> str:
     return f"level {environment.level}" if environment.program else ""
+
+
+def _last_word(environment: Environment) -> str:
+    """The last word of a program's name, `Env` apart: nano's programs have their family there."""
+    words = _WORDS.findall(environment.name[:LONGEST_NAME].removesuffix("Env"))
+    return words[-1] if words and not environment.program else ""
 
 
 def _often(rows: Mapping[str, int]) -> list[str]:
@@ -98,7 +108,7 @@ _WAYS: tuple[tuple[str, Callable[[Environment], str], Callable[[Mapping[str, int
     ("By setting", lambda each: each.setting, _often),
     ("By level", _level, _by_name),
     ("By program of the pool", lambda each: each.program, _often),
-    ("By name", lambda each: "" if each.program else each.name, _often),
+    ("By the last word of the name", _last_word, _often),
 )
 
 
@@ -107,8 +117,8 @@ def _table(
     found: Sequence[Design],
     row_of: Callable[[Environment], str],
     order: Callable[[Mapping[str, int]], list[str]],
-) -> Table:
-    """Rows of no name are left out, as are those after MOST_ROWS."""
+) -> tuple[Table, bool]:
+    """A table, and True if it tells something. Rows of no name are left out, as are those after MOST_ROWS."""
     first = min((each.step for each in found), default=0)
     span = max((each.step for each in found), default=0) - first
     columns = min(PARTS, span + 1)
@@ -122,7 +132,8 @@ def _table(
     names = order(counts)
     most = max((len(part) for part in members.values()), default=1)
     rows = [_row(name, [members.get((name, part), []) for part in range(columns)], most) for name in names[:MOST_ROWS]]
-    return Table(title, _parts(first, span, columns), tuple(rows), len(names[MOST_ROWS:]))
+    table = Table(title, _parts(first, span, columns), tuple(rows), len(names[MOST_ROWS:]))
+    return table, bool(rows) and sum(row.total.designs for row in rows) >= _LEAST_COVERED * len(found)
 
 
 def _row(name: str, parts: Sequence[Sequence[Environment]], most: int) -> TableRow:

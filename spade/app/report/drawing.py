@@ -12,8 +12,10 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 338, 10, 172
 HOVERS = 24
 """Points of a curve that tell their value to a mouse."""
 _LABEL = 11  # height of a letter
+_LARGEST_PLAIN = 1e9
 _LARGE, _MOST_DECIMALS = 1e5, 4  # from here on labels have an exponent
-_LEAST_SPAN = {True: 0.1, False: 1e-9}  # of a share's axis, and of others
+_NEAR = 12  # two letters that end as near to each other need room
+_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # span of a share's axis, and of another as a part of its values
 
 
 class Line(NamedTuple):
@@ -90,10 +92,12 @@ def letter(place: int) -> str:
 def figure_text(value: float, share: bool) -> str:
     """A value for a person: a share in percent, another number with three digits."""
     if share:
-        return f"{value:.1%}" if abs(value) < 0.1 else f"{value:.0%}"
-    if value and abs(value) < 1e-3:
-        return f"{value:.1e}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        told = f"{value:.1%}" if 0 < abs(value) < 0.1 else f"{value:.0%}"
+    elif value and abs(value) < 1e-3:
+        told = f"{value:.1e}"
+    else:
+        told = f"{value:,.0f}" if 1000 <= abs(value) < _LARGEST_PLAIN else f"{value:.3g}"
+    return told.replace("-", "−").replace("%", " %")
 
 
 def interval_text(point: Point, share: bool) -> str:
@@ -121,7 +125,7 @@ def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> Draw
     low, high = _range(curves, share, zero)
     y = Scale(low, high, BOTTOM, TOP)
     drawn = [_line(place, line, x, y, share) for place, line in enumerate(lines) if line.curve]
-    spread = _apart([line.letter_y for line in drawn])
+    spread = _apart([(line.end, line.letter_y) for line in drawn])
     return Drawn(
         tuple(Tick(x(value), f"{value:,.0f}") for value in ticks(x.low, x.high, 4) if value.is_integer()),
         tuple(Tick(y(value), label) for value, label in _labelled(ticks(low, high, 5), share)),
@@ -134,7 +138,8 @@ def _range(curves: Sequence[Curve], share: bool, zero: bool) -> tuple[float, flo
     ends = [end for curve in curves for point in curve for end in (point.value, point.low, point.high)]
     known = [end for end in ends if end is not None] + ([0.0] if zero else [])
     low, high = min(known), max(known)
-    lack = max(_LEAST_SPAN[share], abs(high) * 1e-6) - (high - low)
+    least = _LEAST_SHARES if share else _LEAST_PART * max(abs(low), abs(high)) or 1.0
+    lack = least - (high - low)
     if lack > 0:
         low, high = low - lack / 2, high + lack / 2
     room = 0.04 * (high - low)
@@ -190,8 +195,20 @@ def _band(curve: Curve, x: Scale, y: Scale) -> str:
     return " ".join((*above, *below))
 
 
-def _apart(heights: Sequence[float]) -> list[float]:
-    """Heights moved so that letters do not cover each other, in the same order from the top."""
+def _apart(ends: Sequence[tuple[float, float]]) -> list[float]:
+    """Heights of the letters at ends (x, y), moved so that those of near ends do not cover each other."""
+    placed = [y for _, y in ends]
+    order = sorted(range(len(ends)), key=lambda place: ends[place][0])
+    while order:
+        near = [place for place in order if ends[place][0] - ends[order[0]][0] < _NEAR]
+        for place, height in zip(near, _spread([placed[place] for place in near]), strict=True):
+            placed[place] = height
+        order = order[len(near) :]
+    return placed
+
+
+def _spread(heights: Sequence[float]) -> list[float]:
+    """Heights inside the plot with room between them, in the same order from the top."""
     order = sorted(range(len(heights)), key=lambda place: heights[place])
     room = min(_LABEL, (BOTTOM - TOP) / max(len(heights) - 1, 1))
     placed, least = list(heights), -math.inf

@@ -65,7 +65,8 @@ def pair(plays: Sequence[PlayRecord]) -> list[PlayRecord]:
         if not hinted and (twin := arms.get((index, True))) is not None
     ]
     if both:
-        return list(max(both, key=lambda two: two[1].episode_return - two[0].episode_return))
+        unhinted, hinted = max(both, key=lambda two: two[1].episode_return - two[0].episode_return)
+        return [unhinted, hinted]
     if not plays:
         return []
     least = min(plays, key=lambda play: play.episode_return)

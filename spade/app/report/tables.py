@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from replay.ledger.records import Reject
 from spade.app.report.arms import Arm, settings_apart
 from spade.app.report.charts import arm_curve
@@ -25,6 +27,7 @@ GLANCE = (
 MOST_REASONS = 16
 MOST_EVENTS = 40
 LONGEST_COMPLETION = 6_000
+LONGEST_SETTING = 200
 MOST_EXAMPLES = 8
 
 
@@ -95,9 +98,9 @@ def _newest(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> tuple[str, 
     curve = arm_curve(figure, arm, runs)
     if not curve:
         return "", "", ""
-    value, _, interval = interval_text(curve[-1], figure.share).partition(" ")
+    value, bracket, interval = interval_text(curve[-1], figure.share).partition(" (")
     first = f"at step {curve[0].step:,.0f}: {figure_text(curve[0].value, figure.share)}" if len(curve) > 1 else ""
-    return value, interval, first
+    return value, (bracket + interval).strip(), first
 
 
 def rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
@@ -205,6 +208,4 @@ def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
 
 
 def _value(value: object) -> str:
-    import msgspec
-
-    return "left out" if value is None else msgspec.json.encode(value).decode()
+    return "left out" if value is None else cut(msgspec.json.encode(value).decode(), LONGEST_SETTING)
