@@ -9,9 +9,12 @@ from typing import NamedTuple
 import msgspec
 
 from spade.config import Config, differences
+from spade.text import line
 
 APART = ("limits", "bus", "supervise")
 """Sections that say how long and where a run goes on, not what it is."""
+
+LONGEST_NAME = 80
 
 
 class Asked(NamedTuple):
@@ -94,5 +97,5 @@ def _told_apart(found: Sequence[Arm]) -> list[Arm]:
     for arm in found:
         numbers[arm.name] += 1
         name = f"{arm.name} {numbers[arm.name]}" if counts[arm.name] > 1 else arm.name
-        told.append(Arm(name, arm.members))
+        told.append(Arm(line(name, LONGEST_NAME), arm.members))
     return told

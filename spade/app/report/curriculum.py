@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from replay.ledger.records import Environment
 from spade.app.report.series import part_of
+from spade.text import line
 
 PARTS = 8
 MOST_ROWS = 12
@@ -138,7 +139,7 @@ def _table(
 
 def _row(name: str, parts: Sequence[Sequence[Environment]], most: int) -> TableRow:
     whole = [each for part in parts for each in part]
-    return TableRow(name, tuple(_cell(part, most) for part in parts), _cell(whole, 0))
+    return TableRow(line(name, LONGEST_NAME), tuple(_cell(part, most) for part in parts), _cell(whole, 0))
 
 
 def _cell(part: Sequence[Environment], most: int) -> Cell:

@@ -151,9 +151,10 @@ def _labelled(values: Sequence[float], share: bool) -> list[tuple[float, str]]:
     """Values of an axis with labels of as many decimals as tell them apart."""
     scaled = [100 * value if share else value for value in values]
     step = scaled[1] - scaled[0] if len(scaled) > 1 else abs(scaled[0]) if scaled else 0.0
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step else 0
+    smallest = math.floor(math.log10(step) + 1e-9) if step else 0
     most = max(map(abs, scaled), default=0.0)
-    shape = ".1e" if most >= _LARGE or decimals > _MOST_DECIMALS else f",.{decimals}f"
+    digits = max(0, math.floor(math.log10(most)) - smallest) if most else 0
+    shape = f".{digits}e" if most >= _LARGE or -smallest > _MOST_DECIMALS else f",.{max(0, -smallest)}f"
     labels = [format(value + 0.0, shape).replace("-", "−") for value in scaled]
     return [(value, f"{label} %" if share else label) for value, label in zip(values, labels, strict=True)]
 

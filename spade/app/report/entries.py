@@ -9,10 +9,12 @@ from spade.app.report.collect import SeenRun
 from spade.app.report.drawing import figure_text
 from spade.app.report.gallery import children, pair
 from spade.app.report.transcript import Part, cut
+from spade.text import line
 
 LONGEST_SOURCE = 12_000
 LONGEST_TEXT = 2_000
 """Characters of a program, and of its hint and first observation."""
+LONGEST_FACT = 200
 MOST_KIN = 8
 
 
@@ -74,7 +76,7 @@ def _entry(run: SeenRun, shown: Shown, kids: Sequence[str], anchors: dict[str, s
         anchor=anchors[environment.id],
         run=run.name,
         id=environment.id,
-        name=environment.name,
+        name=line(environment.name, LONGEST_FACT),
         why=", ".join(run.why.get(environment.id, [])),
         figures=_figures(environment),
         facts=_facts(environment, run.designs.steps),
@@ -83,7 +85,7 @@ def _entry(run: SeenRun, shown: Shown, kids: Sequence[str], anchors: dict[str, s
         source=cut(source.source, LONGEST_SOURCE),
         sides=tuple(_side(play, run.transcripts.get(play.id)) for play in pair(shown.plays)),
         returns=_returns(shown.plays),
-        parents=tuple(Kin(id, anchors.get(id, "")) for id in parents[:MOST_KIN]),
+        parents=tuple(Kin(line(id, LONGEST_FACT), anchors.get(id, "")) for id in parents[:MOST_KIN]),
         more_parents=len(parents[MOST_KIN:]),
         children=tuple(Kin(id, anchors.get(id, "")) for id in kids[:MOST_KIN]),
         more_children=len(kids[MOST_KIN:]),
@@ -114,7 +116,7 @@ def _facts(environment: Environment, steps: dict[int, int]) -> tuple[tuple[str, 
         ("reward levels", len(environment.levels) or None), ("audit", told),
         ("repaired", ", ".join(environment.repairs)),
     )  # fmt: skip
-    return tuple((name, str(value)) for name, value in known if value not in (None, ""))
+    return tuple((name, line(str(value), LONGEST_FACT)) for name, value in known if value not in (None, ""))
 
 
 def _side(play: PlayRecord, parts: Sequence[Part] | None) -> Side:

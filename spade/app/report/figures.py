@@ -8,9 +8,11 @@ from spade.app.report.curriculum import Design
 from spade.app.report.series import Curve, Point, binned, thin
 from spade.estimates import wilson
 from spade.estimates.intervals import Z
+from spade.text import line
 
 RETURN_BINS = 24
 MOST_PARTS = 12
+LONGEST_NAME = 60
 """Skills, or variants, that have charts of their own."""
 
 
@@ -159,7 +161,7 @@ def part_chapter(title: str, table: str, runs: Sequence[RunFigures]) -> Chapter:
     return Chapter(
         title,
         tuple(
-            _part(f"{name}: {words}", table, name, figure, share)
+            _part(f"{line(name, LONGEST_NAME)}: {words}", table, name, figure, share)
             for name in sorted(names)[:MOST_PARTS]
             for figure, words, share in _PART_FIGURES
         ),

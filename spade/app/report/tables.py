@@ -13,6 +13,7 @@ from spade.app.report.collect import SeenRun
 from spade.app.report.drawing import figure_text, interval_text, letter
 from spade.app.report.figures import CHAPTERS, Figure, RunFigures
 from spade.app.report.transcript import cut
+from spade.text import line
 from spade.waits import describe_all
 
 GLANCE = (
@@ -28,6 +29,7 @@ MOST_REASONS = 16
 MOST_EVENTS = 40
 LONGEST_COMPLETION = 6_000
 LONGEST_SETTING = 200
+LONGEST_LINE = 500
 MOST_EXAMPLES = 8
 
 
@@ -116,10 +118,12 @@ def rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
         name,
         rejected + sum(len(run.designs.environments) for run in runs),
         rejected,
-        tuple((stage, reason, count, 100 * count // rejected) for (stage, reason), count in rows[:MOST_REASONS]),
+        tuple(
+            (_short(stage), reason, count, 100 * count // rejected) for (stage, reason), count in rows[:MOST_REASONS]
+        ),
         len(rows[MOST_REASONS:]),
         tuple(
-            (stage, example.reason, cut(example.completion, LONGEST_COMPLETION))
+            (_short(stage), _short(example.reason), cut(example.completion, LONGEST_COMPLETION))
             for stage, example in sorted(examples.items())[:MOST_EXAMPLES]
         ),
     )
@@ -145,16 +149,18 @@ def health(run: SeenRun) -> Health:
     """The state of a run, from its last status and its events."""
     status, events = run.status, run.rows.events
     processes = () if status is None else status.processes
+    ill = [each for each in processes if each.restarts or each.state == "failed"]
     return Health(
         run.name,
         run.state,
         _facts(run),
-        tuple((each.name, each.restarts, each.detail) for each in processes if each.restarts or each.state == "failed"),
+        tuple((_short(each.name), each.restarts, _short(each.detail)) for each in ill[:MOST_EVENTS]),
         tuple(
-            (_clock(event.elapsed_s), event.event, _event(event.why, event.changed)) for event in events[-MOST_EVENTS:]
+            (_clock(event.elapsed_s), _short(event.event), _short(_event(event.why, event.changed)))
+            for event in events[-MOST_EVENTS:]
         ),
         max(len(events) - MOST_EVENTS, 0),
-        () if status is None else tuple(describe_all(status.waits, status.processes)[:MOST_EVENTS]),
+        () if status is None else tuple(map(_short, describe_all(status.waits, status.processes)[:MOST_EVENTS])),
     )
 
 
@@ -182,10 +188,14 @@ def _facts(run: SeenRun) -> tuple[tuple[str, str], ...]:
             ("restarts", f"{sum(process.restarts for process in status.processes):,}"),
         ]
         if status.waiting_for:
-            facts.append(("waits for", status.waiting_for))
+            facts.append(("waits for", _short(status.waiting_for)))
     if (record := run.record) is not None:
         facts += [("SPADE", record.spade), ("Python", record.python), ("platform", record.platform)]
     return tuple(facts)
+
+
+def _short(text: str) -> str:
+    return line(text, LONGEST_LINE)
 
 
 def _event(why: str, changed: dict[str, tuple[str, str]]) -> str:
