@@ -16,7 +16,7 @@ Pick = Callable[[Sequence[PlayRecord]], Sequence[str]]
 """The ids of the plays whose tokens to show, out of an environment's."""
 
 
-class Shown(msgspec.Struct, frozen=True):
+class ShownEnvironment(msgspec.Struct, frozen=True):
     """An environment with its program and finished plays; the tokens of those picked, where they are still kept."""
 
     environment: Environment
@@ -25,7 +25,7 @@ class Shown(msgspec.Struct, frozen=True):
     tokens: dict[str, Trajectory]
 
 
-class Designs(msgspec.Struct, frozen=True):
+class DesignRecords(msgspec.Struct, frozen=True):
     """The environments of a run, the oldest first, and `steps`: the learner step of each policy version.
 
     `reasons` counts the rejected candidates by stage and reason; `examples` has the newest of each stage. `digest` is
@@ -37,10 +37,10 @@ class Designs(msgspec.Struct, frozen=True):
     examples: dict[str, Reject] = {}
     steps: dict[int, int] = {}
     digest: str = ""
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownEnvironment, ...] = ()
 
 
-def read_designs(path: Path, choose: Choose, pick: Pick, kind_of: Callable[[str], str]) -> Designs:
+def read_designs(path: Path, choose: Choose, pick: Pick, kind_of: Callable[[str], str]) -> DesignRecords:
     """The designs of one commit; `kind_of` makes one reason of those that differ in details.
 
     Raises RunError if there is no store, DamagedError where one cannot be read.
@@ -58,12 +58,14 @@ def read_designs(path: Path, choose: Choose, pick: Pick, kind_of: Callable[[str]
         by_id = {environment.id: environment for environment in environments}
         shown = tuple(_shown(store, by_id[id], pick) for id in choose(environments))
     digest = published[-1].digest if published else ""
-    return Designs(environments, reasons, examples, steps, digest, shown)
+    return DesignRecords(environments, reasons, examples, steps, digest, shown)
 
 
-def _shown(store: Store, environment: Environment, pick: Pick) -> Shown:
+def _shown(store: Store, environment: Environment, pick: Pick) -> ShownEnvironment:
     plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment.id))
     finished = tuple(play for play in plays if play.state == "finished")
     (source,) = store.get_many("sources", [environment.id], Source)
     found = {id: store.get("trajectories", id, Trajectory) for id in pick(finished)}
-    return Shown(environment, source, finished, {id: tokens for id, tokens in found.items() if tokens is not None})
+    return ShownEnvironment(
+        environment, source, finished, {id: tokens for id, tokens in found.items() if tokens is not None}
+    )

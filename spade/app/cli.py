@@ -18,14 +18,11 @@ from spade.app.commands import (
     model,
     nano,
     pool,
-    report,
-    status,
     stop,
-    top,
     up,
-    why,
 )
 from spade.app.commands.env import play, programs, stats
+from spade.app.commands.look import report, status, top, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason

@@ -17,7 +17,7 @@ APART = ("limits", "bus", "supervise")
 LONGEST_NAME = 80
 
 
-class Asked(NamedTuple):
+class AskedRun(NamedTuple):
     """A run as it was asked for: the name of its arm, "" where settings decide, and its folder."""
 
     arm: str
@@ -31,10 +31,10 @@ class Arm(NamedTuple):
     members: tuple[int, ...]
 
 
-def asked(word: str) -> Asked:
+def asked(word: str) -> AskedRun:
     """A run of the command line: FOLDER, or NAME=FOLDER. A folder that exists under the whole word is meant first."""
     name, equals, folder = word.partition("=")
-    return Asked(name, Path(folder)) if equals and name and not os.path.lexists(word) else Asked("", Path(word))
+    return AskedRun(name, Path(folder)) if equals and name and not os.path.lexists(word) else AskedRun("", Path(word))
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spade.app.report.arms import Arm
-from spade.app.report.drawing import Drawn, Line, draw, figure_text, interval_text, letter
+from spade.app.report.drawing import DrawnChart, Line, draw, figure_text, interval_text, letter
 from spade.app.report.figures import CHAPTERS, Chapter, Figure, RunFigures, part_chapter
 from spade.app.report.series import Curve, pool, thin
 
@@ -29,11 +29,11 @@ class Chart(NamedTuple):
     title: str
     says: str
     alternative: str
-    drawn: Drawn
+    drawn: DrawnChart
     numbers: tuple[Numbers, ...]
 
 
-class Drawing(NamedTuple):
+class ChapterCharts(NamedTuple):
     """A chapter: its charts, and the titles of those that no run has."""
 
     title: str
@@ -41,7 +41,7 @@ class Drawing(NamedTuple):
     missing: tuple[str, ...]
 
 
-def draw_chapters(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[Drawing]:
+def draw_chapters(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ChapterCharts]:
     """All chapters; of skills and variants those that the runs have."""
     parts = [part_chapter("By skill", "skills", runs), part_chapter("By variant", "variants", runs)]
     return [_chapter(chapter, arms, runs) for chapter in (*CHAPTERS, *(part for part in parts if part.figures))]
@@ -52,10 +52,10 @@ def arm_curve(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Curve:
     return thin(pool([figure.curve(runs[member]) for member in arm.members], figure.low, figure.high))
 
 
-def _chapter(chapter: Chapter, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> Drawing:
+def _chapter(chapter: Chapter, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> ChapterCharts:
     made = [(figure.title, _chart(figure, arms, runs)) for figure in chapter.figures]
     charts = tuple(chart for _, chart in made if chart is not None)
-    return Drawing(chapter.title, charts, tuple(title for title, chart in made if chart is None))
+    return ChapterCharts(chapter.title, charts, tuple(title for title, chart in made if chart is None))
 
 
 def _chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> Chart | None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 import spade
-from replay.inspect.designs import Designs, read_designs
+from replay.inspect.designs import DesignRecords, read_designs
 from replay.inspect.journal import JournalRows, read_journal
 from replay.ledger.records import Environment
 from spade.app.report import gallery
@@ -33,7 +33,7 @@ class SeenRun(msgspec.Struct, frozen=True):
     record: RunRecord | None
     status: Status | None
     rows: JournalRows
-    designs: Designs
+    designs: DesignRecords
     evaluations: tuple[KeptEvaluation, ...]
     why: dict[str, list[str]]
     transcripts: dict[str, list[Part]]
@@ -57,7 +57,7 @@ def collect(run: RunDir, name: str, status: Status | str, most: int) -> SeenRun:
             "no evaluation is over, so there is no held-out win rate (evaluation.programs sets what is played)"
         )
     why: dict[str, list[str]] = {}
-    designs = _or_note(notes, lambda: _designs(run, why, most)) or Designs()
+    designs = _or_note(notes, lambda: _designs(run, why, most)) or DesignRecords()
     evaluations = _or_note(notes, lambda: tuple(found(run.path))) or ()
     transcripts = _or_note(notes, lambda: _transcripts(run, config, designs)) or {}
     if record is not None and record.spade != spade.__version__:
@@ -83,7 +83,7 @@ def _rows(run: RunDir) -> JournalRows:
         raise RunError("it has no metrics.jsonl, since no learner step was made yet: no curves") from None
 
 
-def _designs(run: RunDir, why: dict[str, list[str]], most: int) -> Designs:
+def _designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRecords:
     def choose(environments: Sequence[Environment]) -> list[str]:
         why.update(gallery.choose(environments, most))
         return list(why)
@@ -91,7 +91,7 @@ def _designs(run: RunDir, why: dict[str, list[str]], most: int) -> Designs:
     return read_designs(run.store, choose, gallery.pick, gallery.kind_of)
 
 
-def _transcripts(run: RunDir, config: Config | None, designs: Designs) -> dict[str, list[Part]]:
+def _transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> dict[str, list[Part]]:
     """The plays whose tokens are kept, as text. Raises RunError where there is no tokenizer for it."""
     kept = {id: tokens for shown in designs.shown for id, tokens in shown.tokens.items()}
     if not kept or config is None:

@@ -38,7 +38,7 @@ class TableRow(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What was designed: `parts` are the learner steps of the columns; `left_out` rows are not shown."""
+    """Designs by row and part: `parts` are the learner steps of the columns; `left_out` rows are not shown."""
 
     title: str
     parts: tuple[str, ...]

@@ -60,7 +60,7 @@ class DrawnLine(NamedTuple):
     hovers: tuple[Hover, ...]
 
 
-class Drawn(NamedTuple):
+class DrawnChart(NamedTuple):
     """A chart as numbers and labels."""
 
     xs: tuple[Tick, ...]
@@ -117,7 +117,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> Drawn:
+def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> DrawnChart:
     """The chart of lines of which at least one has a point."""
     curves = [curve for line in lines for curve in (line.curve, *line.faint) if curve]
     steps = [point.step for curve in curves for point in curve]
@@ -126,7 +126,7 @@ def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> Draw
     y = Scale(low, high, BOTTOM, TOP)
     drawn = [_line(place, line, x, y, share) for place, line in enumerate(lines) if line.curve]
     spread = _apart([(line.end, line.letter_y) for line in drawn])
-    return Drawn(
+    return DrawnChart(
         tuple(Tick(x(value), f"{value:,.0f}") for value in ticks(x.low, x.high, 4) if value.is_integer()),
         tuple(Tick(y(value), label) for value, label in _labelled(ticks(low, high, 5), share)),
         y(0.0) if low < 0 < high else None,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from replay.inspect.designs import Shown
+from replay.inspect.designs import ShownEnvironment
 from replay.ledger.records import Environment, PlayRecord
 from spade.app.report.collect import SeenRun
 from spade.app.report.drawing import figure_text
@@ -41,7 +41,7 @@ class Returns(NamedTuple):
     levels: tuple[tuple[str, int, int], ...]
 
 
-class Entry(NamedTuple):
+class GalleryEntry(NamedTuple):
     """An environment as the page shows it."""
 
     anchor: str
@@ -62,17 +62,17 @@ class Entry(NamedTuple):
     more_children: int
 
 
-def entries(place: int, run: SeenRun) -> list[Entry]:
+def entries(place: int, run: SeenRun) -> list[GalleryEntry]:
     """The environments of the run at `place` among the page's."""
     kin = children(run.designs.environments)
     anchors = {shown.environment.id: f"env-{place}-{number}" for number, shown in enumerate(run.designs.shown)}
     return [_entry(run, shown, kin.get(shown.environment.id, []), anchors) for shown in run.designs.shown]
 
 
-def _entry(run: SeenRun, shown: Shown, kids: Sequence[str], anchors: dict[str, str]) -> Entry:
+def _entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], anchors: dict[str, str]) -> GalleryEntry:
     environment, source = shown.environment, shown.source
     parents = environment.parents
-    return Entry(
+    return GalleryEntry(
         anchor=anchors[environment.id],
         run=run.name,
         id=environment.id,
@@ -93,7 +93,7 @@ def _entry(run: SeenRun, shown: Shown, kids: Sequence[str], anchors: dict[str, s
 
 
 def _figures(environment: Environment) -> tuple[tuple[str, str], ...]:
-    """What its window measured, for the line that is always open."""
+    """Figures that its window measured, for the line that is always open."""
     score = environment.score
     if score is None:
         return (("state", environment.state),)

@@ -17,7 +17,7 @@ LONGEST_NAME = 60
 
 
 class RunFigures(NamedTuple):
-    """What one run has to draw: its rows, and its environments."""
+    """The rows of one run, and its environments, to draw."""
 
     rows: JournalRows
     designs: Sequence[Design] = ()

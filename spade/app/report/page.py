@@ -97,7 +97,7 @@ def _context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> di
 
 
 def _notes(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> list[tuple[str, str]]:
-    """What is missing or to be known, by run; a note that all runs share stands once."""
+    """Notes on what is missing or to be known, by run; a note that all runs share stands once."""
     notes: dict[str, list[str]] = {}
     for run in runs:
         for note in run.notes:

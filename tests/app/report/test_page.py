@@ -14,7 +14,7 @@ from replay.inspect.journal import read_journal
 from replay.ledger.records import Environment, Reject, Source
 from replay.service.journal import Journal
 from replay.store import open_store
-from spade.app.commands.report import report
+from spade.app.commands.look.report import report
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import RunError

@@ -21,7 +21,9 @@ def report(
     ],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
 ) -> None:
-    """Write one HTML page about runs: curves, curriculum, environments, rejected programs, health.
+    """Write one HTML page about runs.
+
+    It has curves, the curriculum, environments, rejected programs, and the health of each run.
 
     Runs of one ARM, or else of the same settings, are shown as their mean with its 95 % interval. The page is one file
     that needs no network. The runs may be up.
