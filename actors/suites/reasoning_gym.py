@@ -79,7 +79,6 @@ REASONING_GYM = Suite(
     },
     read_hard,
     packages=PACKAGES,
-    library="reasoning-gym",
 )
 
 REASONING_GYM_NANO = Suite(
@@ -90,5 +89,4 @@ REASONING_GYM_NANO = Suite(
     },
     read_small,
     packages=PACKAGES,
-    library="reasoning-gym",
 )
