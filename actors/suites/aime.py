@@ -65,7 +65,6 @@ def _suite(name: str) -> Suite:
         read,
         size=30,
         columns="JSON Lines, CSV or Parquet with the columns problem and answer",
-        library="answers",
     )
 
 

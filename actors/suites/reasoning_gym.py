@@ -80,7 +80,6 @@ REASONING_GYM = Suite(
     },
     read_hard,
     packages=PACKAGES,
-    library="reasoning-gym",
 )
 
 REASONING_GYM_NANO = Suite(
@@ -91,5 +90,4 @@ REASONING_GYM_NANO = Suite(
     },
     read_small,
     packages=PACKAGES,
-    library="reasoning-gym",
 )

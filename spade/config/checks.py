@@ -14,7 +14,8 @@ import msgspec
 
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
-from spade.config.sections import Bus, Config, Endpoint, Learner, Pool, PoolLibrary, ToolUse
+from spade.config.sections import Bus, Config, Endpoint, Evaluation, Learner, Pool, PoolLibrary, ToolUse
+from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError
 
 SEED_SOURCES = ("folder", "run")
@@ -29,6 +30,7 @@ def check(config: Config) -> None:
     _check_domain(config)
     _check_rounds(config)
     _check_pool(config)
+    _check_evaluation(config.evaluation)
     _check_challenges(config)
     _check_variants(config.tools)
     _check_pairs(config)
@@ -126,6 +128,29 @@ def _check_source(pool: Pool) -> None:
 def _is_source(source: str, kinds: Collection[str]) -> bool:
     kind, _, name = source.partition(":")
     return kind in kinds and bool(name)
+
+
+def _check_evaluation(evaluation: Evaluation) -> None:
+    """Refuse a suite that no run can play, one beside a folder, and data of the wrong suite."""
+    suite, there = evaluation.suite, ", ".join(SUITE_TRAITS)
+    if suite in HARNESS_SUITES:
+        raise ConfigError(
+            f"evaluation.suite: {suite!r} needs a harness, a program of others that drives the policy, and no run "
+            f"plays such a suite; take one of {there}"
+        )
+    if suite and suite not in SUITE_TRAITS:
+        raise ConfigError(f"evaluation.suite: there is no suite {suite!r}; take one of {there}")
+    if suite and evaluation.programs:
+        raise ConfigError(
+            f"evaluation.programs: a run is measured on a folder or on a suite, here {suite!r}; "
+            "--set evaluation.suite= leaves the suite out"
+        )
+    given = bool(suite) and SUITE_TRAITS[suite].given
+    if given and not evaluation.data:
+        raise ConfigError(f"evaluation.data: the suite {suite!r} needs its file; docs/evaluation.md has its columns")
+    if evaluation.data and not given:
+        what = f"the suite {suite!r} brings its items itself" if suite else "evaluation.suite names none that takes it"
+        raise ConfigError(f"evaluation.data: {what}; leave it out")
 
 
 def _check_challenges(config: Config) -> None:

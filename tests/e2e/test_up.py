@@ -20,7 +20,7 @@ SMALL = (
     "design.active_environments=6", "design.round_jobs=3", "design.round_deadline_s=30.0", "play.group_size=4",
     "play.window_chunks=1", "play.window_deadline_s=30.0", "play.lease_s=10.0", "design.lease_s=10.0",
     "learner.batch_sequences=16", "learner.checkpoint_every=2", "bus.silence_s=3.0", "supervise.drain_s=60.0",
-    "evaluation.programs=",
+    "evaluation.suite=",
     "evaluation.diversity_programs=0",
 )  # fmt: skip
 
@@ -81,7 +81,7 @@ def role(status: Status, name: str):
 def test_self_play_survives_kills_and_resumes(tmp_path):
     run = tmp_path / "run"
     killable = ("agent", "designer", "env-runner", "engine", "evaluator")
-    up = Up(run, "evaluation.programs=builtin", "evaluation.plays=8", "evaluation.every_steps=1")
+    up = Up(run, "evaluation.suite=nano", "evaluation.plays=8", "evaluation.every_steps=1")
     try:
         status = up.until(lambda s: s.learner_step >= 1 and len(s.processes) == 7, within_s=SOON_S)
         for name in killable:

@@ -10,13 +10,12 @@ import msgspec
 from actors.suites import SUITES, Suite, resolve
 from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import MeasuredSuite
-from spade.app.supervisor.examination import Exam, context_of, measure, settings
+from spade.app.supervisor.examination import Exam, measure, settings
 from spade.app.supervisor.policies import PinnedPolicy, check_asked, pin, release
-from spade.config import Config
+from spade.config import Config, ProtocolName
 from spade.errors import ConfigError, SpadeError
 from spade.evaluations import (
     Protocol,
-    ProtocolName,
     compared,
     read_summary,
     refuse_other,
@@ -25,6 +24,7 @@ from spade.evaluations.folder import EVALUATIONS
 from spade.policy.model_folder import ModelFacts, facts
 from spade.policy.model_folder import resolve as model_folder
 from spade.text import line
+from spade.tokens import Tokenizer
 
 Say = Callable[[str], None]
 _NEAREST = 3
@@ -159,7 +159,7 @@ def _measured(
     subject: Subject, pinned: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, say: Say, complain: Say
 ) -> dict[str, MeasuredSuite]:
     """The evaluations of one policy by suite."""
-    context = max(context_of(each.protocol, subject.model_facts.context_tokens) for each in suites)
+    context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
     unfinished = False
     try:
@@ -185,15 +185,16 @@ def _exams(
     complain: Say,
 ) -> list[Exam]:
     exams = []
+    tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
     for suite, protocol, data in suites:
-        context = min(context_of(protocol, subject.model_facts.context_tokens), config.play.context_tokens)
-        conditions = _conditions(config, context)
+        conditions = _conditions(config, protocol.context_tokens(config.engine.context_tokens))
         try:
+            talks = suite.talks(protocol, tokenizer)
             plan = resolve(suite, protocol, pinned.digest, asked.seed, data, asked.items, conditions)
         except SpadeError as error:
             complain(f"spade: {error}")
         else:
-            exams.append(Exam(subject.root, suite, plan, context))
+            exams.append(Exam(subject.root, suite, plan, talks))
     return exams
 
 

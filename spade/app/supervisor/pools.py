@@ -32,7 +32,7 @@ from spade.transport import Client, connect
 MADE = ".make"  # the run in the folder of a pool that makes its programs
 DESIGNS_ONLY = (
     "design.source=model", "design.seeds=''", "pool.source=''", "play.hinted=true", "actors.agents=0",
-    "evaluation.programs=''",
+    "evaluation.programs=''", "evaluation.suite=''", "evaluation.data=''",
     # Nobody plays, so a window is over at once and its slot asks for the next design.
     "play.window_deadline_s=1.0", "replay.stall_s=1e9",
 )  # fmt: skip

@@ -13,8 +13,8 @@ from actors.sandbox import open_sandbox
 from actors.sandbox.host import widened
 from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.inside.libraries.answers import letter
+from spade.config import Library
 from spade.config import Sandbox as Limits
-from spade.config.sections.actors import Library
 from spade.errors import RunError
 from spade.protocol import Faulted, Needs
 from tests.actors.odd_programs import play

@@ -6,12 +6,13 @@ from typer.testing import CliRunner
 from actors.suites import SUITES
 from spade.app import cli
 from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
-from spade.app.supervisor.examination import ROOM, context_of, settings
+from spade.app.supervisor.examination import settings
 from spade.app.supervisor.measuring import EvalOptions, Subject, chosen, data_files, evaluate, named_suites
 from spade.app.supervisor.policies import check_asked, pin, release
 from spade.config import Pool
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, summarised
+from spade.evaluations.rules import ROOM
 from spade.policy.model_folder import NANO
 
 NANO_SUITE = SUITES["nano"]
@@ -107,8 +108,8 @@ def test_the_policy_of_a_model_is_its_checkpoint_where_it_lies(tmp_path):
 
 def test_a_context_holds_all_turns_as_far_as_the_model_goes():
     protocol = NANO_SUITE.protocol("paper")
-    assert context_of(protocol, 1_024) == 1_024
-    assert context_of(protocol, 1 << 20) == ROOM + 8 * 24
+    assert protocol.context_tokens(1_024) == 1_024
+    assert protocol.context_tokens(1 << 20) == ROOM + 8 * 24
 
 
 def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_suites():
