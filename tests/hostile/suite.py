@@ -27,24 +27,33 @@ from actors.sandbox.inside.walls import NOBODY
 from actors.sandbox.opening import open_layers
 from actors.sandbox.tiers import TIERS, Layers
 from spade.config import Sandbox as Limits
-from spade.protocol import Faulted, Observed, ToolCall
+from spade.protocol import Faulted, Needs, Observed, ToolCall
 from tests.actors.odd_programs import DOOR, children_of
 from tests.hostile import calls, frames, hoards, lies, reach, sights, time_and_memory, tool_use
 from tests.hostile.hostile import ANSWERED, BREACH, Hostile
 
 FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards, frames, tool_use)
 PROGRAMS: Sequence[Hostile] = [program for family in FAMILIES for program in family.PROGRAMS]
+ENDLESS = Limits(load_s=6.0, step_s=1.0)
+"""For programs that never answer."""
+
 HASTY = Limits(load_s=6.0, step_s=3.0)
-"""For programs that may not answer at all."""
+"""For programs that may not answer at all, and that some other limit may stop first."""
 
 PATIENT = Limits(load_s=120.0, step_s=120.0)
 """For those that have to, however busy the machine is."""
+
+PATIENCE = Needs(step_s=PATIENT.step_s)
+"""Of the benign episode, whatever the limits of the program beside it."""
 
 OF_LIBRARIES = "\n# ChoiceEnv"
 """A program that names a base class is run in the zygote of libraries."""
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 12
+ENDLESS_AT_ONCE = 24
+"""Of programs that only wait for their limit, which takes little of the machine."""
+
 TURNS = 3
 BENIGN = [
     Observed("Which door? Actions: red blue"),
@@ -105,22 +114,27 @@ def state(folder: Path) -> list[tuple[str, int, int, int]]:
 async def complaints(layers: Layers, programs: Sequence[Hostile], libraries: Sequence[str] = ()) -> list[str]:
     """Everything that was not as it must be, over all programs; with `libraries`, all in their zygote."""
     found: list[str] = []
-    silent = [hostile for hostile in programs if "timeout" in hostile.sees]
+    endless = [hostile for hostile in programs if hostile.sees == {"timeout"}]
+    silent = [hostile for hostile in programs if hostile.sees > {"timeout"}]
     heard = [hostile for hostile in programs if "timeout" not in hostile.sees]
-    for limits, some in ((HASTY, silent), (PATIENT, heard)):
+    for limits, at_once, some in (
+        (ENDLESS, ENDLESS_AT_ONCE, endless),
+        (HASTY, AT_ONCE, silent),
+        (PATIENT, AT_ONCE, heard),
+    ):
         if some:
-            found += await held(layers, msgspec.structs.replace(limits, libraries=tuple(libraries)), some)
+            found += await held(layers, msgspec.structs.replace(limits, libraries=tuple(libraries)), some, at_once)
     return found
 
 
-async def held(layers: Layers, limits: Limits, programs: Sequence[Hostile]) -> list[str]:
-    """The same, in one sandbox."""
+async def held(layers: Layers, limits: Limits, programs: Sequence[Hostile], at_once: int) -> list[str]:
+    """The same, in one sandbox, so many at once."""
     found: list[str] = []
     with surroundings(found) as around:
         async with open_layers(layers, limits) as sandbox:
             await sandbox.open("first", beside(DOOR, sandbox), 1, 3)
             zygotes = set(children_of(os.getpid()))
-            places = trio.CapacityLimiter(AT_ONCE)
+            places = trio.CapacityLimiter(at_once)
 
             async def judge(hostile: Hostile) -> None:
                 async with places:
@@ -140,7 +154,7 @@ async def meet(sandbox: Sandbox, hostile: Hostile, around: dict[str, str]) -> li
     for word, value in around.items():
         source = source.replace(f"${word}", value)
     benign, enemy = f"benign {hostile.name}", f"hostile {hostile.name}"
-    transcript = [await sandbox.open(benign, door, 1, TURNS), await sandbox.step(benign, 1, "?")]
+    transcript = [await sandbox.open(benign, door, 1, TURNS, PATIENCE), await sandbox.step(benign, 1, "?")]
     seen, said = await outcome(sandbox, enemy, source, hostile.calls)
     transcript += [await sandbox.step(benign, 2, "!"), await sandbox.step(benign, 3, ".")]
     for episode in (benign, enemy):
