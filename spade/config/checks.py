@@ -241,21 +241,15 @@ def _check_progress(config: Config) -> None:
         raise ConfigError(
             f"play.context_tokens: {play.context_tokens} do not fit engine.context_tokens = {engine.context_tokens}"
         )
-    if design.max_tokens >= engine.context_tokens:
-        raise ConfigError(
-            f"design.max_tokens: {design.max_tokens} leave no room for a prompt in "
-            f"engine.context_tokens = {engine.context_tokens}"
-        )
-    if config.tools.screen and config.tools.screen_max_tokens >= engine.context_tokens:
-        raise ConfigError(
-            f"tools.screen_max_tokens: {config.tools.screen_max_tokens} leave no room for a question in "
-            f"engine.context_tokens = {engine.context_tokens}"
-        )
-    if design.reviews and design.review_max_tokens >= engine.context_tokens:
-        raise ConfigError(
-            f"design.review_max_tokens: {design.review_max_tokens} leave no room for a question in "
-            f"engine.context_tokens = {engine.context_tokens}"
-        )
+    for name, most, asked in (
+        ("design.max_tokens", design.max_tokens, True),
+        ("tools.screen_max_tokens", config.tools.screen_max_tokens, config.tools.screen),
+        ("design.review_max_tokens", design.review_max_tokens, bool(design.reviews)),
+    ):
+        if asked and most >= engine.context_tokens:
+            raise ConfigError(
+                f"{name}: {most} leave no room for a prompt in engine.context_tokens = {engine.context_tokens}"
+            )
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:

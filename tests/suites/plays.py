@@ -66,7 +66,7 @@ async def play(sandbox, source, *actions, seed=1):
 
 
 async def every(most, sources, seed=1):
-    """What `oracle` gives for each program, by its name."""
+    """The results of `oracle` for all programs, by their names."""
     found = {}
     places = trio.CapacityLimiter(AT_ONCE)
 

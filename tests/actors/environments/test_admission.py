@@ -263,7 +263,7 @@ async def test_a_program_sees_of_admission_what_it_sees_of_plays(sandbox, monkey
 
 async def test_what_is_kept_of_all_plays_is_bounded(sandbox, monkeypatch):
     """Hundreds of plays of the longest observations would be more than an env-runner has memory for."""
-    monkeypatch.setattr("actors.environments.forms.MOST_HEARD", 3 << 20)
+    monkeypatch.setattr("actors.environments.trials.MOST_HEARD", 3 << 20)
     wordy = changed(("reply + ", "reply + ' ' * 50_000 + "))
     last = (await validate(sandbox, wordy, 3, LIMITS)).stages[-1]
     assert (last.passed, last.reason) == (False, "the observations of all plays take more than 3 MiB")

@@ -25,7 +25,7 @@ def desk(tmp_path):
 
 
 def plain(done, code=0):
-    """What was printed, as lines."""
+    """The lines that a command without a fault printed."""
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
     return done.stdout.splitlines()
 
