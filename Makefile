@@ -9,16 +9,22 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test test-recipes test-deepspeed test-extras test-suites test-vllm docs clean
+.PHONY: up test types imports test-recipes test-deepspeed test-extras test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
 test: $(VENV)/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory --jobs=2 --output-sync types imports
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+
+# Each takes one core: `make test` does both at once.
+types: $(VENV)/dev
+	$(BIN)/mypy
+
+imports: $(VENV)/dev
+	$(BIN)/lint-imports
 
 # Minutes: each recipe is a run of its own.
 test-recipes: $(VENV)/dev
