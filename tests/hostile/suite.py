@@ -30,10 +30,10 @@ from actors.sandbox.tiers import TIERS, Layers
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Needs, Observed, ToolCall
 from tests.actors.odd_programs import DOOR, children_of
-from tests.hostile import calls, frames, hoards, lies, reach, sights, time_and_memory, tool_use
+from tests.hostile import calls, forged_answers, frames, hoards, lies, reach, sights, time_and_memory, tool_use
 from tests.hostile.hostile import ANSWERED, BREACH, Hostile
 
-FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards, frames, tool_use)
+FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards, frames, tool_use, forged_answers)
 PROGRAMS: Sequence[Hostile] = [program for family in FAMILIES for program in family.PROGRAMS]
 
 
@@ -213,8 +213,9 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
         os.setresuid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
-    programs = [hostile for hostile in PROGRAMS if arguments.tier in hostile.tiers]
     libraries = tuple(LIBRARIES) if arguments.libraries else ()
+    tier = [hostile for hostile in PROGRAMS if arguments.tier in hostile.tiers]
+    programs = [hostile for hostile in tier if libraries or not hostile.libraries]
     found = trio.run(complaints, TIERS[arguments.tier] - set(arguments.without), programs, libraries)
     print(*found, f"{len(programs)} programs", sep="\n")
     sys.exit(bool(found))

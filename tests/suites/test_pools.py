@@ -41,7 +41,7 @@ def test_a_name_that_is_not_played_is_refused_with_the_nearest(library, names, m
 
 def test_a_library_without_names_is_all_of_it_but_what_is_excluded():
     everything = sources("rlve", "all")
-    assert len(everything) == 396
+    assert len(everything) == 395
     assert set(OFFICIAL16) < everything.keys()
     assert "PolyaModel" not in everything
     assert everything["Sorting"] == "class SortingEnv(RlveEnv):\n    problem = 'Sorting'\n    level = 0\n"
