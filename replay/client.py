@@ -89,6 +89,10 @@ class ReplayClient:
             pulse = await self.client.wait_pulse()
         return pulse.weights
 
+    async def enroll(self) -> int:
+        """The number of a supervisor that begins, greater than that of any before it."""
+        return (await self._call(protocol.Enroll())).number
+
     async def report_processes(
         self, supervisor: str, processes: tuple[protocol.Process, ...], wanted: dict[protocol.Role, int] | None = None
     ) -> protocol.Orders:

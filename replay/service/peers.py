@@ -83,6 +83,14 @@ class Peers:
         beats = self._server.heartbeats
         return {hello.name: _finite(beats[peer]) for peer, hello in self._server.peers.items() if peer in beats}
 
+    def replace(self, newer: Hello) -> None:
+        """Give up the older lives of a peer's name: they have to greet again, and are refused then."""
+        if self._server is None:
+            return
+        for peer, hello in list(self._server.peers.items()):
+            if hello.name == newer.name and hello.life < newer.life:
+                self._server.give_up(peer, f"life {newer.life} has taken its place")
+
     # ------------------------------------------------------------ events
 
     def finished(self, plays: int, now: float) -> None:

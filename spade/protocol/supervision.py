@@ -19,6 +19,16 @@ class Process(Wire, frozen=True):
     supervisor: str = ""
 
 
+class Enrolled(Wire, frozen=True):
+    """The number of a supervisor: greater than that of any before it in this run."""
+
+    number: int
+
+
+class Enroll(Request[Enrolled], frozen=True):
+    """A supervisor begins to start processes, and wants the number that their lives carry (`LifeNumber`)."""
+
+
 class Orders(Request[Done], frozen=True):
     """Changes for a supervisor: the number of actors of a role to keep up, and the names of those to drain.
 

@@ -77,6 +77,11 @@ class Client:
         """True while the server knows us and is not silent."""
         return self._live
 
+    @property
+    def refusal(self) -> str:
+        """The reason why the server refuses us, for good; "" while it does not."""
+        return self._refused or ""
+
     async def call(self, request: Request[Reply], deadline_s: float | None = None, *, once: bool = False) -> Reply:
         """Send a request and wait for its reply, across restarts of the server (which may receive it more than once).
 

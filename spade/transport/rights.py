@@ -11,6 +11,7 @@ from spade.protocol import (
     Audited,
     Checkpointed,
     CloseEpisode,
+    Enroll,
     Evaluated,
     Generate,
     GetNewestPrograms,
@@ -69,7 +70,7 @@ _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
         MeasuredDiversity,
     ),
     "observer": (GetStatus, Orders),
-    "supervisor": (GetStatus, ReportProcesses),
+    "supervisor": (Enroll, GetStatus, ReportProcesses),
 }
 
 

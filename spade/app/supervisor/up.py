@@ -82,6 +82,7 @@ async def keep_up(
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
                 unanswered.cancel()
                 if lasting or not client.pulse.finished:
+                    supervisor.number = await ReplayClient(client, config.bus.call_deadline_s).enroll()
                     actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
                     nursery.start_soon(_report, name, supervisor, actors, client)
                     nursery.start_soon(_until_done, body, client, nursery.cancel_scope)

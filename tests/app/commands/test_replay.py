@@ -29,7 +29,7 @@ from spade.errors import RunError
 from spade.policy import manifest
 from spade.policy.model import parameters_digest
 from tests.learner.fed_learner import SMALL, running
-from tests.peers import pid_of
+from tests.peers import alone, pid_of
 from tests.replay.kept_world import keep_world
 
 STEPS = 7
@@ -153,7 +153,7 @@ def test_other_settings_than_the_recorded_ones_are_seen(copied, capsys):
 
 
 def test_a_retired_checkpoint_is_one_line_that_says_which_would_do(copied):
-    checkpoint.prune(copied / "checkpoints", STEPS, 1)
+    checkpoint.prune(copied / "checkpoints", STEPS, 1, alone)
     with pytest.raises(RunError, match=r"step 6 .* step 2 to 5, .* 7\)") as refused:
         remake(copied, 6, None)
     assert "\n" not in str(refused.value)
