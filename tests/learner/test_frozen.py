@@ -28,7 +28,8 @@ async def test_a_stopped_learner_that_was_replaced_ends_when_it_goes_on(tmp_path
     async with supervised(tmp_path, settings, "replay"), trio.open_nursery() as nursery:
         replay = await nursery.start(connected, f"ipc://{tmp_path}/replay", settings)
         feeder = Feeder(replay)
-        with pytest.raises(RunError, match=r"^learner: life 1\.1 of learner is over: life 2\.1 has taken its place$"):
+        over = r"^learner: life 1\.1 of learner is over: life 2\.1 has taken its place$"
+        with pytest.raises(RunError, match=over):  # noqa: PT012
             async with supervise(settings.supervise, tmp_path / "logs", MODULES) as first:
                 first.number = 1
                 await first.add(launch)
