@@ -103,6 +103,10 @@ class ReplayClient:
         """Change the number of actors that a supervisor keeps up, or drain some."""
         await self._call(orders)
 
+    async def stop(self) -> None:
+        """Have all supervisors leave."""
+        await self._call(protocol.StopRun())
+
     async def status(self) -> protocol.Status:
         """The status of the run."""
         return await self._call(protocol.GetStatus())

@@ -44,6 +44,7 @@ from spade.protocol import (
     ReportProcesses,
     Serving,
     Status,
+    StopRun,
     TakeBatch,
     Weights,
 )
@@ -230,9 +231,12 @@ class Service:
             case ReportProcesses() if request.supervisor != incoming.hello.name:
                 return Refused(f"{incoming.hello.name} may not report for {request.supervisor!r}")
             case ReportProcesses():
-                return self._peers.report(request)
+                return self._peers.report(request, now)
             case Orders():
                 refusal = self._peers.order(request)
+                return Refused(refusal) if refusal else Done()
+            case StopRun():
+                refusal = self._peers.stop(now)
                 return Refused(refusal) if refusal else Done()
         try:
             answer = self.ledger.apply(request, holder, now, incoming.id)

@@ -65,7 +65,7 @@ from spade.protocol.programs import (
 )
 from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
 from spade.protocol.status import Counts, Drawn, GetStatus, Histories, Recent, SkillFigures, Status, Traffic
-from spade.protocol.supervision import Enroll, Enrolled, Orders, Process, ReportProcesses
+from spade.protocol.supervision import Enroll, Enrolled, Orders, Process, ReportProcesses, StopRun
 from spade.protocol.training import (
     Batch,
     Checkpointed,
@@ -91,7 +91,7 @@ AnyRequest = (
     | LeaseAudit | Audited
     | TakeBatch | Publish | Checkpointed
     | Evaluated | GetNewestPrograms | MeasuredDiversity
-    | Enroll | ReportProcesses | Orders | GetStatus
+    | Enroll | ReportProcesses | Orders | StopRun | GetStatus
 )  # fmt: skip
 
 Response = (
@@ -114,7 +114,7 @@ __all__ = [
     "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish",
     "Published", "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate",
     "ReleaseDesign", "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "Role",
-    "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "SubmitEnvironment", "SubmitPlays",
-    "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic", "Trajectory", "Validate", "Verdict", "Wait",
-    "Weights", "WeightsPart", "reply_type",
+    "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun", "SubmitEnvironment",
+    "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic", "Trajectory", "Validate", "Verdict",
+    "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

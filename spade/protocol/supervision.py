@@ -34,11 +34,20 @@ class Orders(Request[Done], frozen=True):
 
     Sent to the replay service (Refused: no such supervisor keeps actors), which passes it on with the answer to the
     supervisor's next report. Kept in memory alone: the sender watches the status, and repeats an order without effect.
+    `stop`: drain all processes and leave; the replay service alone says so, after a `StopRun`.
     """
 
     supervisor: str
     counts: dict[Role, int] = field(default_factory=dict)
     drain: tuple[str, ...] = ()
+    stop: bool = False
+
+
+class StopRun(Request[Done], frozen=True):
+    """Have every supervisor drain its processes and leave, that of the replay service last.
+
+    Refused: none is here. Kept in memory alone, as Orders are.
+    """
 
 
 class ReportProcesses(Request[Orders], frozen=True):

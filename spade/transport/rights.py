@@ -36,6 +36,7 @@ from spade.protocol import (
     Role,
     Serving,
     StepEpisode,
+    StopRun,
     SubmitEnvironment,
     SubmitPlays,
     TakeBatch,
@@ -69,7 +70,7 @@ _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
         GetNewestPrograms,
         MeasuredDiversity,
     ),
-    "observer": (GetStatus, Orders),
+    "observer": (GetStatus, Orders, StopRun),
     "supervisor": (Enroll, GetStatus, ReportProcesses),
 }
 

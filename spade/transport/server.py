@@ -194,7 +194,7 @@ class Server:
                 f"{hello.name} speaks protocol {hello.protocol}, this service {PROTOCOL_VERSION}; "
                 "run the same version of spade"
             )
-        elif hello.digest != self._digest:
+        elif hello.digest != self._digest and not (hello.role == "observer" and hello.digest == ""):
             answer = Refused(
                 f"{hello.name} has another configuration (digest {hello.digest[:8]}, this run {self._digest[:8]}); "
                 "start it with the run's config.toml"

@@ -49,7 +49,7 @@ EXPECTED = {
     "TakeBatch": {"learner"}, "Publish": {"learner"}, "Checkpointed": {"learner"},
     "Evaluated": {"evaluator"}, "GetNewestPrograms": {"evaluator"}, "MeasuredDiversity": {"evaluator"},
     "Enroll": {"supervisor"}, "ReportProcesses": {"supervisor"},
-    "Orders": {"observer"}, "GetStatus": {"observer", "supervisor"},
+    "Orders": {"observer"}, "StopRun": {"observer"}, "GetStatus": {"observer", "supervisor"},
 }  # fmt: skip
 WORK = [request for request in REQUESTS if not isinstance(request, Hello | Heartbeat | Goodbye)]
 

@@ -24,6 +24,7 @@ from spade.app.commands.replay.remake import remake
 from spade.app.commands.replay.verify import verify
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
+from spade.app.screen.reach import reach
 from spade.disk import discard
 from spade.errors import RunError
 from spade.policy import manifest
@@ -85,7 +86,7 @@ def test_a_learner_that_was_killed_resumes_bit_for_bit_and_drained_it_keeps_what
     assert folder == run / "weights" / weights.digest == run / "weights" / parameters_digest(folder)
     assert (folder / "tokenizer.json").is_file()
     _, manifest = checkpoint.newest(run / "checkpoints")
-    assert manifest.step == trio.run(read_status, RunDir(run)).learner_step == STEPS
+    assert manifest.step == trio.run(read_status, reach(RunDir(run))).learner_step == STEPS
     assert manifest.metrics.trained_tokens > 0
 
 
@@ -204,7 +205,7 @@ def test_a_damaged_record_is_one_line(copied, name):
     (copied / name).write_text("x")
     run = RunDir(copied)
     with pytest.raises(RunError, match=f"{name}: is damaged"):
-        trio.run(read_status, run) if name == "status.json" else run.create(run.config())
+        trio.run(read_status, reach(run)) if name == "status.json" else run.create(run.config())
 
 
 def change_meaning(run):
