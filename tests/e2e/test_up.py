@@ -12,6 +12,7 @@ import trio
 
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
+from spade.app.screen.reach import reach
 from spade.errors import SpadeError
 from spade.protocol import Status
 
@@ -43,7 +44,7 @@ class Up:
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self.process.communicate()[0]
             try:
-                status = trio.run(read_status, RunDir(self.run))
+                status = trio.run(read_status, reach(RunDir(self.run)))
             except SpadeError:
                 status = Status()  # not up yet
             if reached(status):
@@ -105,7 +106,7 @@ def test_self_play_and_its_evaluations_go_on_after_a_kill_and_the_run_resumes(tm
     assert all(one.plays + one.voids == 8 for one in status.histories.evaluations)
     assert not left_behind(run, status)
 
-    down = trio.run(read_status, RunDir(run))
+    down = trio.run(read_status, reach(RunDir(run)))
     assert down.learner_step >= status.learner_step
     again = Up(run)
     try:

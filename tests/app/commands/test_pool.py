@@ -183,16 +183,6 @@ def test_config_check_counts_the_programs_and_refuses_a_bad_pool(source):
     assert "vault.py: is not UTF-8 text" in told
 
 
-def test_a_run_is_not_scaled_to_actors_that_it_has_no_work_for(source, tmp_path):
-    for settings, word, role in (
-        (("design.source=pool", f"pool.source=folder:{source}"), "designers", "designer"), ((), "curators", "curator"),
-    ):  # fmt: skip
-        run = RunDir(tmp_path / word)
-        run.create(load("nano", settings))
-        code, told = run_spade("actors", "scale", run.path, f"{word}=1")
-        assert (code, told) == (1, f"spade: {run.path}: has no work for a {role} (design.source)\n")
-
-
 def test_curators_join_with_the_pool_of_the_run_alone():
     code, told = run_spade("actors", "up", "--connect", "ipc:///nowhere", "--curators", "1")
     assert code == 1
