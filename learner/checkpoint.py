@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from learner.claim import Check
 from spade.decoding import decoded
 from spade.disk import DRAFT, discard, draft, sync
 from spade.protocol import StepMetrics
@@ -31,7 +32,7 @@ class Manifest(msgspec.Struct, frozen=True):
     checksums: dict[str, str]
 
 
-def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], None]) -> Path:
+def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], None], check: Check) -> Path:
     """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns."""
     folder = root / f"{PREFIX}{step}"
     with draft(root) as made:
@@ -41,6 +42,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], No
         (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
         for path in (*made.rglob("*"), made):
             sync(path)
+        check()
         if folder.exists():  # damaged, since the start did not choose it
             discard(folder)
         os.replace(made, folder)
@@ -60,11 +62,12 @@ def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
     return None
 
 
-def prune(root: Path, step: int, keep: int) -> None:
+def prune(root: Path, step: int, keep: int, check: Check) -> None:
     """Delete drafts, checkpoints beyond `step` (`newest` found these damaged), and all but `keep` up to it."""
     found = kept(root)
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
+        check()  # after they were listed, so that nothing is deleted that a newer life has written
         discard(folder)
 
 

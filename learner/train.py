@@ -5,7 +5,6 @@ reaches the parameters of a learner that never stopped.
 """
 
 import logging
-import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,16 +19,16 @@ from learner.backends.base import Backend
 from learner.backends.deepspeed import DeepSpeedBackend
 from learner.backends.torch import TorchBackend
 from learner.broadcast import broadcast
+from learner.claim import Claim
 from learner.models import policy, reference
 from replay.client import ReplayClient
-from spade.config import Config, digest
+from spade.config import Config
 from spade.disk import link_folder
 from spade.errors import RefusedError, RunError
 from spade.policy.model import pick_device, require_gpus
 from spade.policy.model_folder import resolve
-from spade.processes.entry import Launch, main
-from spade.protocol import PROTOCOL_VERSION, Batch, Hello, StepMetrics
-from spade.transport import connect
+from spade.processes.entry import Launch, joined, main
+from spade.protocol import Batch, StepMetrics
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +36,14 @@ log = logging.getLogger(__name__)
 class Learner:
     """The loop over one backend. Computing and writing run in a worker thread, so that heartbeats go on."""
 
-    def __init__(self, backend: Backend, metrics: StepMetrics, replay: ReplayClient, config: Config, run: Path) -> None:
+    def __init__(
+        self, backend: Backend, metrics: StepMetrics, replay: ReplayClient, config: Config, run: Path, claim: Claim
+    ) -> None:
         self._backend = backend
         self._metrics = metrics
         self._replay = replay
         self._config = config
+        self._claim = claim
         self._weights = run / "weights"
         self._checkpoints = run / "checkpoints"
         self._tokenizer = resolve(config.model.path)
@@ -108,12 +110,13 @@ class Learner:
         announced = await self._replay.publish(self._backend.step, digest, str(folder), self._metrics)
         newest = self._replay.client.pulse.weights or announced
         needed = frozenset({announced.digest, newest.digest})
-        await trio.to_thread.run_sync(weights.prune, self._weights, needed)
+        await trio.to_thread.run_sync(weights.prune, self._weights, needed, self._claim.check)
 
     def _write_weights(self) -> tuple[str, Path]:
         """Write the current policy below `weights`."""
         model, dtype = self._backend.model, self._config.model.dtype
-        digest, folder = weights.publish(model, dtype, self._tokenizer, self._weights)
+        with self._claim.held():
+            digest, folder = weights.publish(model, dtype, self._tokenizer, self._weights)
         self._published = self._backend.step, folder
         return digest, folder
 
@@ -121,10 +124,15 @@ class Learner:
         """Checkpoint the current step, if it is newer than the last one kept."""
         step = self._backend.step
         if step > self._saved:
-            root = self._checkpoints
-            await trio.to_thread.run_sync(checkpoint.write, root, step, self._metrics, self._fill)
+            await trio.to_thread.run_sync(self._write_checkpoint, step)
             self._saved = step
-            await trio.to_thread.run_sync(checkpoint.prune, root, step, self._config.learner.keep_checkpoints)
+
+    def _write_checkpoint(self, step: int) -> None:
+        """Write the checkpoint of `step`, and delete those beyond the number to keep."""
+        root, check = self._checkpoints, self._claim.check
+        with self._claim.held():
+            checkpoint.write(root, step, self._metrics, self._fill, check)
+            checkpoint.prune(root, step, self._config.learner.keep_checkpoints, check)
 
     def _fill(self, draft: Path) -> None:
         """Write a checkpoint's files: the backend's state, the policy as engines load it, an adapter apart as well."""
@@ -176,8 +184,9 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     require_gpus("learner.gpus", launch.gpus)
     folder = Path(launch.run)
     async with broadcast(launch.bind, folder / "weights", config) as address:
-        hello = Hello(PROTOCOL_VERSION, digest(config), "learner", launch.name, os.getpid(), address)
-        async with connect(launch.replay, hello, bus=config.bus) as client:
+        claim = Claim(folder / "checkpoints", launch.name, launch.life)
+        await trio.to_thread.run_sync(claim.take, folder / "checkpoints", folder / "weights")
+        async with joined(launch, config, address) as client:
             replay = ReplayClient(client, config.bus.call_deadline_s)
             with client.waits.on("its backend", "the model"):
                 found = await trio.to_thread.run_sync(checkpoint.newest, folder / "checkpoints")
@@ -186,7 +195,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
             with closing(backend):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(backend.watch)
-                    await Learner(backend, metrics, replay, config, folder).live()
+                    await Learner(backend, metrics, replay, config, folder, claim).live()
 
 
 if __name__ == "__main__":

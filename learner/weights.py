@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from learner.claim import Check
 from spade.disk import discard, discard_unless_held
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
@@ -25,7 +26,7 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
     return digest, folder
 
 
-def prune(root: Path, needed: frozenset[str]) -> None:
+def prune(root: Path, needed: frozenset[str], check: Check) -> None:
     """Delete half-written folders of a crash, and all published weights but the newest `KEPT` and those in use.
 
     `needed`: digests in use; engines of this host hold those that they are loading.
@@ -33,9 +34,11 @@ def prune(root: Path, needed: frozenset[str]) -> None:
     folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime_ns)
     drafts = [path for path in folders if path.name.startswith(".")]
     for path in drafts:
+        check()  # after they were listed, so that nothing is deleted that a newer life has written
         discard(path)
     for path in [path for path in folders if path not in drafts][:-KEPT]:
         if path.name not in needed:
+            check()
             discard_unless_held(path, PARAMETERS)
 
 

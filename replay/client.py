@@ -89,6 +89,10 @@ class ReplayClient:
             pulse = await self.client.wait_pulse()
         return pulse.weights
 
+    async def enroll(self) -> int:
+        """The number of a supervisor that begins, greater than that of any before it."""
+        return (await self._call(protocol.Enroll())).number
+
     async def report_processes(
         self, supervisor: str, processes: tuple[protocol.Process, ...], wanted: dict[protocol.Role, int] | None = None
     ) -> protocol.Orders:
@@ -98,6 +102,10 @@ class ReplayClient:
     async def order(self, orders: protocol.Orders) -> None:
         """Change the number of actors that a supervisor keeps up, or drain some."""
         await self._call(orders)
+
+    async def stop(self) -> None:
+        """Have all supervisors leave."""
+        await self._call(protocol.StopRun())
 
     async def status(self) -> protocol.Status:
         """The status of the run."""

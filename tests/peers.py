@@ -65,5 +65,9 @@ async def supervised(run: Path, settings: Config, *roles: Role, replay: str = ""
         yield supervisor
 
 
+def alone() -> None:
+    """The check of a learner's life beside which there is no other."""
+
+
 def pid_of(supervisor: Supervisor, name: str) -> int:
     return next(process.pid for process in supervisor.processes() if process.name == name)

@@ -5,7 +5,6 @@ goes through the outbox, which is emptied over connections that close last.
 """
 
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -14,11 +13,10 @@ import trio
 
 from actors.roles.pool import Pool, open_pool
 from replay.client import ReplayClient
-from spade.config import Config, digest
+from spade.config import Config
 from spade.errors import RefusedError
-from spade.processes.entry import RETIRE, Launch
-from spade.protocol import PROTOCOL_VERSION, Hello, Role
-from spade.transport import connect
+from spade.processes.entry import RETIRE, Launch, joined
+from spade.protocol import Role
 
 log = logging.getLogger(__name__)
 
@@ -79,15 +77,14 @@ async def attend(
 
     `lease_s` is how long the replay service may be away, `corpus` the digest of the documents to design from.
     """
-    hello = Hello(PROTOCOL_VERSION, digest(config), launch.role, launch.name, os.getpid(), corpus=corpus)
     working, retiring = trio.CancelScope(), trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_pass_on, working)
         await nursery.start(_retire_on_signal, retiring)
         with trio.CancelScope() as connections:
-            async with connect(launch.replay, hello, bus=config.bus) as client, AsyncExitStack() as stack:
+            async with joined(launch, config, corpus=corpus) as client, AsyncExitStack() as stack:
                 pools = {
-                    role: await stack.enter_async_context(open_pool(role, client, hello, bus=config.bus))
+                    role: await stack.enter_async_context(open_pool(role, client, client.hello, bus=config.bus))
                     for role in services
                 }
                 connections.shield = True

@@ -33,6 +33,7 @@ from spade.waits import with_owner
 
 SUPERVISORS = 64
 REPORT_BYTES = 262_144  # each is kept, shown and written into status.json
+PARTINGS = 6  # times supervise.drain_s: the roles that a supervisor drains one after the other
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 
@@ -49,6 +50,9 @@ class Peers:
         self._processes: dict[str, tuple[Process, ...]] = {}
         self._wanted: dict[str, dict[Role, int]] = {}
         self._orders: dict[str, Orders] = {}
+        self._stop_by: float | None = None  # run clock: no supervisor is kept back longer
+        self._source = config.design.source
+        self._drain_s = config.supervise.drain_s
         self._spreading: Weights | None = None
         self._announced = start
         self._broadcast_s: float | None = None
@@ -82,6 +86,14 @@ class Peers:
             return {}
         beats = self._server.heartbeats
         return {hello.name: _finite(beats[peer]) for peer, hello in self._server.peers.items() if peer in beats}
+
+    def replace(self, newer: Hello) -> None:
+        """Give up the older lives of a peer's name: they have to greet again, and are refused then."""
+        if self._server is None:
+            return
+        for peer, hello in list(self._server.peers.items()):
+            if hello.name == newer.name and hello.life < newer.life:
+                self._server.give_up(peer, f"life {newer.life} has taken its place")
 
     # ------------------------------------------------------------ events
 
@@ -117,7 +129,7 @@ class Peers:
 
     # ------------------------------------------------------------ supervisors
 
-    def report(self, report: ReportProcesses) -> Orders | Refused:
+    def report(self, report: ReportProcesses, now: float) -> Orders | Refused:
         """Take a supervisor's report; returns the changes it is to make, once. The newest reports are kept."""
         if (size := len(encode(report))) > REPORT_BYTES:
             return Refused(f"a report of {size} bytes is over {REPORT_BYTES}; have more supervisors, each of fewer")
@@ -130,7 +142,29 @@ class Peers:
             del self._processes[oldest]
             self._wanted.pop(oldest, None)
             self._orders.pop(oldest, None)
-        return self._orders.pop(report.supervisor, Orders(report.supervisor))
+        orders = self._orders.pop(report.supervisor, Orders(report.supervisor))
+        return msgspec.structs.replace(orders, stop=self._may_leave(report, now))
+
+    def stop(self, now: float) -> str:
+        """Tell all supervisors to leave, with their next report; returns the reason if there is none, else ""."""
+        if not any(hello.role == "supervisor" for hello in self._hellos()):
+            return "no supervisor is here to be told"
+        self._stop_by = self._stop_by or now + PARTINGS * self._drain_s
+        return ""
+
+    def _may_leave(self, report: ReportProcesses, now: float) -> bool:
+        """True if this supervisor is to leave now: that of the service when all others and their processes are gone."""
+        if self._stop_by is None:
+            return False
+        serving = any(process.role == "replay" for process in report.processes)
+        return not serving or now >= self._stop_by or not self._others(report)
+
+    def _others(self, report: ReportProcesses) -> bool:
+        """True while another supervisor is connected, or a process of one."""
+        own = {report.supervisor, *(process.name for process in report.processes)}
+        theirs = {process.name for reported in self._processes.values() for process in reported}
+        others = [hello for hello in self._hellos() if hello.name not in own]
+        return any(hello.role == "supervisor" or hello.name in theirs for hello in others)
 
     def order(self, orders: Orders) -> str:
         """Keep orders until the supervisor reports; returns the reason if that cannot be, else ""."""
@@ -139,6 +173,9 @@ class Peers:
             return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(here) or 'none'}"
         if not all(0 <= count <= MOST_ACTORS for count in orders.counts.values()) or len(orders.drain) > MOST_ACTORS:
             return f"a supervisor keeps 0 to {MOST_ACTORS} actors of a role"
+        needless: Role = "designer" if self._source == "pool" else "curator"
+        if orders.counts.get(needless):
+            return f"this run has no work for a {needless} (design.source)"
         before = self._orders.get(orders.supervisor, Orders(orders.supervisor))
         drain = tuple(dict.fromkeys((*before.drain, *orders.drain)))[-MOST_ACTORS:]
         self._orders[orders.supervisor] = Orders(orders.supervisor, {**before.counts, **orders.counts}, drain)

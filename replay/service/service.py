@@ -17,6 +17,7 @@ from replay.ledger.ledger import Ledger
 from replay.ledger.pacing import reached
 from replay.ledger.records import BatchRecord, Change, Clock
 from replay.service.journal import Journal
+from replay.service.lives import Lives
 from replay.service.peers import Peers
 from replay.service.status import build_status
 from replay.service.waiting import Answer, Replies, Waiting
@@ -29,6 +30,8 @@ from replay.store.retention import Retention
 from spade.config import Config
 from spade.protocol import (
     Done,
+    Enroll,
+    Enrolled,
     GetNewestPrograms,
     GetProgram,
     GetStatus,
@@ -41,6 +44,7 @@ from spade.protocol import (
     ReportProcesses,
     Serving,
     Status,
+    StopRun,
     TakeBatch,
     Weights,
 )
@@ -71,6 +75,7 @@ class Service:
         self._waiting = Waiting(config.bus.window)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
+        self._lives = Lives(opened.state, store)
         self._weights = self._newest()
         self._evaluated = opened.state.history.evaluations[-1:]
         self._diversity = opened.state.history.diversity
@@ -84,12 +89,19 @@ class Service:
         return self._base_s + trio.current_time() - self._started
 
     def greet(self, hello: Hello) -> Ready | Refused:
-        """The first message to a peer that joins; one that would design from other documents is refused."""
+        """The first message to a peer that joins.
+
+        One that would design from other documents is refused, and a life of a name that has a newer one.
+        """
         if hello.corpus and self._corpus not in ("", hello.corpus):
             return Refused(
                 f"{hello.name} has another corpus (digest {hello.corpus[:8]}, this run {self._corpus[:8]}); "
                 "copy the run's corpus to where its design.corpus points, and so its tools.settings"
             )
+        if why := self._lives.over(hello):
+            return Refused(why)
+        if self._lives.note(hello):
+            self._peers.replace(hello)
         pulse = self.pulse()
         return Ready(pulse.peers, pulse.weights, finished=pulse.finished)
 
@@ -203,7 +215,11 @@ class Service:
 
     def _answer(self, incoming: Incoming, now: float) -> Answer | None:
         request, holder = incoming.message, holder_id(incoming.hello)
+        if why := self._lives.over(incoming.hello):  # a newer life came while this request waited
+            return Refused(why)
         match request:
+            case Enroll():
+                return Enrolled(self._lives.enroll())
             case GetStatus():
                 return self.status()
             case GetNewestPrograms():
@@ -215,9 +231,12 @@ class Service:
             case ReportProcesses() if request.supervisor != incoming.hello.name:
                 return Refused(f"{incoming.hello.name} may not report for {request.supervisor!r}")
             case ReportProcesses():
-                return self._peers.report(request)
+                return self._peers.report(request, now)
             case Orders():
                 refusal = self._peers.order(request)
+                return Refused(refusal) if refusal else Done()
+            case StopRun():
+                refusal = self._peers.stop(now)
                 return Refused(refusal) if refusal else Done()
         try:
             answer = self.ledger.apply(request, holder, now, incoming.id)

@@ -1,6 +1,5 @@
 """The run directory: config, store, weights, checkpoints, logs and sockets of a run."""
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -21,11 +20,12 @@ from spade.config import Config, digest, dump, load
 from spade.decoding import UnreadableError, decoded
 from spade.disk import private, read, replace
 from spade.errors import RunError
+from spade.locks import Holder, holder, locked
 
 # A socket's path holds 107 bytes on Linux; the longest name we append stays under this.
 _LONGEST_SOCKET = 107
 _SOCKET_NAME_BYTES = 40
-_PID_WIDTH = 10
+_LOCK = ".lock"
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
 
@@ -183,68 +183,42 @@ class RunDir:
     def lock(self, part: str) -> Iterator[None]:
         """Hold `part` of the run ("replay", "learner") for this process. Raises RunError if another has it."""
         private(self.path)
-        file = self.path / f"{part}.lock"
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise RunError(f"{file}: is not a regular file; remove it")
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                holder = _holder(file)
-                if holder is None:
-                    raise RunError(f"{file}: is locked by a process outside this run; end it") from None
-                raise RunError(
-                    f"{self.path}: its {part} is already up (pid {holder}); "
-                    f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
-                ) from None
-            # In one write of one length, so that a reader sees the old number or the new one, never a part.
-            os.pwrite(descriptor, f"{os.getpid():<{_PID_WIDTH}}".encode(), 0)
-            os.ftruncate(descriptor, _PID_WIDTH)
+
+        def told(holder: Holder) -> str:
+            if holder.far:
+                return self.held_by(holder)
+            return (
+                f"{self.path}: its {part} is already up ({holder}); "
+                f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
+            )
+
+        with locked(self.path / f"{part}{_LOCK}", told):
             yield
-        finally:
-            os.close(descriptor)
 
-    def holders(self) -> list[int]:
-        """The processes that hold a part of this run now. Other locks on its files do not count."""
-        found = (_holder(file) for file in sorted(self.path.glob("*.lock")))
-        return sorted({pid for pid in found if pid is not None})
+    def holders(self) -> dict[str, Holder]:
+        """The processes that hold a part of this run now, by part. Other locks on its files do not count."""
+        found = {file.name.removesuffix(_LOCK): holder(file) for file in sorted(self.path.glob(f"*{_LOCK}"))}
+        return {part: one for part, one in found.items() if one is not None}
 
-    def tell(self, pid: int, number: signal.Signals) -> None:
-        """Signal a holder. A process that reuses the pid of a former holder gets no signal."""
+    def held_by(self, holder: Holder) -> str:
+        """Tell what to do where a process that cannot be seen from here holds the run."""
+        files = " and ".join(f"{part}{_LOCK}" for part, one in self.holders().items() if one == holder)
+        return (
+            f"{self.path}: is held by {holder}; `spade stop {self.path}` stops it, there if its service cannot be "
+            f"reached from here; if that host is gone, delete {files} in it"
+        )
+
+    def tell(self, holder: Holder, number: signal.Signals) -> None:
+        """Signal a holder of this host. A process that reuses the pid of a former holder gets no signal."""
+        if not holder.near:
+            return
         with suppress(ProcessLookupError):
-            process = os.pidfd_open(pid)
+            process = os.pidfd_open(holder.pid)
             try:
-                if pid in self.holders():  # asked again: the descriptor now refers to this process
+                if holder in self.holders().values():  # asked again: the descriptor now refers to this process
                     signal.pidfd_send_signal(process, number)
             finally:
                 os.close(process)
-
-
-def _holder(file: Path) -> int | None:
-    """The process that locked `file`: the file states its pid, and the kernel confirms the lock.
-
-    None if the pid is damaged, old, of another process, or of one that we may not inspect.
-    """
-    try:
-        pid = int(read(file, _PID_WIDTH))
-        ours = file.stat()
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            if _is_lock(pid, name, ours):
-                return pid
-    except (OSError, ValueError, RunError):
-        pass
-    return None
-
-
-def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
-    """True if a descriptor of a process is `file` and holds a lock on it."""
-    try:
-        if not os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):
-            return False
-        return "FLOCK" in Path(f"/proc/{pid}/fdinfo/{name}").read_text(encoding="ascii")
-    except OSError:  # it was closed meanwhile
-        return False
 
 
 def _make_closed(folder: Path) -> None:

@@ -20,6 +20,7 @@ from spade.errors import ConfigError
 
 SEED_SOURCES = ("folder", "run")
 POOL_SOURCES = (*SEED_SOURCES, *get_args(PoolLibrary))
+SCORED = ("reasoning-gym", "rlve", "gem")
 BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of version runs
 
 
@@ -115,6 +116,10 @@ def _check_source(pool: Pool) -> None:
     if not pool.library and (pool.level or pool.difficulty != "fixed"):
         raise ConfigError(
             f"pool.level, pool.difficulty: only libraries have levels, and pool.source is {pool.source!r}"
+        )
+    if pool.reward == "score" and pool.library not in SCORED:
+        raise ConfigError(
+            f"pool.reward: a score is given by the programs of {', '.join(SCORED)}; pool.source is {pool.source!r}"
         )
     if pool.level and pool.difficulty == "window":
         raise ConfigError("pool.level: pool.difficulty = 'window' begins with level 0; leave it out")

@@ -21,10 +21,11 @@ import msgspec
 import trio
 
 from spade import config
-from spade.errors import ConfigError, RunError, SpadeError
+from spade.errors import ConfigError, RefusedError, RunError, SpadeError
 from spade.processes import logs
-from spade.protocol import PROTOCOL_VERSION, Hello, Role
-from spade.transport import Client, Server, connect, serve
+from spade.protocol import PROTOCOL_VERSION, Hello, LifeNumber, Role
+from spade.transport import Client, Server, serve
+from spade.transport.pump import background
 
 READY = b"ready\n"
 RETIRE = (
@@ -46,6 +47,7 @@ class Launch(msgspec.Struct, frozen=True):
     index    0-based position among the processes of its role
     gpus     the GPUs it may see (`spade.processes.gpus`); None: all that its supervisor sees
     corpus   digest of the run's documents, for the replay service; "" if it is not told
+    life     the number of this start among all of its name (`spade.processes.supervise`)
     """
 
     name: str
@@ -57,6 +59,7 @@ class Launch(msgspec.Struct, frozen=True):
     index: int = 0
     gpus: tuple[int, ...] | None = None
     corpus: str = ""
+    life: LifeNumber = LifeNumber()
 
 
 Body = Callable[[Launch, config.Config, Callable[[], None]], Awaitable[None]]
@@ -88,14 +91,42 @@ def main(body: Body) -> NoReturn:
 async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tuple[Server, Client]]:
     """Serve at `launch.bind`, and connect to the replay service, which tells others the address.
 
-    Raises as `serve` and `connect` do.
+    Raises as `serve` and `joined` do.
     """
     assert launch.bind is not None, f"{launch.name} needs an address to serve on"
-    digest = config.digest(settings)
-    async with serve(launch.bind, digest=digest, bus=settings.bus) as server:
-        hello = Hello(PROTOCOL_VERSION, digest, launch.role, launch.name, os.getpid(), server.address)
-        async with connect(launch.replay, hello, bus=settings.bus) as replay:
-            yield server, replay
+    async with (
+        serve(launch.bind, digest=config.digest(settings), bus=settings.bus) as server,
+        joined(launch, settings, server.address) as replay,
+    ):
+        yield server, replay
+
+
+@asynccontextmanager
+async def joined(
+    launch: Launch, settings: config.Config, address: str | None = None, corpus: str = ""
+) -> AsyncIterator[Client]:
+    """Connect to the replay service as this life of its name; `address` and `corpus` are those of the Hello.
+
+    Raises RunError as soon as the service refuses us for good, since no restart mends that: a newer life of our name
+    has come, for example. Raises BusError and ConfigError as `spade.transport.connect` does.
+    """
+    hello = Hello(
+        PROTOCOL_VERSION, config.digest(settings), launch.role, launch.name, os.getpid(), address, corpus, launch.life
+    )
+    client = Client(launch.replay, hello, bus=settings.bus)
+    try:
+        async with client.session(), background(partial(_until_refused, client)):
+            yield client
+    except* RefusedError:
+        if client.refusal:  # every call fails with it, too
+            raise RunError(client.refusal) from None
+        raise
+
+
+async def _until_refused(client: Client) -> None:
+    """Raise the refusal of a service that has taken us before."""
+    while True:
+        await client.wait_pulse()
 
 
 async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socket.socket) -> None:

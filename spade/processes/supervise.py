@@ -7,18 +7,19 @@ Beyond the budget the supervisor stops with the reason: a run without one of its
 
 import logging
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import trio
 
 from spade import config
 from spade.errors import RunError
 from spade.processes.child import End, Life
 from spade.processes.entry import FINAL, RETIRE, Launch
-from spade.protocol import Process, ProcessState, Role
+from spade.protocol import LifeNumber, Process, ProcessState, Role
 
 RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish what they have in hand
 _FIRST_TRIES = 3  # of a process that was never ready, in place of the whole budget
@@ -56,14 +57,19 @@ class _Child:
 
 
 class Supervisor:
-    """The children of one command on one machine."""
+    """The children of one command on one machine.
+
+    number  the first part of the numbers of lives that it starts from now on (`LifeNumber`); 0: they are not counted
+    """
 
     def __init__(self, settings: config.Supervise, logs: Path, modules: Mapping[Role, str]) -> None:
+        self.number = 0
         self._settings = settings
         self._logs = logs
         logs.mkdir(parents=True, exist_ok=True)
         self._modules = modules
         self._children: dict[str, _Child] = {}
+        self._starts: Counter[str] = Counter()  # of each name, which outlives its child
         self._nursery: trio.Nursery
         self._body = trio.CancelScope()
         self._failure: RunError | None = None
@@ -128,7 +134,7 @@ class Supervisor:
         try:
             with child.scope:
                 while not self._leaving and child.state != "failed":
-                    life = Life(module, child.launch, child.logfile, self._settings)
+                    life = Life(module, self._counted(child.launch), child.logfile, self._settings)
                     try:
                         end = await life.run(child.on_start, child.on_ready)
                     finally:
@@ -141,6 +147,12 @@ class Supervisor:
                 child.state = "stopped"
             child.done.set()
             child.settled.set()
+
+    def _counted(self, launch: Launch) -> Launch:
+        """The orders of the next life of a name."""
+        self._starts[launch.name] += 1
+        life = LifeNumber(self.number, self._starts[launch.name]) if self.number else LifeNumber()
+        return msgspec.structs.replace(launch, life=life)
 
     def _after(self, child: _Child, end: End) -> float:
         """React to an unexpected end: returns the seconds until a restart, or ends the supervisor."""

@@ -16,6 +16,7 @@ from spade.protocol.base import (
     MOST_NAME,
     Finish,
     Form,
+    LifeNumber,
     Outcome,
     ProcessState,
     Repair,
@@ -64,7 +65,7 @@ from spade.protocol.programs import (
 )
 from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
 from spade.protocol.status import Counts, Drawn, GetStatus, Histories, Recent, SkillFigures, Status, Traffic
-from spade.protocol.supervision import Orders, Process, ReportProcesses
+from spade.protocol.supervision import Enroll, Enrolled, Orders, Process, ReportProcesses, StopRun
 from spade.protocol.training import (
     Batch,
     Checkpointed,
@@ -79,7 +80,7 @@ from spade.protocol.training import (
 )
 from spade.protocol.trajectories import Recording, Trajectory
 
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye
@@ -90,7 +91,7 @@ AnyRequest = (
     | LeaseAudit | Audited
     | TakeBatch | Publish | Checkpointed
     | Evaluated | GetNewestPrograms | MeasuredDiversity
-    | ReportProcesses | Orders | GetStatus
+    | Enroll | ReportProcesses | Orders | StopRun | GetStatus
 )  # fmt: skip
 
 Response = (
@@ -99,20 +100,21 @@ Response = (
     | Observed | Faulted | Verdict | Program | NewestPrograms
     | Designs | Plays | Audits
     | Batch | NotYet | Published | Weights
-    | Orders | Status
+    | Enrolled | Orders | Status
 )  # fmt: skip
 
 __all__ = [
     "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS",
     "MOST_NAME", "MOST_PROGRAMS", "MOST_VALUES", "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited", "Audits",
     "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn",
-    "EarlierProgram", "EndedPlay", "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Generate", "Generated",
-    "GetNewestPrograms", "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group", "Heartbeat", "Hello", "Histories",
-    "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays", "MeasuredDiversity", "Measures", "MemorySeed", "Needs",
-    "NewestPrograms", "NotYet", "Observed", "OpenEpisode", "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays",
-    "Process", "ProcessState", "Program", "Publish", "Published", "Pulse", "Ready", "Recent", "RecordedPlay",
-    "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign", "ReleasePlay", "Repair", "Repairs", "Reply",
-    "ReportProcesses", "Request", "Response", "Role", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode",
-    "StepMetrics", "SubmitEnvironment", "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic",
-    "Trajectory", "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
+    "EarlierProgram", "EndedPlay", "Enroll", "Enrolled", "Evaluated", "Evaluation", "Faulted", "Finish", "Form",
+    "Generate", "Generated", "GetNewestPrograms", "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group",
+    "Heartbeat", "Hello", "Histories", "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays", "LifeNumber",
+    "MeasuredDiversity", "Measures", "MemorySeed", "Needs", "NewestPrograms", "NotYet", "Observed", "OpenEpisode",
+    "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish",
+    "Published", "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate",
+    "ReleaseDesign", "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "Role",
+    "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun", "SubmitEnvironment",
+    "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic", "Trajectory", "Validate", "Verdict",
+    "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

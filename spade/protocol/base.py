@@ -1,6 +1,6 @@
 """The common parts of all messages: their base, their bounds, and the words of their fields."""
 
-from typing import Annotated, Generic, Literal, TypeVar, get_args
+from typing import Annotated, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -27,6 +27,24 @@ Gauges = Annotated[dict[str, float], Meta(max_length=MOST_GAUGES)]
 Name = Annotated[str, Meta(max_length=MOST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
 Repairs = Annotated[tuple[Repair, ...], Meta(max_length=2)]  # of a program, before it is loaded
+
+
+class LifeNumber(NamedTuple):
+    """The number of a life of a named process; of two lives of a name the newer one has the greater number.
+
+    supervisor  the number of the supervisor that started it, as the replay service counts them; 0: it was not counted
+    start       1 for the first start of the name by that supervisor
+    """
+
+    supervisor: Count = 0
+    start: Count = 0
+
+    def __str__(self) -> str:
+        return f"{self.supervisor}.{self.start}"
+
+    def over(self, name: str, newer: "LifeNumber") -> str:
+        """The reason why this life of `name` ends, in words."""
+        return f"life {self} of {name} is over: life {newer} has taken its place"
 
 
 class Wire(msgspec.Struct, frozen=True, array_like=True, tag=True):

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from spade.protocol.base import Gauges, Many, Name, Request, Role, Wire
+from spade.protocol.base import Gauges, LifeNumber, Many, Name, Request, Role, Wire
 
 
 class Peer(Wire, frozen=True):
@@ -63,6 +63,7 @@ class Hello(Request[Ready], frozen=True):
     """First message on every connection. `address` is where this process serves others.
 
     `corpus`: digest of the documents from which this process designs, or the processes it keeps; "" where none does.
+    `life`: the replay service refuses a life of a name once it has seen a newer one.
     """
 
     protocol: int
@@ -72,6 +73,7 @@ class Hello(Request[Ready], frozen=True):
     pid: int
     address: Name | None = None
     corpus: Name = ""
+    life: LifeNumber = LifeNumber()
 
 
 class Pulse(Wire, frozen=True):

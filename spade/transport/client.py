@@ -77,6 +77,16 @@ class Client:
         """True while the server knows us and is not silent."""
         return self._live
 
+    @property
+    def left(self) -> bool:
+        """True once the server has left in order, until it or another is here again."""
+        return not self._live and not self.life
+
+    @property
+    def refusal(self) -> str:
+        """The reason why the server refuses us, for good; "" while it does not."""
+        return self._refused or ""
+
     async def call(self, request: Request[Reply], deadline_s: float | None = None, *, once: bool = False) -> Reply:
         """Send a request and wait for its reply, across restarts of the server (which may receive it more than once).
 
@@ -171,8 +181,9 @@ class Client:
             if self._live and self._pump.drained and silent > self._bus.silence_s:
                 self._lose(f"silent for {silent:.1f} s")
 
-    def _lose(self, why: str) -> None:
-        log.warning("%s: lost (%s); saying hello again", self.address, why)
+    def _lose(self, why: str, *, in_order: bool = False) -> None:
+        level = logging.INFO if in_order else logging.WARNING
+        log.log(level, "%s: lost (%s); saying hello again", self.address, why)
         self._live = False
         self._greeting.clear()
         self._turn.unpark_all()
@@ -216,7 +227,7 @@ class Client:
                     self.life = ""
                     self._send(next(self._numbers), encode(Goodbye()))  # it waits for that
                 if self._live:
-                    self._lose("it leaves" if leaving else "it does not know us")
+                    self._lose("it leaves" if leaving else "it does not know us", in_order=leaving)
             case Refused() if number in self._greeting:
                 self._on_refused(response.reason)
             case Pulse():

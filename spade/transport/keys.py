@@ -12,14 +12,17 @@ A key folder, as `spade keys new` makes it (folders of mode 0700, files of mode 
 Files are ZeroMQ certificates, as czmq and pyzmq write them; name and roles are in their metadata.
 """
 
+import os
 import re
 import shutil
+import socket
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from zmq.auth import create_certificates, load_certificate
 
+from spade.config import Bus
 from spade.errors import ConfigError
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
@@ -87,6 +90,11 @@ def client_name(folder: Path) -> str:
     if name := _metadata(path, "name"):
         return name
     raise ConfigError(f"{path}: it does not name its holder; {_HOW} in a new folder")
+
+
+def command_tag(bus: Bus) -> str:
+    """The pid and the host of this command, unique among all commands of a run; a host is named as in its key."""
+    return f"{os.getpid()}@{client_name(Path(bus.keys)) if bus.keys else socket.gethostname()}"
 
 
 def allowed(folder: Path) -> dict[bytes, Grant]:

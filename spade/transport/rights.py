@@ -11,6 +11,7 @@ from spade.protocol import (
     Audited,
     Checkpointed,
     CloseEpisode,
+    Enroll,
     Evaluated,
     Generate,
     GetNewestPrograms,
@@ -35,6 +36,7 @@ from spade.protocol import (
     Role,
     Serving,
     StepEpisode,
+    StopRun,
     SubmitEnvironment,
     SubmitPlays,
     TakeBatch,
@@ -68,8 +70,8 @@ _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
         GetNewestPrograms,
         MeasuredDiversity,
     ),
-    "observer": (GetStatus, Orders),
-    "supervisor": (GetStatus, ReportProcesses),
+    "observer": (GetStatus, Orders, StopRun),
+    "supervisor": (Enroll, GetStatus, ReportProcesses),
 }
 
 

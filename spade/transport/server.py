@@ -142,7 +142,7 @@ class Server:
             payload = encode(Refused(f"the {name} has {len(payload)} bytes, over bus.max_message_bytes = {limit}"))
         if not self._pump.send([peer, number, payload]):
             # Disconnected, or so far behind that its queue is full. It is sent a Rehello when it speaks again.
-            self._give_up(peer, "does not read")
+            self.give_up(peer, "does not read")
             return False
         return True
 
@@ -155,7 +155,7 @@ class Server:
 
     def _on_payload(self, peer: bytes, number: bytes, payload: bytes) -> None:
         if self._users.get(peer, self._pump.user) != self._pump.user:
-            self._give_up(peer, "its routing id is used under another key")
+            self.give_up(peer, "its routing id is used under another key")
         try:
             message = decode_request(payload)
         except UnreadableError as error:
@@ -172,7 +172,7 @@ class Server:
                 self._on_hello(peer, number, message)
             case Goodbye():
                 self._pump.send([peer, number, encode(Done())])
-                self._give_up(peer, "goodbye")
+                self.give_up(peer, "goodbye")
             case _ if peer not in self.peers:
                 self._pump.send([peer, number, encode(Rehello())])
             case Heartbeat() if len(payload) > _BEAT_BYTES:
@@ -194,7 +194,7 @@ class Server:
                 f"{hello.name} speaks protocol {hello.protocol}, this service {PROTOCOL_VERSION}; "
                 "run the same version of spade"
             )
-        elif hello.digest != self._digest:
+        elif hello.digest != self._digest and not (hello.role == "observer" and hello.digest == ""):
             answer = Refused(
                 f"{hello.name} has another configuration (digest {hello.digest[:8]}, this run {self._digest[:8]}); "
                 "start it with the run's config.toml"
@@ -241,7 +241,8 @@ class Server:
         if self.strangers & (self.strangers - 1) == 0:
             log.warning("%d connections failed in the handshake so far", self.strangers)
 
-    def _give_up(self, peer: bytes, why: str) -> None:
+    def give_up(self, peer: bytes, why: str) -> None:
+        """Forget a peer and its waiting requests. It has to greet again."""
         hello = self.peers.pop(peer, None)
         if hello is None:
             return
@@ -261,7 +262,7 @@ class Server:
                 self._drained_at = trio.current_time()
             for peer, heard in list(self._heard.items()):
                 if self._drained_at - heard > self._bus.silence_s:
-                    self._give_up(peer, f"silent for {self._drained_at - heard:.1f} s")
+                    self.give_up(peer, f"silent for {self._drained_at - heard:.1f} s")
 
 
 def _cancelled(error: BaseException) -> bool:

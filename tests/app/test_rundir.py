@@ -13,8 +13,10 @@ from actors.corpus import load_grounds
 from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir, RunRecord
 from spade.app.screen.observe import read_status
+from spade.app.screen.reach import reach
 from spade.config import load
 from spade.errors import RunError
+from spade.locks import here
 from spade.protocol import Status
 
 
@@ -58,14 +60,17 @@ def test_the_same_run_twice_is_refused_and_the_lock_dies_with_its_holder(tmp_pat
         [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         assert holder.stdout.readline() == b"held\n"
-        assert run.holders() == [holder.pid]
+        assert [one.pid for one in run.holders().values()] == [holder.pid]
         with pytest.raises(RunError, match=str(holder.pid)), run.lock("replay"):
             pass
         with run.lock("learner"):
-            assert run.holders() == sorted([os.getpid(), holder.pid])
+            assert {part: one.pid for part, one in run.holders().items()} == {
+                "replay": holder.pid,
+                "learner": os.getpid(),
+            }
         holder.kill()
     with run.lock("replay"):
-        assert run.holders() == [os.getpid()]
+        assert [one.pid for one in run.holders().values()] == [os.getpid()]
 
 
 def test_looking_does_not_keep_a_run_from_starting(tmp_path):
@@ -96,7 +101,16 @@ def test_a_lock_that_is_none_of_the_runs_makes_it_neither_up_nor_stoppable(tmp_p
     run = RunDir(tmp_path / "run")
     run.create(load("nano"))
     with subprocess.Popen(["sleep", "600"]) as innocent:
-        for written in (f"{innocent.pid:<10}", "", "-1", "0", "x", "9" * 100, f"{os.getpid()}\n"):
+        named = msgspec.structs.replace(here(), pid=innocent.pid)
+        for written in (
+            msgspec.json.encode(named).decode(),
+            f"{innocent.pid:<10}",
+            "",
+            "-1",
+            "x",
+            "9" * 100,
+            f"{os.getpid()}\n",
+        ):
             (run.path / "replay.lock").write_text(written)
             code = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, 2); print('held', flush=True); input()"
             with subprocess.Popen(
@@ -104,20 +118,46 @@ def test_a_lock_that_is_none_of_the_runs_makes_it_neither_up_nor_stoppable(tmp_p
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             ) as other:  # fmt: skip
                 assert other.stdout.readline() == b"held\n"
-                assert run.holders() == []
+                assert run.holders() == {}
                 with (
                     pytest.raises(RunError, match=r"replay\.lock: is locked by a process outside this run"),
                     run.lock("replay"),
                 ):
                     pass
                 run.path.joinpath("status.json").write_bytes(msgspec.json.encode(Status(learner_step=7)))
-                assert trio.run(read_status, run).learner_step == 7
+                assert trio.run(read_status, reach(run)).learner_step == 7
                 with pytest.raises(RunError, match="nothing is up"):
                     stop(run.path)
-                run.tell(innocent.pid, signal.SIGKILL)
+                run.tell(named, signal.SIGKILL)
                 other.kill()
         assert innocent.poll() is None
         innocent.kill()
+
+
+def test_a_run_of_another_host_is_not_taken_for_a_dead_one_and_a_process_with_its_pid_is_left_alone(tmp_path):
+    """The file system of the run does not bring the locks of one host to another."""
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano"))
+    with subprocess.Popen(["sleep", "600"]) as innocent:
+        holder = msgspec.structs.replace(here(), pid=innocent.pid, host="node-b", boot="another", pids=4)
+        (run.path / "replay.lock").write_bytes(msgspec.json.encode(holder))
+        run.status_path.write_bytes(msgspec.json.encode(Status(learner_step=7)))
+        line = (
+            rf"^{run.path}: is held by pid {innocent.pid} of node-b; `spade stop {run.path}` stops it, there if its "
+            r"service cannot be reached from here; if that host is gone, delete replay\.lock in it"
+        )
+        with pytest.raises(RunError, match=rf"{line}$"), run.lock("replay"):
+            pass
+        for use in (lambda: stop(run.path), lambda: trio.run(read_status, reach(run))):
+            with pytest.raises(RunError, match=rf"{line} \(without bus\.bind it listens there alone\)$"):
+                use()
+        run.tell(holder, signal.SIGKILL)
+        assert innocent.poll() is None
+        innocent.kill()
+    (run.path / "replay.lock").unlink()
+    assert trio.run(read_status, reach(run)).learner_step == 7
+    with run.lock("replay"):
+        assert run.holders()["replay"].near
 
 
 def test_a_run_directory_is_closed_to_others(tmp_path, caplog):
@@ -181,8 +221,8 @@ def test_a_reader_without_write_permission_is_answered(tmp_path):
     (run.path / "replay.lock").write_text("1")
     (run.path / "replay.lock").chmod(0o400)
     run.path.chmod(0o500)
-    assert run.holders() == []
-    assert trio.run(read_status, run).learner_step == 7
+    assert run.holders() == {}
+    assert trio.run(read_status, reach(run)).learner_step == 7
     run.path.chmod(0o700)
 
 

@@ -15,6 +15,7 @@ import trio
 
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
+from spade.app.screen.reach import reach
 from spade.errors import SpadeError
 from spade.processes.entry import Launch
 from spade.protocol import Status
@@ -180,7 +181,7 @@ class Up(Command):
         while time.monotonic() < until:
             assert self.code is None, f"`spade up` ended: {self.tail()}"
             with suppress(SpadeError):  # not up, or killed by us
-                status = trio.run(read_status, RunDir(self.run))
+                status = trio.run(read_status, reach(RunDir(self.run)))
                 if reached(status):
                     return status
             time.sleep(0.2)

@@ -11,6 +11,7 @@ import trio
 
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
+from spade.app.screen.reach import reach
 from spade.codec import named
 from spade.errors import SpadeError
 from spade.protocol import Status
@@ -18,7 +19,7 @@ from spade.protocol import Status
 
 def status(run: RunDir) -> Status:
     try:
-        return trio.run(read_status, run)
+        return trio.run(read_status, reach(run))
     except SpadeError:
         return Status()
 

@@ -9,6 +9,7 @@ import trio
 
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
+from spade.app.screen.reach import reach
 from tests.e2e.test_up import SOON_S, Up, left_behind, role
 
 
@@ -50,7 +51,7 @@ def test_actors_come_and_go_by_command(tmp_path):
         assert told.returncode == 0, told.stderr
         assert " waits " in told.stdout
 
-        status = trio.run(read_status, RunDir(run))
+        status = trio.run(read_status, reach(RunDir(run)))
         step, plays = status.learner_step, status.counts.plays
         status = up.until(
             lambda s: s.learner_step > step + 1 and s.counts.plays > plays and len(ready(s)) == 6, within_s=SOON_S

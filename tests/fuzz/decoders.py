@@ -8,7 +8,6 @@ code 1. Prints how many it was given, how many it could read, and what it raised
 
 import fcntl
 import json
-import os
 import socket
 import sys
 import tempfile
@@ -34,10 +33,12 @@ from actors.sandbox.wire import Blamed, Reset, unpack
 from learner import checkpoint
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
+from spade.app.screen.reach import reach
 from spade.codec import decode_request, decode_response, encode
 from spade.config import Sandbox, dump, load
 from spade.decoding import UnreadableError
 from spade.errors import BusError, ConfigError, RunError, SpadeError, WeightsError
+from spade.locks import here
 from spade.policy import canary, manifest
 from spade.protocol import Faulted, Status
 from spade.protocol import Process as Told
@@ -213,7 +214,7 @@ def _run(folder: Path) -> list[Decoder]:
 
     def status(data: bytes) -> object:
         run.status_path.write_bytes(data)
-        return trio.run(read_status, run)
+        return trio.run(read_status, reach(run))
 
     def holders(data: bytes) -> object:
         with (run.path / "replay.lock").open("wb") as file:
@@ -234,7 +235,7 @@ def _run(folder: Path) -> list[Decoder]:
 
     text = dump(settings).encode()
     deep = text.replace(b"[run]", b"[run]\nx = " + b"[" * 5_000, 1)
-    number = f"{os.getpid():<10}".encode()
+    number = msgspec.json.encode(here()).ljust(1_024)
     numbers = (number, b"", b"-1", b"9" * 10, b"1 2", b"\xff", b"\xd9\xa1", b"1" * 100_000)
     return [
         Decoder("run.json", json_of(record), created, (RunError,)),

@@ -37,8 +37,9 @@ REQUESTS: tuple[protocol.AnyRequest, ...] = (
     protocol.TakeBatch(99, 0.0), protocol.Publish(99, "digest", "/weights", protocol.StepMetrics()),
     protocol.Checkpointed(99), protocol.Evaluated(protocol.Evaluation(99, 98, 99, 8, 0, 0.5, 0.2, 1.0)),
     protocol.GetNewestPrograms(3), protocol.MeasuredDiversity(protocol.Diversity(99, 0.5, 24, "tfidf", 1.0)),
+    protocol.Enroll(),
     protocol.ReportProcesses("fuzz", (protocol.Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),
-    protocol.Orders("nobody", {"agent": 2}, ("agent-0",)),
+    protocol.StopRun(), protocol.Orders("nobody", {"agent": 2}, ("agent-0",)),
     protocol.Serving(99, "digest"), protocol.GetWeights("digest", "../secret", 0, 64),
 )  # fmt: skip
 assert {type(request) for request in REQUESTS} == set(get_args(protocol.AnyRequest)), "a kind has no frame to break"

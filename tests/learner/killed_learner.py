@@ -25,6 +25,7 @@ from spade import config
 from spade.disk import link_folder
 from spade.protocol import Batch
 from tests.learner.conftest import Policy
+from tests.peers import alone
 
 STEPS, KILLS = 6, 5
 
@@ -45,9 +46,9 @@ def keep(backend, metrics, settings, run):
         backend.save(draft)
         link_folder(folder, draft / "model")
 
-    checkpoint.write(run / "checkpoints", backend.step, metrics, fill)
-    checkpoint.prune(run / "checkpoints", backend.step, 2)
-    weights.prune(run / "weights", frozenset())
+    checkpoint.write(run / "checkpoints", backend.step, metrics, fill, alone)
+    checkpoint.prune(run / "checkpoints", backend.step, 2, alone)
+    weights.prune(run / "weights", frozenset(), alone)
 
 
 def forked(work):

@@ -4,6 +4,7 @@ import pytest
 
 from learner import checkpoint
 from spade.protocol import StepMetrics
+from tests.peers import alone
 
 METRICS = StepMetrics(loss=0.25, trained_tokens=7)
 
@@ -17,7 +18,7 @@ def saver(text):
 
 
 def write(root, step, text="state"):
-    return checkpoint.write(root, step, METRICS, saver(text))
+    return checkpoint.write(root, step, METRICS, saver(text), alone)
 
 
 def test_the_newest_is_that_of_the_highest_step(tmp_path):
@@ -38,9 +39,9 @@ def test_one_that_was_cut_off_while_it_was_written_is_never_chosen(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        checkpoint.write(tmp_path, 2, METRICS, die)
+        checkpoint.write(tmp_path, 2, METRICS, die, alone)
     assert checkpoint.newest(tmp_path)[1].step == 1
-    checkpoint.prune(tmp_path, 1, 2)
+    checkpoint.prune(tmp_path, 1, 2, alone)
     assert os.listdir(tmp_path) == ["step-1"]
 
 
@@ -74,7 +75,7 @@ def test_a_damaged_one_is_replaced_when_its_step_comes_again(tmp_path):
 def test_the_newest_few_are_kept_and_damaged_futures_go(tmp_path):
     for step in (10, 20, 30, 40):
         write(tmp_path, step)
-    checkpoint.prune(tmp_path, 30, 2)
+    checkpoint.prune(tmp_path, 30, 2, alone)
     assert sorted(os.listdir(tmp_path)) == ["step-20", "step-30"]
 
 
@@ -85,5 +86,5 @@ def test_a_copy_that_somebody_put_beside_them_is_neither_chosen_nor_deleted(tmp_
     write(tmp_path, 20)
     folder, _ = checkpoint.newest(tmp_path)
     assert folder.name == "step-20"
-    checkpoint.prune(tmp_path, step=20, keep=1)
+    checkpoint.prune(tmp_path, step=20, keep=1, check=alone)
     assert sorted(os.listdir(tmp_path)) == ["step-10.before", "step-20", "step-copy"]

@@ -21,6 +21,7 @@ from spade.policy.model import publish
 from spade.processes import logs
 from spade.processes.entry import FINAL, _verdict
 from spade.protocol import Status, StepMetrics
+from tests.peers import alone
 
 
 def limited(most, work):
@@ -68,8 +69,8 @@ def test_the_checkpoint_before_stays_and_no_half_one_does(tmp_path, most):
     def save(folder):
         (folder / "state").write_bytes(b"s" * 100)
 
-    checkpoint.write(tmp_path, 1, StepMetrics(), save)
-    said = limited(most, lambda: checkpoint.write(tmp_path, 2, StepMetrics(), save))
+    checkpoint.write(tmp_path, 1, StepMetrics(), save, alone)
+    said = limited(most, lambda: checkpoint.write(tmp_path, 2, StepMetrics(), save, alone))
     assert said.startswith(f"{FINAL} ")
     assert "free space" in said
     assert names(tmp_path) == ["step-1"]

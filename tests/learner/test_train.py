@@ -2,10 +2,11 @@
 
 import pytest
 
+from learner.claim import Claim
 from learner.train import Learner
 from spade import config
 from spade.errors import RefusedError, RunError
-from spade.protocol import StepMetrics
+from spade.protocol import LifeNumber, StepMetrics
 
 
 async def test_a_step_that_is_refused_ends_the_learner_for_good(monkeypatch, tmp_path):
@@ -22,6 +23,7 @@ async def test_a_step_that_is_refused_ends_the_learner_for_good(monkeypatch, tmp
         """Nothing is."""
 
     monkeypatch.setattr(Learner, "_publish", published)
-    learner = Learner(Untrained(), StepMetrics(), Refusing(), config.load("nano"), tmp_path)
+    claim = Claim(tmp_path / "checkpoints", "learner", LifeNumber())
+    learner = Learner(Untrained(), StepMetrics(), Refusing(), config.load("nano"), tmp_path, claim)
     with pytest.raises(RunError, match=r"checkpoints: .* step 1 .*deleted by retention"):
         await learner.live()

@@ -8,6 +8,7 @@ from learner import weights
 from spade.disk import hold
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import parameters_digest
+from tests.peers import alone
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -56,7 +57,7 @@ def test_the_newest_and_the_needed_are_kept(policy, checkpoint_folder, tmp_path)
         digests.append(digest)
     (root / ".draft-crashed").mkdir()
     with hold(root / digests[0] / PARAMETERS):
-        weights.prune(root, frozenset({digests[1]}))
+        weights.prune(root, frozenset({digests[1]}), alone)
         assert set(os.listdir(root)) == {*digests[:2], *digests[-weights.KEPT :]}
-    weights.prune(root, frozenset({digests[1]}))
+    weights.prune(root, frozenset({digests[1]}), alone)
     assert set(os.listdir(root)) == {digests[1], *digests[-weights.KEPT :]}

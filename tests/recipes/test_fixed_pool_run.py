@@ -10,7 +10,7 @@ def test_nano_plays_a_fixed_pool(tmp_path):
     pool.mkdir(parents=True)
     for number, (item, _) in enumerate(read_held_out(load("nano", ("evaluation.plays=12",))).samples):
         (pool / f"world-{number}.py").write_text(item.program)
-    found = play(tmp_path, "nano-fixed-pool", steps=2)
+    found = play(tmp_path, "nano-fixed-pool", steps=1)
     assert {environment.program for environment in found.environments.values()} <= {f.stem for f in pool.glob("*.py")}
     assert hinted(found) == 0
     assert trained_roles(found) == {"agent"}

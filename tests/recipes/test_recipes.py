@@ -35,7 +35,10 @@ CHANGED = {
     "fixed-rlve-4b": RLVE,
     "fixed-rlve-8b": {*RLVE, "loss.kl"},
     "fixed-rlve-30b": RLVE,
-    "nano-fixed": {*LEVELS, "pool.window_plays", "pool.window_rate", "evaluation.suite"},
+    "nano-fixed": {
+        *(LEVELS - {"play.instances"}), "pool.window_plays", "pool.window_rate", "evaluation.suite",
+        "evaluation.diversity_programs",
+    },
     "fixed-pool-4b": POOL,
     "fixed-pool-8b": POOL,
     "fixed-pool-30b": POOL,

@@ -116,7 +116,7 @@ async def shown(launch: Launch, config: Config, ready: Callable[[], None]) -> No
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Do as the launch says."""
-    note(launch, f"started {os.getpid()}")
+    note(launch, f"started {os.getpid()} as life {launch.life}")
     bodies = (steady, stubborn, unwilling, blocked, mute, crash, misled, lonely, brood, shown)
     await {body.__name__: body for body in bodies}[launch.bind or ""](launch, config, ready)
 

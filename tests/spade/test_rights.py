@@ -48,7 +48,8 @@ EXPECTED = {
     "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},
     "TakeBatch": {"learner"}, "Publish": {"learner"}, "Checkpointed": {"learner"},
     "Evaluated": {"evaluator"}, "GetNewestPrograms": {"evaluator"}, "MeasuredDiversity": {"evaluator"},
-    "ReportProcesses": {"supervisor"}, "Orders": {"observer"}, "GetStatus": {"observer", "supervisor"},
+    "Enroll": {"supervisor"}, "ReportProcesses": {"supervisor"},
+    "Orders": {"observer"}, "StopRun": {"observer"}, "GetStatus": {"observer", "supervisor"},
 }  # fmt: skip
 WORK = [request for request in REQUESTS if not isinstance(request, Hello | Heartbeat | Goodbye)]
 

@@ -68,6 +68,21 @@ async def test_a_killed_process_comes_back(tmp_path: Path) -> None:
     assert gone(child.pid)
 
 
+async def test_the_lives_of_a_name_are_numbered_over_restarts_and_new_additions(tmp_path: Path) -> None:
+    def lives(name: str) -> list[str]:
+        return [line.split()[-1] for line in diary(tmp_path) if line.startswith(f"{name} started")]
+
+    async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+        await supervisor.add(orders(tmp_path, "replay", role="replay"))
+        supervisor.number = 7
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        os.kill(supervisor.processes()[1].pid, signal.SIGKILL)
+        await until(lambda: supervisor.processes()[1].restarts == 1 and supervisor.processes()[1].state == "ready")
+        await supervisor.stop("agent-0")
+        await supervisor.add(orders(tmp_path, "agent-0"))
+    assert (lives("replay"), lives("agent-0")) == (["0.0"], ["7.1", "7.2", "7.3"])
+
+
 async def test_one_that_dies_beyond_its_budget_stops_everything(tmp_path: Path) -> None:
     with pytest.raises(RunError) as caught:  # noqa: PT012
         async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:

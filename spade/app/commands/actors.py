@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from spade.app.commands.options import RunArgument
+from spade.app.commands.options import Keys, LiveRun
 from spade.app.printing import say
 from spade.text import line
 
 
 def scale(
-    run: RunArgument,
+    run: LiveRun,
     counts: Annotated[
         list[str], typer.Argument(metavar="ROLE=COUNT", help="agents=8, designers=2, runners=1, engines=1")
     ],
@@ -18,6 +18,7 @@ def scale(
         str | None,
         typer.Option(metavar="NAME", help="The supervisor, if several keep actors (`spade actors ls` lists them)."),
     ] = None,
+    keys: Keys = None,
 ) -> None:
     """Set how many actors of a role run.
 
@@ -26,21 +27,21 @@ def scale(
     """
     import trio
 
-    from spade.app.rundir import RunDir
+    from spade.app.screen.reach import reach
     from spade.app.supervisor import orders
 
-    say(trio.run(orders.scale, RunDir(run).require(), orders.parse(counts), on))
+    say(trio.run(orders.scale, reach(run, keys), orders.parse(counts), on))
 
 
-def ls(run: RunArgument) -> None:
+def ls(run: LiveRun, keys: Keys = None) -> None:
     """List a run's actors and supervisors, with the counts set."""
     import trio
 
-    from spade.app.rundir import RunDir
     from spade.app.screen.observe import ask_live
+    from spade.app.screen.reach import reach
     from spade.app.supervisor.orders import ROLES, kept
 
-    status = trio.run(ask_live, RunDir(run))
+    status = trio.run(ask_live, reach(run, keys))
     for supervisor, counts in sorted(status.wanted.items()):
         say(f"{supervisor}: {', '.join(f'{name}={counts.get(role, 0)}' for name, role in ROLES.items())}")
         for process in kept(status, supervisor):
@@ -52,12 +53,14 @@ def ls(run: RunArgument) -> None:
 
 
 def drain(
-    run: RunArgument, name: Annotated[str, typer.Argument(help="An actor's name (`spade actors ls` lists them).")]
+    run: LiveRun,
+    name: Annotated[str, typer.Argument(help="An actor's name (`spade actors ls` lists them).")],
+    keys: Keys = None,
 ) -> None:
     """Let one actor finish what it has in hand, and stop it for good."""
     import trio
 
-    from spade.app.rundir import RunDir
+    from spade.app.screen.reach import reach
     from spade.app.supervisor import orders
 
-    say(trio.run(orders.drain, RunDir(run).require(), name))
+    say(trio.run(orders.drain, reach(run, keys), name))

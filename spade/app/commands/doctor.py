@@ -72,10 +72,10 @@ def of_requests(status: "Status") -> Check:
 def _run(path: Path) -> list[Check]:
     import trio
 
-    from spade.app.rundir import RunDir
     from spade.app.screen.observe import read_status
+    from spade.app.screen.reach import reach
 
-    return [of_requests(trio.run(read_status, RunDir(path)))]
+    return [of_requests(trio.run(read_status, reach(path)))]
 
 
 def _accelerator() -> Iterator[Check]:

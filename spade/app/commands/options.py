@@ -16,6 +16,10 @@ Run = Annotated[
     Path | None, typer.Option("--run", help="The run directory [default: runs/CONFIG]; an existing one is resumed.")
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
+LiveRun = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the address of its replay service.")]
+Keys = Annotated[
+    Path | None, typer.Option("--keys", metavar="DIR", help="This host's key folder, if it is not the run's bus.keys.")
+]
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. learner.lr=1e-5.")
 ]

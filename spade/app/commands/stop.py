@@ -1,28 +1,19 @@
 """`spade stop`."""
 
-import signal
-import time
-
-from spade.app.commands.options import RunArgument
+from spade.app.commands.options import Keys, LiveRun
 from spade.app.printing import say
-from spade.errors import RunError
 
 
-def stop(run: RunArgument) -> None:
-    """Drain a run and stop it."""
-    from spade.app.rundir import RunDir
+def stop(run: LiveRun, keys: Keys = None) -> None:
+    """Drain a run and stop it, on all hosts.
 
-    found = RunDir(run).require()
-    holders = found.holders()
-    if not holders:
-        raise RunError(f"{found.path}: nothing is up")
-    # Learner and actors may be held apart from the replay service; each drains its own children.
-    patience = time.monotonic() + 6 * found.config().supervise.drain_s
-    for pid in holders:
-        found.tell(pid, signal.SIGTERM)
-    while left := found.holders():
-        if time.monotonic() > patience:
-            pids = ", ".join(map(str, left))
-            raise RunError(f"{found.path}: still draining (pid {pids}); its logs are in {found.logs}")
-        time.sleep(0.05)
-    say(f"{found.path}: stopped")
+    From any host that sees its directory or reaches its replay service.
+    """
+    import trio
+
+    from spade.app.screen.reach import reach
+    from spade.app.supervisor import stopping
+
+    at = reach(run, keys)
+    trio.run(stopping.stop, at)
+    say(f"{at.name}: stopped")

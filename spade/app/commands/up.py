@@ -56,6 +56,7 @@ def up(
     import trio
 
     from spade.app.screen.observe import evaluated, follow, interactive, narrate, read_status
+    from spade.app.screen.reach import reach
     from spade.app.supervisor import launches
     from spade.app.supervisor.up import Body, keep_up
     from spade.policy.model_folder import SHIPPED
@@ -81,7 +82,7 @@ def up(
     else:
         say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
     # A replay service that had to be killed may have left no status.
-    if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, opened))):
+    if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, reach(opened)))):
         say(measured)
     if resolved.model.path in SHIPPED:
         say(f"`spade nano report {_short(opened.path)}` measures what it has learnt, on programs it never saw")
@@ -154,10 +155,11 @@ def actors_up(
 
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.launches import actor, actor_counts, command_tag
+    from spade.app.supervisor.launches import actor, actor_counts
     from spade.app.supervisor.pools import create
     from spade.app.supervisor.up import keep_up
     from spade.config import load
+    from spade.transport.keys import command_tag
 
     counts = {
         "designers": designers, "curators": curators, "agents": agents or 0, "runners": runners, "engines": engines,

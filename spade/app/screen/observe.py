@@ -1,41 +1,28 @@
 """A run seen from outside: its live or last status, and the screen that follows it."""
 
-import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import msgspec
 import trio
 from rich.live import Live
 
-from spade.app.rundir import RunDir
 from spade.app.screen.console import Screen
+from spade.app.screen.reach import ANSWER_S, Reached, observer
 from spade.app.screen.view import comparable, render
-from spade.config import Bus, digest
+from spade.config import Bus
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import BusError, RunError
-from spade.protocol import PROTOCOL_VERSION, GetStatus, Hello, SkillFigures, Status
-from spade.transport import Client, connect
+from spade.protocol import GetStatus, SkillFigures, Status
+from spade.transport import Client
 from spade.waits import describe_all, root_causes
 
 REFRESH_S = 0.5
 STATUS_BYTES = 1 << 26  # bound of a status file
-ANSWER_S = 5.0  # after this time a service counts as not answering
 
 _statuses: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
-
-
-@asynccontextmanager
-async def observer(run: RunDir, bus: Bus | None = None) -> AsyncIterator[Client]:
-    """A connection to the live run's replay service (`bus`: other deadlines). Raises RunError if none is up."""
-    if not run.require().holders():
-        raise RunError(f"{run.path}: nothing is up; `spade up --run {run.path}` resumes it")
-    config = run.config()
-    hello = Hello(PROTOCOL_VERSION, digest(config), "observer", f"observer-{os.getpid()}", os.getpid())
-    async with connect(run.replay_address, hello, bus=bus or config.bus) as client:
-        yield client
 
 
 async def ask_status(client: Client) -> Status:
@@ -43,16 +30,17 @@ async def ask_status(client: Client) -> Status:
     return await client.call(GetStatus(), deadline_s=ANSWER_S)
 
 
-async def ask_live(run: RunDir, bus: Bus | None = None) -> Status:
+async def ask_live(at: Reached, bus: Bus | None = None) -> Status:
     """The status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
-    async with observer(run, bus) as client:
+    async with observer(at, bus) as client:
         return await ask_status(client)
 
 
-async def read_status(run: RunDir) -> Status:
+async def read_status(at: Reached) -> Status:
     """The status of a live run, or the last one of a run that is down."""
-    if run.require().holders():
-        return await ask_live(run)
+    run = at.run
+    if run is None or at.holders():
+        return await ask_live(at)
     try:
         left = decoded(_statuses.decode, read(run.status_path, STATUS_BYTES))
     except FileNotFoundError:

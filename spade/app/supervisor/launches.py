@@ -1,9 +1,6 @@
 """The processes of a run: the module of each role, how many of each the config wants, and the orders of each."""
 
-import os
-import socket
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -12,7 +9,6 @@ from spade.config import Bus, Config
 from spade.processes.entry import Launch
 from spade.processes.gpus import share
 from spade.protocol import Role
-from spade.transport.keys import client_name
 
 MODULES: Mapping[Role, str] = {  # services before their clients; drained in the opposite order
     "replay": "replay.service.process",
@@ -63,11 +59,6 @@ def actor(run: RunDir, config: Config, address: str, tag: str, role: Role, index
     name = f"{role}-{index}"
     bind = _free_port(config.bus) or run.socket(name) if role in SERVERS else None
     return _launch(run, config, name + tag, role, address, bind, index)
-
-
-def command_tag(bus: Bus) -> str:
-    """The pid and the host of this command, unique among all commands of a run; a host is named as in its key."""
-    return f"{os.getpid()}@{client_name(Path(bus.keys)) if bus.keys else socket.gethostname()}"
 
 
 def _free_port(bus: Bus) -> str:

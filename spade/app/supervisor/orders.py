@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from spade.app.rundir import RunDir
-from spade.app.screen.observe import ANSWER_S, ask_status, observer
+from spade.app.screen.observe import ask_status
+from spade.app.screen.reach import ANSWER_S, Reached, observer
 from spade.app.supervisor.actors import longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
@@ -43,15 +43,12 @@ def choose(status: Status, on: str | None) -> str:
     return on or names[0]
 
 
-async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
+async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
     """Set counts of actors at the supervisor `on`; returns a line with the counts that run now.
 
     Raises RunError if no supervisor or several fit, or if the actors are not ready in time.
     """
-    needless: Role = "designer" if run.config().design.source == "pool" else "curator"
-    if counts.get(needless):
-        raise RunError(f"{run.path}: has no work for a {needless} (design.source)")
-    async with observer(run) as client:
+    async with observer(at) as client:
         name = choose(await ask_status(client), on)
 
         def wanted(status: Status) -> bool:
@@ -67,34 +64,34 @@ async def scale(run: RunDir, counts: dict[Role, int], on: str | None) -> str:
             ready = [each.role for each in kept(status, name) if each.state == "ready"]
             return all(up.count(role) == ready.count(role) == count for role, count in counts.items())
 
-        settings = run.config().supervise
+        settings = at.config.supervise
         patience_s = settings.ready_s + settings.drain_s
         await _order(client, Orders(name, counts), wanted, patience_s)
         await _until(client, there, patience_s)
     return f"{name}: {', '.join(f'{word} {counts[role]}' for word, role in ROLES.items() if role in counts)}"
 
 
-async def drain(run: RunDir, name: str) -> str:
+async def drain(at: Reached, name: str) -> str:
     """Drain the actor `name`; returns a line on its end. Raises RunError."""
-    async with observer(run) as client:
+    async with observer(at) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
         found = [each for each in actors if each.name == name and each.state != "silent"]
         if not found:
-            raise RunError(f"{run.path}: no actor {name!r}; there are {', '.join(each.name for each in actors)}")
+            raise RunError(f"{at.name}: no actor {name!r}; there are {', '.join(each.name for each in actors)}")
         supervisor = found[0].supervisor
 
         def gone(status: Status) -> bool:
             return all(each.state in ("stopped", "failed") for each in kept(status, supervisor) if each.name == name)
 
-        config = run.config()
+        config = at.config
         patience_s = longest_lease_s(config) + config.supervise.drain_s
         status = await _order(client, Orders(supervisor, drain=(name,)), gone, patience_s)
     (left,) = [each for each in kept(status, supervisor) if each.name == name]
     if left.detail != "left in order":
-        raise RunError(f"{name}: {left.detail}; its log is in {run.logs} of the host that had it")
+        raise RunError(f"{name}: {left.detail}; its log is in the folder logs of its command, on the host that had it")
     others = any(each.role == left.role and each.state in _UP for each in status.processes)
     word = next(word for word, role in ROLES.items() if role == left.role)
-    missing = f"no {left.role} is left; `spade actors scale {run.path} {word}=1` starts one"
+    missing = f"no {left.role} is left; `spade actors scale {at.name} {word}=1` starts one"
     return f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}"
 
 

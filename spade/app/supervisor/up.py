@@ -11,10 +11,10 @@ import trio
 
 from replay.client import ReplayClient
 from spade.app.rundir import RunDir
-from spade.app.screen.observe import ANSWER_S
+from spade.app.screen.reach import ANSWER_S
 from spade.app.supervisor.actors import Actors, longest_lease_s
 from spade.app.supervisor.autoscale import autoscale
-from spade.app.supervisor.launches import MODULES, actor_counts, command_tag
+from spade.app.supervisor.launches import MODULES, actor_counts
 from spade.config import Config, digest
 from spade.errors import BusError
 from spade.processes import logs
@@ -22,6 +22,7 @@ from spade.processes.entry import Launch
 from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, connect
+from spade.transport.keys import command_tag
 
 REPORT_S = 0.5
 UNANSWERED_S = 1.0  # after this time a person is told that no replay service answers
@@ -82,8 +83,9 @@ async def keep_up(
             async with connect(address or run.replay_address, hello, bus=config.bus) as client:
                 unanswered.cancel()
                 if lasting or not client.pulse.finished:
+                    supervisor.number = await ReplayClient(client, config.bus.call_deadline_s).enroll()
                     actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
-                    nursery.start_soon(_report, name, supervisor, actors, client)
+                    nursery.start_soon(_report, name, supervisor, actors, client, told.set)
                     nursery.start_soon(_until_done, body, client, nursery.cancel_scope)
                     # All at once: an engine is ready only when the learner has published.
                     for launch in launches:
@@ -149,7 +151,9 @@ async def _leave(told: trio.Event, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _report(name: str, supervisor: Supervisor, actors: Actors | None, client: Client) -> None:
+async def _report(
+    name: str, supervisor: Supervisor, actors: Actors | None, client: Client, leave: Callable[[], None]
+) -> None:
     """Report our children to the replay service, and carry out the orders that it returns."""
     replay = ReplayClient(client, ANSWER_S)
     while True:
@@ -157,6 +161,9 @@ async def _report(name: str, supervisor: Supervisor, actors: Actors | None, clie
         # A replay service that restarts misses a report; the next one says the same.
         with suppress(BusError):
             orders = await replay.report_processes(name, supervisor.processes(), wanted)
-            if actors is not None:
+            if orders.stop:
+                log.info("told to stop")
+                leave()
+            elif actors is not None:
                 actors.obey(orders)
         await trio.sleep(REPORT_S)

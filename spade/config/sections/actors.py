@@ -146,6 +146,10 @@ class Pool(Section, frozen=True):
     level_most: CountOrZero = 20
     """Level that no window rises above. RLVE has no such bound."""
 
+    reward: Literal["win", "score"] = "win"
+    """The return of a play of a library's program: "win" pays 1 for what its library counts as right and 0 for
+    anything else, "score" its library's score in [-1, 1]; gymnasium has none. Either way a play is won at 1."""
+
     @property
     def library(self) -> str:
         """The library whose environments are played, by its name in `sandbox.libraries`; "" for other programs."""

@@ -21,7 +21,7 @@ from spade.policy.model import load
 from spade.protocol import GetWeights, Peer, Refused, Weights
 from spade.transport import Client
 from tests.actors.small_services import SmallReplay, small_replay
-from tests.peers import connected
+from tests.peers import alone, connected
 
 CONFIG = Config(bus=Bus(heartbeat_s=0.05, silence_s=2.0))
 HASTY = Bus(heartbeat_s=0.05, silence_s=2.0, call_deadline_s=1.0)  # for who waits for a learner that is gone
@@ -151,7 +151,7 @@ async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publication
         if asked == 15:
             for _ in range(learner.KEPT + 1):
                 newest = far.publish()
-            learner.prune(far.root, frozenset())
+            learner.prune(far.root, frozenset(), alone)
             assert len(list(far.root.iterdir())) == learner.KEPT + 1
             assert (far.root / newest.digest).is_dir()
         return await call(self, request, deadline_s)
@@ -162,7 +162,7 @@ async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publication
         manifest.verify(Path(here.path), weights.digest)
         while (far.root / weights.digest).exists():  # until the goodbye has arrived
             await trio.sleep(0.01)
-            learner.prune(far.root, frozenset())
+            learner.prune(far.root, frozenset(), alone)
 
 
 async def test_in_a_run_that_was_moved_weights_are_found_by_their_digest(far, tmp_path):

@@ -15,6 +15,7 @@ from spade.policy import canary, manifest
 from spade.policy import model as policy
 from spade.protocol import Weights
 from tests.actors.engines.test_server import request, running, settings
+from tests.peers import alone
 
 SHAPE = {
     "vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -159,7 +160,7 @@ def test_weights_are_kept_while_they_are_loaded_however_many_are_published_meanw
         def loaded(*args, **kwargs):
             for _ in range(learner.KEPT):
                 newest = source.publish()
-            learner.prune(tmp_path / "weights", frozenset({newest.digest}))
+            learner.prune(tmp_path / "weights", frozenset({newest.digest}), alone)
             return loads(*args, **kwargs)
 
         return loaded

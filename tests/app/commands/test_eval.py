@@ -18,6 +18,7 @@ from spade.app.supervisor.measuring import (
     named_suites,
 )
 from spade.app.supervisor.policies import check_asked, pin, release
+from spade.config import Pool
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarised
 from spade.evaluations.rules import ROOM
@@ -174,6 +175,13 @@ def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_su
     assert config.engine.request_deadline_s == 4 * 1_800
     assert settings("nano", (), NANO, "float32", suites[2:], 1_024).engine.arithmetic == "float64"
     assert settings("nano", ("evaluation.in_flight=3",), NANO, "float32", suites[2:], 900).evaluation.in_flight == 3
+
+
+def test_a_run_of_a_pool_is_measured_without_its_pool():
+    suites = [(NANO_SUITE, NANO_SUITE.protocol("paper"))]
+    config = settings("nano-fixed", (), NANO, "float32", suites, 1_024)
+    assert config.design.source == "model"
+    assert config.pool == Pool(window_plays=config.pool.window_plays, window_rate=config.pool.window_rate)
 
 
 def test_the_paired_difference_leads():

@@ -105,6 +105,10 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
         (("design.source=pool", "pool.source=rlve:all"), r"sandbox.libraries: lacks 'rlve' .*; set it to \[\"rlve\"\]"),
         (("design.source=pool", "pool.source=folder:x", "pool.level=2"), "only libraries have levels"),
         (("design.source=pool", "pool.source=folder:x", "pool.difficulty=window"), "only libraries have levels"),
+        (
+            ("design.source=pool", "pool.source=folder:x", "pool.reward=score"),
+            "pool.reward: a score is given by the programs of reasoning-gym, rlve, gem; pool.source is 'folder:x'",
+        ),
         (("pool.level=1", "pool.difficulty=window", "pool.source=rlve", 'sandbox.libraries=["rlve"]'), "begins with"),
         (("design.seeds=rlve:all",), "design.seeds: write folder:DIR or run:RUN, is 'rlve:all'"),
         (
@@ -177,16 +181,6 @@ def test_config_check_counts_the_programs_and_refuses_a_bad_pool(source):
     code, told = run_spade(*words)
     assert code == 1
     assert "vault.py: is not UTF-8 text" in told
-
-
-def test_a_run_is_not_scaled_to_actors_that_it_has_no_work_for(source, tmp_path):
-    for settings, word, role in (
-        (("design.source=pool", f"pool.source=folder:{source}"), "designers", "designer"), ((), "curators", "curator"),
-    ):  # fmt: skip
-        run = RunDir(tmp_path / word)
-        run.create(load("nano", settings))
-        code, told = run_spade("actors", "scale", run.path, f"{word}=1")
-        assert (code, told) == (1, f"spade: {run.path}: has no work for a {role} (design.source)\n")
 
 
 def test_curators_join_with_the_pool_of_the_run_alone():

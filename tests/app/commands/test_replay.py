@@ -24,12 +24,13 @@ from spade.app.commands.replay.remake import remake
 from spade.app.commands.replay.verify import verify
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
+from spade.app.screen.reach import reach
 from spade.disk import discard
 from spade.errors import RunError
 from spade.policy import manifest
 from spade.policy.model import parameters_digest
 from tests.learner.fed_learner import SMALL, running
-from tests.peers import pid_of
+from tests.peers import alone, pid_of
 from tests.replay.kept_world import keep_world
 
 STEPS = 7
@@ -85,7 +86,7 @@ def test_a_learner_that_was_killed_resumes_bit_for_bit_and_drained_it_keeps_what
     assert folder == run / "weights" / weights.digest == run / "weights" / parameters_digest(folder)
     assert (folder / "tokenizer.json").is_file()
     _, manifest = checkpoint.newest(run / "checkpoints")
-    assert manifest.step == trio.run(read_status, RunDir(run)).learner_step == STEPS
+    assert manifest.step == trio.run(read_status, reach(RunDir(run))).learner_step == STEPS
     assert manifest.metrics.trained_tokens > 0
 
 
@@ -153,7 +154,7 @@ def test_other_settings_than_the_recorded_ones_are_seen(copied, capsys):
 
 
 def test_a_retired_checkpoint_is_one_line_that_says_which_would_do(copied):
-    checkpoint.prune(copied / "checkpoints", STEPS, 1)
+    checkpoint.prune(copied / "checkpoints", STEPS, 1, alone)
     with pytest.raises(RunError, match=r"step 6 .* step 2 to 5, .* 7\)") as refused:
         remake(copied, 6, None)
     assert "\n" not in str(refused.value)
@@ -204,7 +205,7 @@ def test_a_damaged_record_is_one_line(copied, name):
     (copied / name).write_text("x")
     run = RunDir(copied)
     with pytest.raises(RunError, match=f"{name}: is damaged"):
-        trio.run(read_status, run) if name == "status.json" else run.create(run.config())
+        trio.run(read_status, reach(run)) if name == "status.json" else run.create(run.config())
 
 
 def change_meaning(run):

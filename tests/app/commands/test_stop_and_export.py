@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import msgspec
 import pytest
 
 from spade.app.commands import model
@@ -10,6 +11,7 @@ from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import RunError
+from spade.locks import here
 from spade.policy.best import Best, keep
 from spade.policy.manifest import PARAMETERS
 
@@ -22,8 +24,9 @@ def run(tmp_path):
 
 
 def test_a_run_that_left_before_it_was_told_to_is_stopped(run, monkeypatch, capsys):
-    held = iter([[1 << 30], []])  # no process of Linux has such a number
-    monkeypatch.setattr(RunDir, "holders", lambda self: next(held))
+    left = msgspec.structs.replace(here(), pid=1 << 30)  # no process of Linux has such a number
+    held = iter([{"learner": left}, {"learner": left}, {"learner": left}])
+    monkeypatch.setattr(RunDir, "holders", lambda self: next(held, {}))
     stop(run.path)
     assert capsys.readouterr().out == f"{run.path}: stopped\n"
 

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from replay.service.peers import SUPERVISORS, Peers
+from replay.service.peers import PARTINGS, SUPERVISORS, Peers
 from spade import protocol
 from spade.errors import RefusedError
+from tests.peers import changed
 from tests.replay.service.running import SETTINGS, joined, serving
 
 
@@ -57,8 +58,58 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
 async def test_orders_go_with_the_supervisor_they_are_for():
     watch, first = Peers(SETTINGS, 0.0), protocol.ReportProcesses("s0", (), {"agent": 1})
     watch.begin(SimpleNamespace(peers={b"s0": protocol.Hello(protocol.PROTOCOL_VERSION, "", "supervisor", "s0", 1)}))
-    watch.report(first)
+    watch.report(first, 0.0)
     assert watch.order(protocol.Orders("s0", {"agent": 2})) == ""
     for index in range(1, SUPERVISORS + 1):
-        watch.report(protocol.ReportProcesses(f"s{index}", ()))
-    assert watch.report(first) == protocol.Orders("s0")
+        watch.report(protocol.ReportProcesses(f"s{index}", ()), 0.0)
+    assert watch.report(first, 0.0) == protocol.Orders("s0")
+
+
+@pytest.mark.parametrize(("source", "needless"), [("model", "curator"), ("pool", "designer")])
+def test_nobody_is_ordered_for_whom_the_run_has_no_work(source, needless):
+    watch = Peers(changed(SETTINGS, design={"source": source}), 0.0)
+    watch.begin(SimpleNamespace(peers={b"s0": greeting("s0", "supervisor")}))
+    watch.report(protocol.ReportProcesses("s0", (), {}), 0.0)
+    refused = f"this run has no work for a {needless} (design.source)"
+    assert watch.order(protocol.Orders("s0", {needless: 1})) == refused
+    assert watch.order(protocol.Orders("s0", {needless: 0, "agent": 1})) == ""
+
+
+def greeting(name, role):
+    return protocol.Hello(protocol.PROTOCOL_VERSION, "", role, name, 1)
+
+
+async def test_a_stop_reaches_every_supervisor_and_that_of_the_service_when_the_others_processes_are_gone(tmp_path):
+    home = (protocol.Process("replay", "replay", 1, "ready", 0), protocol.Process("learner", "learner", 2, "ready", 0))
+    async with serving(tmp_path), joined(tmp_path) as person:
+        with pytest.raises(RefusedError, match="no supervisor is here to be told"):
+            await person.stop()
+        async with (
+            joined(tmp_path, "supervisor", name="up") as up,
+            joined(tmp_path, "learner", name="learner"),
+            joined(tmp_path, "evaluator", name="nobody's"),
+        ):
+            async with joined(tmp_path, "agent", name="agent-0@far"):
+                async with joined(tmp_path, "supervisor", name="far") as far:
+                    its = (protocol.Process("agent-0@far", "agent", 3, "ready", 0),)
+                    assert not (await far.report_processes("far", its, {})).stop
+                    await person.stop()
+                    assert not (await up.report_processes("up", home)).stop
+                    assert (await far.report_processes("far", its, {})).stop
+                assert not (await up.report_processes("up", home)).stop  # its agent drains
+            while not (await up.report_processes("up", home)).stop:
+                await up.client.wait_pulse()
+
+
+def test_the_services_supervisor_leaves_although_a_process_does_not():
+    watch, report = Peers(SETTINGS, 0.0), protocol.ReportProcesses(
+        "up", (protocol.Process("replay", "replay", 1, "ready", 0),)
+    )  # fmt: skip
+    peers = {b"up": greeting("up", "supervisor"), b"agent": greeting("agent-0@far", "agent")}
+    watch.begin(SimpleNamespace(peers=peers))
+    watch.report(protocol.ReportProcesses("far", (protocol.Process("agent-0@far", "agent", 1, "ready", 0),)), 0.0)
+    assert watch.stop(1.0) == ""
+    limit = 1.0 + PARTINGS * SETTINGS.supervise.drain_s
+    assert [watch.report(report, at).stop for at in (1.0, limit - 0.1, limit)] == [False, False, True]
+    del peers[b"agent"]
+    assert watch.report(report, 1.0).stop

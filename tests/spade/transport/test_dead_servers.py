@@ -182,7 +182,7 @@ async def test_a_server_that_gave_its_peer_up_has_not_ended(address):
     async with pair(address) as (server, client), trio.open_nursery() as nursery:
         nursery.start_soon(ask_once, client, said)
         first = await server.receive()
-        server._give_up(first.peer, "silent")
+        server.give_up(first.peer, "silent")
         again = await server.receive()
         assert again.message == first.message
         await server.reply(again, Observed("a"))

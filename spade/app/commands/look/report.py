@@ -58,10 +58,11 @@ def _status(run: "RunDir") -> "Status | str":
     import trio
 
     from spade.app.screen.observe import read_status
+    from spade.app.screen.reach import reach
 
     why: list[str] = []
     try:
-        return trio.run(read_status, run)
+        return trio.run(read_status, reach(run))
     except* (BusError, RunError) as errors:
         why = _reasons(errors)
     return f"its status cannot be read: {'; '.join(why)}"

@@ -1,19 +1,19 @@
 """`spade status`."""
 
-from spade.app.commands.options import Json, RunArgument
+from spade.app.commands.options import Json, Keys, LiveRun
 from spade.app.printing import print_json, say
 from spade.text import line
 
 
-def status(run: RunArgument, json: Json = False) -> None:
+def status(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
     """Print the status of a run, live or as it was left."""
     import trio
 
-    from spade.app.rundir import RunDir
     from spade.app.screen.observe import by_part, ended, evaluated, read_status, sentence, tool_use, unforeseen
+    from spade.app.screen.reach import reach
 
-    opened = RunDir(run)
-    found, origin = trio.run(read_status, opened), opened.origin
+    at = reach(run, keys)
+    found, origin = trio.run(read_status, at), None if at.run is None else at.run.origin
     if json:
         print_json({**found.flat(), "origin": origin})
         return

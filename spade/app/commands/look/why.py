@@ -1,11 +1,11 @@
 """`spade why`: the waits of a run, and their root causes."""
 
-from spade.app.commands.options import RunArgument
+from spade.app.commands.options import Keys, LiveRun
 from spade.app.printing import say
 from spade.errors import BusError, RunError
 
 
-def why(run: RunArgument) -> None:
+def why(run: LiveRun, keys: Keys = None) -> None:
     """Print the waits between a run's processes, the longest first.
 
     Each line names the process that waits, the process it waits for, and the time. Exit code 1 if the replay service,
@@ -14,18 +14,18 @@ def why(run: RunArgument) -> None:
     import msgspec
     import trio
 
-    from spade.app.rundir import RunDir
-    from spade.app.screen.observe import ANSWER_S, ask_live, explain
+    from spade.app.screen.observe import ask_live, explain
+    from spade.app.screen.reach import ANSWER_S, reach
 
-    found = RunDir(run)
-    bus = msgspec.structs.replace(found.require().config().bus, call_deadline_s=ANSWER_S)
+    at = reach(run, keys)
+    bus = msgspec.structs.replace(at.config.bus, call_deadline_s=ANSWER_S)
     try:
-        status = trio.run(ask_live, found, bus)
+        status = trio.run(ask_live, at, bus)
     except* BusError:
-        holders = ", ".join(map(str, found.holders()))
+        holders = ", ".join(sorted({str(holder) for holder in at.holders().values()})) or "another host"
         raise RunError(
-            f"replay: no answer within {ANSWER_S:g} s, and all others wait for it (held by pid {holders}); "
-            f"its log is {found.logs / 'replay.log'}"
+            f"replay: no answer within {ANSWER_S:g} s, and all others wait for it (held by {holders}); "
+            f"its log is {'logs/replay.log' if at.run is None else at.run.logs / 'replay.log'}"
         ) from None
     for line in explain(status):
         say(line)

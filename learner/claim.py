@@ -1,0 +1,83 @@
+"""The claim of a learner's life on its run: what an older life still writes or deletes has no effect.
+
+An older one may be there when a newer one starts: stopped, cut off from the bus, slow to die. So the newest life writes
+its number beside the checkpoints, and every life looks there before a checkpoint, weights or a deletion takes effect.
+
+A checkpoint is a draft until it gets its name. A newer life first writes its number, then deletes all drafts, then
+reads the newest checkpoint. So either the older one's checkpoint has its name before the newer one reads, or its draft
+is gone: stopped at any instant, it cannot bring another one later.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from spade.decoding import UnreadableError, decoded
+from spade.disk import DRAFT, discard, read
+from spade.errors import RunError
+from spade.protocol import LifeNumber
+
+FILE = "life.json"
+
+Check = Callable[[], None]
+"""Raises RunError if a newer life has claimed the run."""
+
+_numbers: msgspec.json.Decoder[LifeNumber] = msgspec.json.Decoder(LifeNumber)
+
+log = logging.getLogger(__name__)
+
+
+class Claim:
+    """The claim of a life of `name` on the folder of checkpoints `root`. A life that is not counted claims nothing."""
+
+    def __init__(self, root: Path, name: str, life: LifeNumber) -> None:
+        self._file = root / FILE
+        self._name = name
+        self._life = life
+
+    def take(self, *roots: Path) -> None:
+        """Take over from older lives, and delete the drafts in `roots` that they have left or are writing.
+
+        Raises RunError as `check` does.
+        """
+        begins = self._life > self._newest()
+        self.check()
+        for draft in [path for root in roots for path in root.glob(f"{DRAFT}*")] if begins else []:
+            log.info("%s: deleted, since no older life may finish it", draft)
+            with suppress(FileNotFoundError):  # the older one has just deleted it
+                discard(draft)
+
+    def check(self) -> None:
+        """Claim the run. Raises RunError if a newer life has, or if the claim is damaged."""
+        newest = self._newest()
+        if newest > self._life:
+            raise RunError(self._life.over(self._name, newest))
+        if newest < self._life:  # also where an older one, which began at the same time, has written last
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            part = self._file.with_name(f"{FILE}.{self._life}")
+            part.write_bytes(msgspec.json.encode(self._life))
+            os.replace(part, self._file)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Check before the block. If the block fails since a newer life has taken over meanwhile, raises as `check`."""
+        self.check()
+        try:
+            yield
+        except Exception:
+            self.check()
+            raise
+
+    def _newest(self) -> LifeNumber:
+        try:
+            return decoded(_numbers.decode, read(self._file))
+        except FileNotFoundError:
+            return LifeNumber()
+        except UnreadableError as error:
+            raise RunError(
+                f"{self._file}: is damaged ({error}); delete it once no other learner of this run is up"
+            ) from None

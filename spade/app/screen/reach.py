@@ -1,0 +1,90 @@
+"""The ways to a live run: its directory, on any host that sees it, or the address of its replay service alone."""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from spade.app.rundir import RunDir
+from spade.config import Bus, Config, digest
+from spade.errors import BusError, RunError
+from spade.locks import Holder
+from spade.protocol import PROTOCOL_VERSION, Hello
+from spade.transport import Client, connect
+from spade.transport.keys import command_tag
+
+ANSWER_S = 5.0  # after this time a service counts as not answering
+
+
+class Reached(NamedTuple):
+    """A run as a command was given it.
+
+    name     the directory or address, as it is shown
+    config   the run's, with this host's keys; of an address the defaults
+    run      its directory; None where the address alone was given
+    """
+
+    name: str
+    config: Config
+    run: RunDir | None = None
+
+    @property
+    def address(self) -> str:
+        """Where its replay service listens."""
+        return self.name if self.run is None else self.run.replay_address
+
+    def holders(self) -> Mapping[str, Holder]:
+        """The processes that hold a part of it, by part; none where the directory is not given."""
+        return {} if self.run is None else self.run.holders()
+
+    def goes_on(self, client: Client) -> bool:
+        """False once it is down, as far as can be seen from here."""
+        return not client.left if self.run is None or self.abroad() else bool(self.holders())
+
+    def abroad(self) -> Holder | None:
+        """A holder that is of another host, if there is one."""
+        return next((holder for holder in self.holders().values() if holder.far), None)
+
+
+def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
+    """The run that a command was given. `keys`: this host's key folder, where it is not the run's. Raises RunError."""
+    text = "" if isinstance(given, RunDir) else str(given)
+    run = None
+    if text.startswith(("tcp://", "ipc://")):
+        config = Config()
+    else:
+        run = (given if isinstance(given, RunDir) else RunDir(Path(given))).require()
+        config = run.config()
+    if keys is not None:
+        config = replace(config, bus=replace(config.bus, keys=os.path.realpath(keys)))
+    return Reached(text if run is None else str(run.path), config, run)
+
+
+@asynccontextmanager
+async def observer(at: Reached, bus: Bus | None = None) -> AsyncIterator[Client]:
+    """A connection to the live run's replay service (`bus`: other deadlines).
+
+    Raises RunError if nothing is up, or if another host has the run and its service cannot be reached from here.
+    """
+    if at.run is not None and not at.holders():
+        raise RunError(f"{at.name}: nothing is up; `spade up --run {at.name}` resumes it")
+    abroad, bus = at.abroad(), bus or at.config.bus
+    if at.run is None or abroad is not None:
+        bus = replace(bus, call_deadline_s=min(bus.call_deadline_s, ANSWER_S))
+    # A command that was given an address alone has no config that could differ.
+    told = "" if at.run is None else digest(at.config)
+    hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{command_tag(bus)}", os.getpid())
+    async with AsyncExitStack() as stack:
+        try:
+            if abroad is not None and at.address.startswith("ipc://"):
+                raise BusError("without bus.bind it listens there alone")
+            client = await stack.enter_async_context(connect(at.address, hello, bus=bus))
+        except BusError as error:
+            if abroad is None:
+                raise
+            assert at.run is not None
+            raise RunError(f"{at.run.held_by(abroad)} ({error})") from None
+        yield client

@@ -1,0 +1,69 @@
+"""`spade stop`: an order on the bus; where the replay service does not answer, a signal to the holders of this host."""
+
+import signal
+
+import trio
+from msgspec.structs import replace
+
+from spade.app.screen.reach import ANSWER_S, Reached, observer
+from spade.errors import BusError, RunError
+from spade.locks import Holder
+from spade.protocol import StopRun
+from spade.transport import Client
+
+LOOK_S = 0.05
+AGAIN_S = 2.0  # then the order is repeated: a restarting service may have lost it
+DRAINS = 12  # times supervise.drain_s: of the supervisors, then of that of the replay service, which leaves last
+
+
+async def stop(at: Reached) -> None:
+    """Drain a run and stop it. Raises RunError or BusError where nothing is up, or goes on and cannot be reached."""
+    if at.run is not None and not at.holders():
+        raise RunError(f"{at.name}: nothing is up")
+    with trio.move_on_after(DRAINS * at.config.supervise.drain_s):
+        trouble = await _order(at)
+        if at.run is None and trouble is not None:
+            raise trouble
+        await _end(at, trouble)
+        return
+    left = ", ".join(sorted({str(holder) for holder in at.holders().values()}))
+    raise RunError(f"{at.name}: still draining ({left or 'its service is up'}); its logs say more")
+
+
+async def _order(at: Reached) -> BusError | None:
+    """Order all supervisors to leave, and wait until the service has left; returns what kept us from it."""
+    if at.run is not None and "replay" not in at.holders():
+        return BusError("its replay service is down")
+    bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, ANSWER_S))
+    try:
+        async with observer(at, bus) as client:
+            while at.goes_on(client):
+                await client.call(StopRun(), deadline_s=ANSWER_S)
+                with trio.move_on_after(AGAIN_S):
+                    await _left(at, client)
+    except BusError as error:
+        return error
+    return None
+
+
+async def _left(at: Reached, client: Client) -> None:
+    while True:
+        if not at.goes_on(client):
+            return
+        await trio.sleep(LOOK_S)
+
+
+async def _end(at: Reached, trouble: BusError | None) -> None:
+    """Wait until nothing holds the run, and signal who does on this host: the order may not have reached it.
+
+    Raises RunError if there was trouble, and a holder of elsewhere is left, which no signal reaches.
+    """
+    told: set[Holder] = set()
+    while at.run is not None and (holders := set(at.holders().values())):
+        for holder in holders:
+            if not holder.near and trouble is not None:
+                raise RunError(f"{at.run.held_by(holder)} ({trouble})")
+            if holder not in told:
+                at.run.tell(holder, signal.SIGTERM)
+                told.add(holder)
+        await trio.sleep(LOOK_S)

@@ -1,0 +1,111 @@
+"""Locks that name their holder, of this host, this kernel or another host, with the system's lock and without."""
+
+import errno
+import fcntl
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from spade.errors import RunError
+from spade.locks import Holder, here, holder, locked
+
+NAMED = {
+    "a former process": {"pid": 1 << 30},
+    "another namespace": {"pids": 4},
+    "before this host began again": {"boot": "before", "pids": 4},
+    "another host": {"boot": "another", "host": "node-b\n", "pids": 4},
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "replay.lock"
+
+
+def name(file, **other):
+    stated = msgspec.structs.replace(here(), **other)
+    file.write_bytes(msgspec.json.encode(stated))
+    return stated
+
+
+def take(file):
+    with locked(file, lambda other: f"held by {other}"):
+        return holder(file)
+
+
+@contextmanager
+def locked_elsewhere(file, how=fcntl.LOCK_EX):
+    """The system's lock of another process, of which the file says nothing."""
+    code = f"import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, {how:d}); print(flush=True); input()"
+    command = [sys.executable, "-c", code, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        yield
+        other.kill()
+
+
+def test_a_lock_names_its_holder_while_it_is_held(file):
+    assert take(file) == here()
+    assert file.read_bytes() == b""
+    assert holder(file) is None
+    with pytest.raises(RunError, match=f"^held by pid {here().pid}$"), locked(file, str):
+        take(file)
+    assert take(file) == here()
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_lock_that_nobody_has_is_taken_unless_it_is_of_another_host(file, case):
+    stated = name(file, **NAMED[case])
+    if case == "another host":
+        assert holder(file) == stated
+        with pytest.raises(RunError, match=r"^held by pid \d+ of node-b\\n$"):
+            take(file)
+        assert holder(file) == stated
+    else:
+        assert holder(file) is None
+        assert take(file) == here()
+
+
+def test_a_lock_that_a_process_has_is_refused_with_what_its_file_says(file):
+    file.touch()
+    with locked_elsewhere(file):
+        for case, other in NAMED.items():
+            stated = name(file, **other)
+            seen = None if case == "a former process" else stated
+            assert holder(file) == seen
+            said = "is locked by a process outside this run" if seen is None else f"^held by pid {stated.pid} of "
+            with pytest.raises(RunError, match=said):
+                take(file)
+
+
+def test_who_looks_at_a_lock_of_another_namespace_does_not_hold_it(file):
+    name(file, pids=4)
+    with locked_elsewhere(file, fcntl.LOCK_SH):  # who looks has it for an instant
+        assert holder(file) is None
+
+
+@pytest.mark.parametrize("written", [b"", b"7", b"{}", b"[1, 2]", b"\xff" * 2_000, b'{"pid": "1"}'])
+def test_a_damaged_lock_is_nobodys(file, written):
+    file.write_bytes(written)
+    assert holder(file) is None
+    assert take(file) == here()
+
+
+def test_a_file_system_without_locks_is_one_line(file, monkeypatch):
+    def unsupported(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with pytest.raises(RunError, match=r"replay\.lock: cannot be locked \(No locks available\)"):
+        take(file)
+
+
+def test_near_and_far():
+    ours = here()
+    assert (ours.near, ours.far) == (True, False)
+    other = [msgspec.structs.replace(ours, **NAMED[case]) for case in list(NAMED)[1:]]
+    assert [(one.near, one.far) for one in other] == [(False, False), (False, False), (False, True)]
+    assert str(Holder(7, "a", "b", 4)) == "pid 7 of a"
