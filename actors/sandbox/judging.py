@@ -17,7 +17,7 @@ VERDICT_S = 5.0
 """Seconds that the judging child has beyond those of its executions."""
 
 FRAME_SPARE_BYTES = 1 << 10
-"""What an answer takes beside the output of an execution."""
+"""The size of an answer beside the output of an execution."""
 
 
 class JudgingProcess(ChildProcess):

@@ -41,7 +41,7 @@ class Always:
     def __ne__(self, other): return False
     def __hash__(self): return 0
 """
-"""What attacks have in common."""
+"""Common parts of the attacks."""
 
 READINGS = {
     "of the frames above": "[value for frame in above() for name, value in frame.f_locals.items() if name == 'wanted']",

@@ -47,7 +47,7 @@ class Spill(io.BytesIO):
 
 
 def output(code: str, function: str, given: str) -> str | None:
-    """What the code makes of the input; None where it raises. The process is of no other use afterwards."""
+    """The result of the code for the input; None where it raises. The process is of no other use afterwards."""
     sys.setrecursionlimit(RECURSION)
     # A thread runs where it is started, since there are none: programs use one for its larger stack.
     threading.Thread.start = threading.Thread.run  # type: ignore[method-assign]

@@ -76,7 +76,7 @@ class LoadedProgram:
             return self.stepped(self.instance.step(action))
 
     def stepped(self, answer: object) -> Answer:
-        """What `step` returned, checked."""
+        """The checked result of `step`."""
         if not (type(answer) is tuple and len(answer) == 5):
             wanted = "(observation, reward, terminated, truncated, info)"
             raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
