@@ -21,7 +21,7 @@ ROWS = 10
 async def played(sandbox, name, items, texts):
     """The return of each text of each item; `texts` makes them of the prompt that a model reads."""
     suite, found = SUITES[name], {}
-    talk = suite.talk(suite.protocol("short"))
+    talk = suite.talks(suite.protocol("short"), None)()
 
     async def one(item, place):
         episode = f"{item.name} {place}"

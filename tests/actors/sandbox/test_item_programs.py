@@ -198,8 +198,8 @@ async def test_a_problem_may_have_16_mib_of_tests():
 
 async def test_an_episode_gets_the_seconds_and_the_memory_that_it_needs():
     hog = "import time\nkept = bytearray(3 << 28)\ntime.sleep(1.2)\n" + RIGHT
-    source = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=18.0)
-    needs = Needs(step_s=20.0, memory_bytes=2 << 30)
+    source = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=90.0)
+    needs = Needs(step_s=100.0, memory_bytes=2 << 30)
     async with open_sandbox(msgspec.structs.replace(LIMITS, step_s=1.0, runner_bytes=8 << 30)) as sandbox:
         await sandbox.open("e", source, 1, 1)
         assert (await sandbox.step("e", 1, hog)).reward == 0  # no memory
@@ -209,11 +209,11 @@ async def test_an_episode_gets_the_seconds_and_the_memory_that_it_needs():
 
 async def test_processor_time_is_limited_and_may_be_more_for_an_item():
     busy = f"from time import process_time\nwhile process_time() < 1.5: pass\n{RIGHT}"
-    one = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=25.0)
+    one = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=90.0)
     async with open_sandbox(msgspec.structs.replace(LIMITS, processor_s=1.0)) as sandbox:
         await sandbox.open("e", one, 1, 1)
         assert (await sandbox.step("e", 1, busy)).reward == 0
-        await sandbox.open("f", one, 1, 1, Needs(processor_s=20.0))
+        await sandbox.open("f", one, 1, 1, Needs(step_s=100.0, processor_s=20.0))
         assert (await sandbox.step("f", 1, busy)).reward == 1
 
 
