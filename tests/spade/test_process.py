@@ -52,7 +52,7 @@ def test_a_signal_cancels_the_body_in_order(tmp_path: Path, number: signal.Signa
         child.send_signal(number)
         assert child.wait(SOON_S) == 0
         assert heard(pipe) == b""
-    assert diary(tmp_path) == [f"agent-0 started {child.pid}", "agent-0 left"]
+    assert diary(tmp_path) == [f"agent-0 started {child.pid} as life 0.0", "agent-0 left"]
     assert f"leaving: {number.name}" in (tmp_path / "log").read_text()
 
 
