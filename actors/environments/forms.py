@@ -11,7 +11,7 @@ import trio
 
 from actors.environments.offers import STRAY, choose, offered
 from actors.environments.probes import NOTHING, Transcript, heeded
-from actors.environments.trials import Probing, RejectedError, Trials, consuming
+from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Trials, consuming
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved, Step
@@ -23,9 +23,6 @@ from spade.protocol import Form
 GamePolicy = Callable[[str], str]
 """The action after an observation."""
 FORMS: tuple[Form, ...] = ("inside", "box")
-SOLVED_PLAYS = 2
-MOST_HEARD = 64 << 20
-"""Bytes that the observations of all plays of an admission may take: a test of luck keeps hundreds of plays."""
 
 
 async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
@@ -68,7 +65,7 @@ class FormProbing(Probing[str]):
         Raises RejectedError if the observations kept take too much memory.
         """
         transcript = await self.trials.play(seed, lambda seen: sent(policy(seen.observation), self.reads), PLAYS)
-        self.keep(transcript, MOST_HEARD)
+        self.keep(transcript)
         return transcript
 
     async def find_form(self) -> bool:

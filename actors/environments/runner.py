@@ -237,7 +237,8 @@ def _own(owner: Hello, request: OnEpisode) -> OnEpisode:
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve episodes at `launch.bind` until cancelled. Raises RunError where the sandbox cannot work here."""
-    async with open_sandbox(config.sandbox) as sandbox, serving(launch, config) as (server, replay):
+    limits = msgspec.structs.replace(config.sandbox, libraries=config.libraries)
+    async with open_sandbox(limits) as sandbox, serving(launch, config) as (server, replay):
         log.info("serving up to %d episodes at %s", config.sandbox.episodes, server.address)
         ready()
         await Runner(server, replay, sandbox, config).run()

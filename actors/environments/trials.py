@@ -19,6 +19,11 @@ from spade.errors import RunError
 from spade.protocol import Faulted, Observed, Repairs
 from spade.seeds import INSTANCE_MASK, derive
 
+SOLVED_PLAYS = 2
+"""Instances whose solution is played."""
+MOST_HEARD = 64 << 20
+"""Bytes that the texts of all plays of an admission may take: a test of luck keeps hundreds of plays."""
+
 Policy = Callable[[Observed], Action]
 
 
@@ -128,15 +133,15 @@ class Probing(Generic[Action]):
         """A secret instance seed."""
         return derive(self.key, "instance", index) & INSTANCE_MASK
 
-    def keep(self, transcript: Transcript[Action], most: int) -> None:
-        """Keep a transcript. Raises RejectedError if the texts of all of them take over `most` bytes."""
+    def keep(self, transcript: Transcript[Action]) -> None:
+        """Keep a transcript. Raises RejectedError if the texts of all of them take too much memory."""
         self.heard += sum(
             sys.getsizeof(text)
             for answer in transcript.answers
             for text in (answer.observation, answer.tools, *(result.text for result in answer.results))
         )
-        if self.heard > most:
-            raise RejectedError(f"the observations of all plays take more than {most >> 20} MiB")
+        if self.heard > MOST_HEARD:
+            raise RejectedError(f"the observations of all plays take more than {MOST_HEARD >> 20} MiB")
         self.transcripts.append(transcript)
 
 

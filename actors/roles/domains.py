@@ -10,7 +10,7 @@ from actors.text.prompts import FullProfile
 from actors.text.toolcalls import DIALECTS, find_dialect
 from actors.text.tools.prompts import ToolProfile
 from spade.config import Config, DomainName
-from spade.errors import ConfigError
+from spade.errors import ConfigError, RunError
 from spade.protocol import Form
 from spade.tokens import Tokenizer
 
@@ -52,7 +52,11 @@ def _game_talks(config: Config, _: Tokenizer) -> Talks:
 
 
 def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
-    tongue = Tongue(find_dialect(tokenizer, DIALECTS, config.model.path), tokenizer.opens_thought())
+    try:
+        dialect = find_dialect(tokenizer, DIALECTS, config.model.path)
+    except RunError as error:
+        raise RunError(f"run.domain = 'tools': {error}") from None
+    tongue = Tongue(dialect, tokenizer.opens_thought())
     opening = load_profile(config).play
     return lambda _: ToolTalk(opening, tongue, config.tools.calls_per_turn)
 

@@ -1,127 +1,81 @@
-"""The evaluator process: measures the newest policy on a fixed set of programs, unhinted, again and again.
+"""The evaluator process: measures the newest policy on the same held-out items, unhinted, again and again.
 
-Programs, instance seeds and sampling seeds are the same each time, so that two evaluations differ by the policy and not
+Items, instance seeds and sampling seeds are the same each time, so that two evaluations differ by the policy and not
 by the draw. Nothing of them is trained on, and nothing but their figures is kept.
 
 The process also measures the diversity of the newest programs (`actors/roles/diversity.py`).
 """
 
-import hashlib
 import logging
-import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import trio
 
-from actors.corpus import load
-from actors.nano.worlds import WORLDS
 from actors.roles.diversity import DiversityMeter
-from actors.roles.episode import Undone, play
-from actors.roles.pool import MOST_ENDS
+from actors.roles.examiner import WIN, Examined, Examiner
+from actors.roles.manner import Manner, manner_of_run, manner_of_suite, patient
 from actors.roles.session import Session, attend
+from actors.suites import Suite
+from actors.suites.held_out import HeldOut, read_held_out
 from actors.text.measures.diversity import load_embedding
-from spade.codec import program_digest
 from spade.config import Config
-from spade.disk import hold, read
-from spade.errors import BusError, ConfigError, SuspectError, reason
-from spade.estimates import mean_and_error
+from spade.disk import hold
+from spade.estimates import ItemTally, share
+from spade.evaluations import Protocol, SuiteItem
 from spade.policy import best
 from spade.policy.manifest import PARAMETERS
 from spade.processes.entry import Launch, main
-from spade.protocol import EndedPlay, Evaluation, Form, PlayLease, Validate
-from spade.returns import won
-from spade.seeds import INSTANCE_MASK, derive
+from spade.protocol import Evaluation, Form, Validate
+from spade.seeds import derive
 
 log = logging.getLogger(__name__)
 
 
-def read_programs(config: Config) -> list[str]:
-    """The sources to play: nano's held-out programs, one a play, or the *.py of a folder in the order of their names.
+Manners = Callable[[SuiteItem], Awaitable[Manner]]
 
-    Raises ConfigError where there is none, or one cannot be read.
+
+def summary(examined: Sequence[Examined], suite: str, step: int, seconds: float) -> Evaluation | None:
+    """The figures of an evaluation; None where each sample ended in an error.
+
+    An error is a wrong answer, so that no policy looks better for the faults that it provokes.
     """
-    evaluation = config.evaluation
-    if evaluation.programs == "builtin":
-        domain = config.run.domain
-        drawn = WORLDS[domain].unseen(config.run.seed or 0, load("builtin", domain), evaluation.plays)
-        return [environment.source for environment in drawn]
-    folder = Path(evaluation.programs)
-    files = sorted(folder.glob("*.py"))
-    if not files:
-        raise ConfigError(
-            f"evaluation.programs: {folder} has no environment program (*.py); give a folder or 'builtin'"
-        )
-    try:
-        return [read(file).decode() for file in files]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"evaluation.programs: {folder} cannot be read ({reason(error)})") from None
-
-
-def draw_plays(config: Config, sources: Sequence[str]) -> list[PlayLease]:
-    """The plays of each evaluation, over the programs in turn; a play's `environment` is its program's number."""
-    seed, name = config.run.seed or 0, f"evaluation-{os.getpid()}"
-    digests = [program_digest(source) for source in sources]
-    return [
-        PlayLease(
-            id=f"{name}-{index}",
-            lease=0,
-            environment=str(index % len(sources)),
-            program=digests[index % len(sources)],
-            hint=None,
-            seed=derive(b"", "evaluation: instance", seed, index) & INSTANCE_MASK,
-            sampler=derive(b"", "evaluation: play", seed, index),
-        )
-        for index in range(config.evaluation.plays)
-    ]
-
-
-def measure(config: Config, sources: Sequence[str]) -> str:
-    """Digest of all that the plays of an evaluation are made of: with another one its figure means something else."""
-    made_of = ([program_digest(each) for each in sources], config.evaluation.plays, config.run.seed, config.play)
-    return hashlib.blake2b(msgspec.json.encode(made_of), digest_size=16).hexdigest()
-
-
-def summary(ended: Sequence[EndedPlay], step: int, win_return: float, seconds: float) -> Evaluation | None:
-    """The figures of an evaluation; None where no play counts."""
-    counted = [(play, play.trajectory) for play in ended if play.trajectory is not None]
-    if not counted:
+    versions = frozenset[int]().union(*(each.versions for each in examined))
+    if not versions:
         return None
-    versions = [version for _, trajectory in counted for version, _ in trajectory.versions]
-    rate, error = mean_and_error([won(play.episode_return, win_return) for play, _ in counted])
+    right: dict[str, list[bool]] = {}
+    for each in examined:
+        right.setdefault(each.record.item, []).append(each.record.correct)
+    found = share([ItemTally(len(won), sum(won)) for won in right.values()])
     return Evaluation(
         step=step,
         oldest=min(versions),
         newest=max(versions),
-        plays=len(counted),
-        voids=len(ended) - len(counted),
-        win_rate=rate,
-        error=error or 0.0,
+        plays=len(examined),
+        voids=sum(each.record.error is not None for each in examined),
+        win_rate=found.mean,
+        error=found.error or 0.0,
         seconds=seconds,
+        suite=suite,
     )
 
 
 class Evaluator:
-    """Gauges: `episodes` going on, `turns` played, `plays_again` that our own services failed, `evaluations` made."""
+    """Gauges: those of the examiner, and `evaluations` made."""
 
-    def __init__(self, session: Session, sources: Sequence[str], run: Path) -> None:
+    def __init__(self, session: Session, held_out: HeldOut, run: Path) -> None:
+        """Raises RunError where the checkpoint cannot have the talks of the suite."""
         self._session = session
+        self._held_out = held_out
         self._run = run
         self._config = session.config
         self._replay = session.replay
-        self._sources = sources
-        # Those that the package ships read the inside of the box.
-        builtin = session.config.evaluation.programs == "builtin"
-        self._forms: dict[int, Form] = dict.fromkeys(range(len(sources)), "inside") if builtin else {}
-        self._finding = [trio.Lock() for _ in sources]
-        self._plays = draw_plays(session.config, sources)
-        self._measure = measure(session.config, sources)
-        self._episodes = 0
+        self._examiner = _examiner(session, held_out)
         self._gauges = session.gauges
-        self._gauges.update(episodes=0, turns=0, plays_again=0, evaluations=0)
+        self._gauges.update(evaluations=0)
 
     async def work(self) -> None:
         """One evaluation after the other until cancelled; weights published meanwhile are skipped."""
@@ -133,79 +87,68 @@ class Evaluator:
                 evaluation = await self._evaluate(weights.step)
                 if evaluation is not None and here:
                     await self._keep_best(evaluation, weights.digest, folder)
-            if evaluation is None:
-                log.warning("each of the %d plays was void; what evaluation.programs names faults", len(self._plays))
-            else:
+            if evaluation is not None:
                 await self._session.hand_in(partial(self._replay.evaluated, evaluation))
                 self._gauges["evaluations"] += 1
             due = weights.step + self._config.evaluation.every_steps
 
     async def _keep_best(self, made: Evaluation, digest: str, folder: Path) -> None:
         """Keep the policy if its evaluation is the best so far: before it is handed in, so that no kill loses it."""
-        new = best.Best(made.step, digest, self._measure, made.win_rate, made.error, made.plays)
+        new = best.Best(made.step, digest, self._held_out.measure, made.win_rate, made.error, made.plays)
         if await trio.to_thread.run_sync(best.keep, self._run / best.FOLDER, folder, new):
             log.info("the best so far: %s", new)
 
-    async def _form(self, number: int) -> Form:
-        """The form of an action that a program reads: admission finds it once, before the program's first play.
-
-        Raises BusError where no env-runner tells.
-        """
-        async with self._finding[number]:
-            if number not in self._forms:
-                seed = derive(b"", "evaluation: form", self._config.run.seed or 0, number)
-                asked = Validate(self._sources[number], seed)
-                verdict = await self._session.runners.call(asked, self._config.play.lease_s)
-                self._forms[number] = verdict.reads
-            return self._forms[number]
-
-    async def _play_once(self, lease: PlayLease) -> EndedPlay | Undone:
-        number = int(lease.environment)
-        try:
-            reads = await self._form(number)
-        except BusError as error:
-            return Undone(str(error), suspect=isinstance(error, SuspectError))
-        played = await play(self._session, msgspec.structs.replace(lease, reads=reads), self._sources[number])
-        return played if isinstance(played, Undone) else played.ended
-
     async def _evaluate(self, step: int) -> Evaluation | None:
-        limiter, ended = trio.CapacityLimiter(self._config.evaluation.in_flight), []
-        began = trio.current_time()
+        examined, began = list[Examined](), trio.current_time()
+        await self._examiner.examine(self._held_out.samples, examined.append)
+        made = summary(examined, self._held_out.suite, step, trio.current_time() - began)
+        if made is None:
+            last = examined[-1].record.detail
+            log.warning("each of %d samples ended in an error, the last in: %s", len(examined), last)
+        return made
 
-        async def limited(lease: PlayLease) -> None:
-            async with limiter:
-                ended.append(await self._play(lease))
 
-        async with trio.open_nursery() as nursery:
-            for lease in self._plays:
-                nursery.start_soon(limited, lease)
-        return summary(ended, step, self._config.play.win_return, trio.current_time() - began)
+def _examiner(session: Session, held_out: HeldOut) -> Examiner:
+    """Plays the samples of a suite as the suite has it, and those of a folder as the run's own plays."""
+    play, seed = session.config.play, session.config.run.seed or 0
+    if held_out.played_by is None:
+        patiently = replace(session, config=patient(session.config, play.max_turn_tokens))
+        return Examiner(patiently, "programs", seed, _OfFolder(patiently).manner, play.win_return)
+    suite, protocol = held_out.played_by
+    patiently = replace(session, config=patient(session.config, protocol.sampling.max_tokens))
+    return Examiner(patiently, suite.name, seed, _of_suite(patiently, suite, protocol), WIN)
 
-    async def _play(self, lease: PlayLease) -> EndedPlay:
-        """Play until it is over: a play that our own services failed proves nothing and is played again.
 
-        A play over which two services ended is void.
-        """
-        suspected = 0
-        self._gauges["episodes"] += 1
-        try:
-            while True:
-                await self._session.services()
-                # An env-runner knows an episode by its name; no two are the same one.
-                self._episodes += 1
-                ended = await self._play_once(msgspec.structs.replace(lease, lease=self._episodes))
-                if isinstance(ended, EndedPlay):
-                    return ended
-                suspected += ended.suspect
-                if suspected == MOST_ENDS:
-                    log.warning("%s is void: %s", lease.id, ended.why)
-                    return EndedPlay(lease.id, lease.lease, "fault", 0.0, (), 0.0, fault=ended.why)
-                log.info("%s is played again: %s", lease.id, ended.why)
-                self._gauges["plays_again"] += 1
-                # As the agent's: services in trouble are not hammered with the same play.
-                await trio.sleep(self._config.bus.heartbeat_s)
-        finally:
-            self._gauges["episodes"] -= 1
+def _of_suite(session: Session, suite: Suite, protocol: Protocol) -> Manners:
+    talks = suite.talks(protocol, session.tokenizer)
+
+    async def manner(_: SuiteItem) -> Manner:
+        return manner_of_suite(suite, protocol, talks, session.config)
+
+    return manner
+
+
+class _OfFolder:
+    """The manners of programs of one's own; the form of an action that each reads is found once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._forms: dict[str, Form] = {}
+        self._finding: dict[str, trio.Lock] = {}
+
+    async def manner(self, item: SuiteItem) -> Manner:
+        """Raises BusError where no env-runner tells the form."""
+        return manner_of_run(self._session, await self._form(item))
+
+    async def _form(self, item: SuiteItem) -> Form:
+        """The form of an action that a program reads: admission finds it once, before the program's first play."""
+        source, config = item.program, self._session.config
+        async with self._finding.setdefault(source, trio.Lock()):
+            if source not in self._forms:
+                seed = derive(b"", "evaluation: form", config.run.seed or 0, item.category)
+                verdict = await self._session.runners.call(Validate(source, seed), config.play.lease_s)
+                self._forms[source] = verdict.reads
+            return self._forms[source]
 
 
 @asynccontextmanager
@@ -224,16 +167,16 @@ async def _held(file: Path) -> AsyncIterator[bool]:
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """An evaluator process, until cancelled.
 
-    Raises ConfigError where the programs it is to play, or the embedding it is to use, cannot be had.
+    Raises ConfigError or RunError where the items it is to play, or the embedding it is to use, cannot be had.
     """
     settings = config.evaluation
-    sources = read_programs(config) if settings.programs else []
+    held_out = read_held_out(config)
     embedding = load_embedding(settings.embedding) if settings.diversity_programs else None
 
     async def work(session: Session) -> None:
         async with trio.open_nursery() as nursery:
-            if sources:
-                nursery.start_soon(Evaluator(session, sources, Path(launch.run)).work)
+            if held_out is not None:
+                nursery.start_soon(Evaluator(session, held_out, Path(launch.run)).work)
             if embedding is not None:
                 nursery.start_soon(DiversityMeter(session, embedding).work)
 

@@ -1,14 +1,16 @@
-"""The examiner: plays the samples of an evaluation that have no record yet, and records each as soon as it is over.
+"""The examiner: plays samples of items, each until it is over, and makes its record.
 
 A record depends on nothing but its item, its sample and the policy. What our own services do wrong is played again;
-what an item's program does wrong is a wrong answer with its reason.
+what an item's program does wrong is a wrong answer with its reason. A sample under which services end, though no other
+sample is played, is taken for their cause.
 """
 
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import count
+from typing import NamedTuple
 
 import trio
 
@@ -17,7 +19,8 @@ from actors.roles.manner import Manner, Played
 from actors.roles.pool import MOST_ENDS
 from actors.roles.session import Session
 from spade.codec import program_digest
-from spade.evaluations import ErrorKind, EvaluationPlan, RecordFile, SampleRecord, SuiteItem, sample_seed
+from spade.errors import BusError, SuspectError
+from spade.evaluations import ErrorKind, SampleRecord, SuiteItem, sample_seed
 from spade.protocol import PlayLease
 from spade.returns import won
 from spade.text import line
@@ -29,82 +32,112 @@ WIN = 1.0
 
 _DETAIL = 800  # characters
 
-Key = tuple[str, int]
-"""An item's name, and the number of a sample."""
+Sample = tuple[SuiteItem, int]
+"""An item, and the number of one of its samples."""
+
+
+class Examined(NamedTuple):
+    """A sample that is over: its record, and the policy versions that sampled its tokens."""
+
+    record: SampleRecord
+    versions: frozenset[int]
 
 
 class Examiner:
-    """One evaluation. `manner` makes that of a play: it holds the suite's talk, which is new for each.
+    """Plays the items of one suite.
 
-    Gauges: `episodes` going on, `turns` played, `samples` recorded, `samples_again` that our own services failed.
+    suite, seed  what the seeds of its samples are made of
+    manner       makes the manner of a play of an item; it holds the talk, which is new for each. May raise BusError.
+    win_return   the least return of a right answer
+
+    Gauges: `episodes` going on, `turns` played, `samples` that are over, `samples_again` that our own services failed.
     """
 
     def __init__(
-        self, session: Session, plan: EvaluationPlan, manner: Callable[[], Manner], records: RecordFile
+        self,
+        session: Session,
+        suite: str,
+        seed: int,
+        manner: Callable[[SuiteItem], Awaitable[Manner]],
+        win_return: float = WIN,
     ) -> None:
         self._session = session
-        self._plan = plan
+        self._suite = suite
+        self._seed = seed
         self._manner = manner
-        self._records = records
+        self._win_return = win_return
         self._episodes = count(1)
         self._gauges = session.gauges
         for name in ("episodes", "turns", "samples", "samples_again"):
             self._gauges.setdefault(name, 0)
 
-    async def work(self, told: Callable[[], None]) -> None:
-        """Play what is missing, `evaluation.in_flight` samples at once; `told` is called after each record."""
-        missing = iter(self._records.missing)
+    async def examine(self, samples: Iterable[Sample], over: Callable[[Examined], None]) -> None:
+        """Play samples, `evaluation.in_flight` at once; `over` is called with each as soon as it is over."""
+        left = iter(samples)
+        suspects: list[Sample] = []
         await self._session.services()
         async with trio.open_nursery() as nursery:
             for _ in range(self._session.config.evaluation.in_flight):
-                nursery.start_soon(self._one_by_one, missing, told)
+                nursery.start_soon(self._one_by_one, left, over, suspects.append)
+        # Two ends prove nothing of a sample that others were played beside: one of them, or a kill, may be the cause.
+        await self._one_by_one(iter(suspects), over, None)
 
-    async def _one_by_one(self, missing: Iterator[Key], told: Callable[[], None]) -> None:
-        for key in missing:
+    async def _one_by_one(
+        self, left: Iterator[Sample], over: Callable[[Examined], None], suspect: Callable[[Sample], None] | None
+    ) -> None:
+        """Play samples. One under which services ended twice is handed to `suspect`; None: it is played alone."""
+        for item, number in left:
             self._gauges["episodes"] += 1
             try:
-                record = await self._sample(key)
+                examined = await self._sample(item, number, alone=suspect is None)
             finally:
                 self._gauges["episodes"] -= 1
-            self._records.add(record)
-            self._gauges["samples"] += 1
-            told()
+            if examined is not None:
+                over(examined)
+                self._gauges["samples"] += 1
+            elif suspect is not None:
+                suspect((item, number))
 
-    async def _sample(self, key: Key) -> SampleRecord:
-        """Play until it is over. One that ends two services, or is late twice, is not played a third time."""
-        item, number = self._plan.items[key[0]], key[1]
-        rules = self._plan.rules
-        seed = sample_seed(rules.suite, item.name, number, rules.seed)
+    async def _sample(self, item: SuiteItem, number: int, *, alone: bool) -> Examined | None:
+        """Play until it is over, or late twice; None where two services ended under it, and it was not played alone."""
+        seed = sample_seed(self._suite, item.name, number, self._seed)
         suspected = late = 0
         while True:
             await self._session.services()
             began = trio.current_time()
-            played = await play(self._session, self._lease(item, seed), item.program, self._manner())
+            played = await self._play(item, seed)
             if isinstance(played, Played):
                 if late or not _out_of_time(played):
-                    return _record(item, number, seed, played)
+                    return Examined(_record(item, number, seed, played, self._win_return), _versions(played))
                 played = Undone(played.ended.fault, late=True)
             suspected, late = suspected + played.suspect, late + played.late
+            if suspected == MOST_ENDS and not alone:
+                log.info("%s, sample %d, is played alone later: %s", line(item.name), number, played.why)
+                return None
             if MOST_ENDS in (suspected, late):
                 log.info("%s, sample %d: %s", line(item.name), number, played.why)
                 kind: ErrorKind = "environment" if suspected == MOST_ENDS else "timeout"
-                return _failed(item, number, seed, kind, played, trio.current_time() - began)
+                return Examined(_failed(item, number, seed, kind, played, trio.current_time() - began), frozenset())
             log.info("%s, sample %d, is played again: %s", line(item.name), number, played.why)
             self._gauges["samples_again"] += 1
             # Services in trouble are not hammered with the same sample.
             await trio.sleep(self._session.config.bus.heartbeat_s)
 
-    def _lease(self, item: SuiteItem, seed: int) -> PlayLease:
-        """An env-runner knows an episode by its name; no two are the same one."""
-        return PlayLease(
+    async def _play(self, item: SuiteItem, seed: int) -> Played | Undone:
+        try:
+            manner = await self._manner(item)
+        except BusError as error:
+            return Undone(str(error), suspect=isinstance(error, SuspectError))
+        lease = PlayLease(
             id=f"examiner-{os.getpid()}",
-            lease=next(self._episodes),
+            lease=next(self._episodes),  # an env-runner knows an episode by its name; no two are the same one
             environment=item.name,
             program=program_digest(item.program),
             hint=None,
             seed=item.seed,
             sampler=seed,
         )
+        return await play(self._session, lease, item.program, manner)
 
 
 def _out_of_time(played: Played) -> bool:
@@ -112,7 +145,12 @@ def _out_of_time(played: Played) -> bool:
     return played.ended.fault.startswith("timeout:")
 
 
-def _record(item: SuiteItem, number: int, seed: int, played: Played) -> SampleRecord:
+def _versions(played: Played) -> frozenset[int]:
+    trajectory = played.ended.trajectory
+    return frozenset(version for version, _ in trajectory.versions) if trajectory else frozenset()
+
+
+def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return: float) -> SampleRecord:
     """The record of a play that is over."""
     ended, said = played.ended, played.transcript
     error: ErrorKind | None = None
@@ -127,7 +165,7 @@ def _record(item: SuiteItem, number: int, seed: int, played: Played) -> SampleRe
         prompt=_digest(said.prompt),
         text="\n\n".join(said.said),
         extracted=said.answer,
-        correct=error is None and won(ended.episode_return, WIN),
+        correct=error is None and won(ended.episode_return, win_return),
         score=ended.episode_return,
         finish=said.finish,
         read=said.read,

@@ -1,7 +1,10 @@
 """The model itself as the judge of first observations and the reviewer of programs. Not trained on."""
 
+from collections.abc import Sequence
+
 from actors.roles.session import Session
 from actors.text.judge import judgement, question, reasoning, review
+from actors.text.profile import ChatMessage
 from spade.protocol import Verdict
 from spade.seeds import derive
 
@@ -46,22 +49,32 @@ class Reviewer:
             session.gauges.update(reviews=0, review_no=0, reviews_unread=0)
 
     async def refusal(self, source: str, admitted: Verdict, seed: int) -> str:
-        """The first reason against an admitted program, "" if no review has one. Raises BusError without an engine.
-
-        An answer that cannot be read is none against it. A program beside which the question has no room is refused,
-        else length would be a way around the review.
-        """
-        gauges, most = self._session.gauges, self._session.config.design.review_max_tokens
+        """The first reason against an admitted program, "" if no review has one. Raises BusError without an engine."""
+        most = self._session.config.design.review_max_tokens
         asked = review(source, admitted.first_observation)
         for number in range(self._count):
             sampler = derive(b"", "review", seed, number)
-            said = await self._session.ask(asked, most, REVIEW_TEMPERATURE, sampler)
-            if said is None:
-                return "the program leaves no room for the question"
-            agrees = judgement(said.text)
-            gauges["reviews"] += 1
-            gauges["reviews_unread"] += agrees is None
-            if agrees is False:
-                gauges["review_no"] += 1
-                return reasoning(said.text) or "the model gave no reason"
+            if reason := await objection(self._session, "review", asked, most, REVIEW_TEMPERATURE, sampler):
+                return reason
         return ""
+
+
+async def objection(
+    session: Session, kind: str, asked: Sequence[ChatMessage], most: int, temperature: float, seed: int
+) -> str:
+    """The reason of the model that answers a question about a program with no, "" where it does not.
+
+    An answer that cannot be read is none against the program. A program beside which the question has no room is
+    refused, else length would be a way around it. Counts in the gauges of this kind: asked, no, unread. Raises BusError
+    where no engine answers.
+    """
+    said = await session.ask(asked, most, temperature, seed)
+    if said is None:
+        return "the program leaves no room for the question"
+    agrees = judgement(said.text)
+    session.gauges[f"{kind}s"] += 1
+    session.gauges[f"{kind}s_unread"] += agrees is None
+    if agrees is not False:
+        return ""
+    session.gauges[f"{kind}_no"] += 1
+    return reasoning(said.text) or "the model gave no reason"

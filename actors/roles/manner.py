@@ -1,11 +1,18 @@
 """The manner of a play, and what was said in it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from actors.roles.session import Session
+from actors.suites import Suite
 from actors.text.conversation import Talk
-from spade.evaluations import Sampling
+from spade.config import ENGINE_KINDS, Config
+from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
+
+LEAST_S = 600.0  # for a sample: the first of a suite waits while its library is loaded
 
 
 @dataclass(frozen=True)
@@ -20,14 +27,32 @@ class Manner:
     sampling: Sampling
     max_turns: int
     context_tokens: int
-    needs: Needs
+    needs: Needs = field(default_factory=Needs)
 
 
 def manner_of_run(session: Session, reads: Form) -> Manner:
     """The manner of the run's own plays, the only one of which anything is trained on."""
     play = session.config.play
     sampling = Sampling(temperature=play.temperature, max_tokens=play.max_turn_tokens)
-    return Manner(session.talk(reads), sampling, play.max_turns, play.context_tokens, Needs())
+    return Manner(session.talk(reads), sampling, play.max_turns, play.context_tokens)
+
+
+def manner_of_suite(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], config: Config) -> Manner:
+    """The manner of a sample of a suite; temperature 0 becomes the lowest that the engines have."""
+    coldest = ENGINE_KINDS[config.engine.kind].temperatures[0]
+    temperature = max(protocol.sampling.temperature, coldest)
+    sampling = msgspec.structs.replace(protocol.sampling, temperature=temperature)
+    context_tokens = protocol.context_tokens(config.engine.context_tokens)
+    return Manner(talks(), sampling, protocol.turns, context_tokens, suite.needs)
+
+
+def patient(config: Config, max_tokens: int) -> Config:
+    """The config with deadlines of a play and its requests that turns of so many tokens can keep."""
+    slower = max(1.0, max_tokens / config.play.max_turn_tokens)
+    replace = msgspec.structs.replace
+    play = replace(config.play, lease_s=max(config.play.lease_s * slower, LEAST_S))
+    engine = replace(config.engine, request_deadline_s=config.engine.request_deadline_s * slower)
+    return replace(config, play=play, engine=engine)
 
 
 @dataclass

@@ -8,8 +8,8 @@ from functools import partial
 
 import trio
 
+from actors.roles.judge import objection
 from actors.roles.session import Session
-from actors.text.judge import judgement, reasoning
 from actors.text.profile import ChatMessage, Profile
 from spade.protocol import Verdict
 from spade.tokens import Tokenizer
@@ -29,8 +29,7 @@ class Screener:
     async def refusal(self, source: str, admitted: Verdict, seed: int) -> str:
         """The reason against an admitted program, "" if there is none. Raises BusError where no engine answers.
 
-        An answer that cannot be read is none against it. A program beside which the question has no room is refused,
-        else length would be a way around the screen; of a long transcript the beginning is shown.
+        Of a long transcript the beginning is shown.
         """
         if not self._asks:
             return ""
@@ -40,24 +39,12 @@ class Screener:
         asked = await trio.to_thread.run_sync(
             partial(fitted, session.profile, session.tokenizer, source, admitted, room)
         )
-        if asked is None:
-            return "the program leaves no room for the question"
-        if not asked:  # the profile has no such question
-            return ""
-        said = await session.ask(asked, most, TEMPERATURE, seed)
-        agrees = None if said is None else judgement(said.text)
-        session.gauges["screens"] += 1
-        session.gauges["screens_unread"] += agrees is None
-        if said is None or agrees is not False:
-            return ""
-        session.gauges["screen_no"] += 1
-        return reasoning(said.text) or "the model gave no reason"
+        # Without a question of the profile nothing is against it.
+        return await objection(session, "screen", asked, most, TEMPERATURE, seed) if asked else ""
 
 
-def fitted(
-    profile: Profile, tokenizer: Tokenizer, source: str, admitted: Verdict, room: int
-) -> list[ChatMessage] | None:
-    """The question in at most `room` tokens, with as much of the transcript as fits; None where none of it does.
+def fitted(profile: Profile, tokenizer: Tokenizer, source: str, admitted: Verdict, room: int) -> list[ChatMessage]:
+    """The question with as much of the transcript as fits `room` tokens; it may take more without any of it.
 
     Empty where the profile has no question.
     """
@@ -72,5 +59,4 @@ def fitted(
 
     if not asked(0) or tokens(len(whole)) <= room:
         return asked(len(whole))
-    longest = bisect_right(range(len(whole)), room, key=tokens) - 1
-    return asked(longest) if longest >= 0 else None
+    return asked(max(0, bisect_right(range(len(whole)), room, key=tokens) - 1))

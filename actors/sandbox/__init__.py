@@ -6,6 +6,7 @@ host        the sandbox: episodes by name, turn counts, bounds
 budget      the memory of all together
 programs    programs by digest, fetched once
 process     one child and its channel: deadlines and typed faults
+judging     a child that judges code, which further children execute
 zygote      the fork server as the host sees it
 wire        the frames between host and child
 inside/     what runs behind the walls, and raises them; `inside/tools/` plays programs with tools

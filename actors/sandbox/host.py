@@ -7,16 +7,18 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import msgspec
 import trio
 
 from actors.sandbox.budget import excess, pause_s
-from actors.sandbox.inside.libraries import LIBRARIES
+from actors.sandbox.inside.libraries import JUDGES, LIBRARIES
+from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
 from actors.sandbox.wire import Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
-from actors.sandbox.zygote import Kind, Zygote, run_zygote
+from actors.sandbox.zygote import Kind, Make, Zygote, run_zygote
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Needs, Observed, ToolCall, ToolResult
 
@@ -88,6 +90,7 @@ class Sandbox:
         self._attacks = tuple(attacks)
         self._nursery = nursery
         self._bases = [name for library in limits.libraries for name in LIBRARIES[library].classes]
+        self._judges = [name for name in JUDGES if name in self._bases]
         self._zygotes: dict[tuple[Kind, int], Zygote] = {}
         self._starting: defaultdict[tuple[Kind, int], trio.Lock] = defaultdict(trio.Lock)
         self._episodes: dict[str, ProgramEpisode] = {}
@@ -233,8 +236,15 @@ class Sandbox:
             return Faulted("infrastructure", f"the zygote did not start: {error!r}")
         except BreachError as error:
             return Faulted("infrastructure", f"the walls do not hold: {error}")
+        limits = limits or self.limits
+        if any(judge in source for judge in self._judges):
+            sibling = partial(self._born, zygote, source, limits)
+            return await self._born(zygote, source, limits, partial(JudgingProcess, sibling))
+        return await self._born(zygote, source, limits)
+
+    async def _born(self, zygote: Zygote, source: str, limits: Limits, make: Make = ChildProcess) -> ChildProcess:
         self.spawns += 1
-        process = await born(zygote, limits or self.limits)
+        process = await zygote.fork(limits.memory_bytes, limits.processor_s, make)
         process.program = source
         return process
 
@@ -256,9 +266,9 @@ class Sandbox:
 
     async def _withstand(self, zygote: Zygote, what: str) -> None:
         """Raises BreachError where a program makes this attack and is not stopped."""
-        process = await born(zygote, self.limits)
+        source, limits = attacker(what), self.limits
+        process = await zygote.fork(limits.memory_bytes, limits.processor_s)
         try:
-            source, limits = attacker(what), self.limits
             for request in (LoadProgram(source, 1, limits.observation_bytes), Reset(0)):
                 answer = await process.request(request, limits.load_s)
                 if isinstance(answer, Faulted):
@@ -268,11 +278,6 @@ class Sandbox:
                 raise BreachError(f"a program can {what}")
         finally:
             process.kill()
-
-
-async def born(zygote: Zygote, limits: Limits) -> ChildProcess:
-    """A child that is held to these limits."""
-    return await zygote.fork(limits.memory_bytes, limits.processor_s)
 
 
 def widened(limits: Limits, needs: Needs) -> Limits:

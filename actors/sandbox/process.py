@@ -12,7 +12,19 @@ from secrets import token_hex
 import trio
 
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
-from actors.sandbox.wire import Answered, Blamed, Inspected, Loaded, LoadProgram, Request, Solved, pack, unpack
+from actors.sandbox.wire import (
+    Answered,
+    Blamed,
+    Executed,
+    ExecutionWanted,
+    Inspected,
+    Loaded,
+    LoadProgram,
+    Request,
+    Solved,
+    pack,
+    unpack,
+)
 from spade.decoding import UnreadableError
 from spade.protocol import Faulted
 
@@ -24,13 +36,14 @@ _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 _SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time signals have no name
 
-Answer = Loaded | Answered | Inspected | Solved
+Answer = Loaded | Answered | Inspected | Solved | ExecutionWanted | Executed
 
 
 class ChildProcess:
     """One child and its private channel. The first fault ends it: the child is killed and answers no more.
 
-    `program` is the source that it runs; `stage` is the stage of the program's life that the last request was in.
+    `program` is the source that it runs; `stage` is the stage of the program's life that the last request was in;
+    `frame_bytes` bounds its answers.
     """
 
     def __init__(self, channel: socket.socket, base_bytes: int = 0) -> None:
@@ -46,6 +59,7 @@ class ChildProcess:
         self._rested_s: float | None = None
         self.program = ""
         self.stage = "class"
+        self.frame_bytes = FRAME_BYTES
 
     # ------------------------------------------------------------ what the zygote tells
 
@@ -135,7 +149,7 @@ class ChildProcess:
         except (EOFError, OSError, trio.ClosedResourceError):
             return await self._obituary()
         if body is None:
-            return Faulted("protocol", "the answer is not one frame of at most 1 MiB")
+            return Faulted("protocol", f"the answer is not one frame of at most {self.frame_bytes} bytes")
         try:
             answer = unpack(body)
         except UnreadableError as error:
@@ -175,7 +189,7 @@ class ChildProcess:
             if len(data) < LENGTH.size:
                 continue
             total = LENGTH.size + LENGTH.unpack_from(data)[0]
-            if total > LENGTH.size + FRAME_BYTES or len(data) > total:
+            if total > LENGTH.size + self.frame_bytes or len(data) > total:
                 return None
             if len(data) == total:
                 return bytes(data[LENGTH.size :])

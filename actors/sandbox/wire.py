@@ -52,6 +52,20 @@ class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):
     """The reference solution of the instance. Answer: Solved."""
 
 
+class Execute(msgspec.Struct, frozen=True, tag_field="do", tag="execute"):
+    """Code to run on this input, to a child that has loaded nothing and is of no use afterwards. Answer: Executed."""
+
+    code: str
+    function: str
+    given: str
+
+
+class Resume(msgspec.Struct, frozen=True, tag_field="do", tag="resume"):
+    """The output of the execution that was wanted, None where there is none. Answer: as to the step."""
+
+    output: str | None
+
+
 class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
     """Base of a child's answers."""
 
@@ -137,6 +151,22 @@ class Solved(ChildAnswer, frozen=True, tag="solved"):
     calls: tuple[tuple[str, str], ...] = ()
 
 
+class ExecutionWanted(ChildAnswer, frozen=True, tag="wanted"):
+    """Before it answers a step, a judging program wants this executed within `seconds`, with at most `most_bytes`."""
+
+    code: str
+    function: str
+    given: str
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    most_bytes: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Executed(ChildAnswer, frozen=True, tag="executed"):
+    """The output of an execution; None where the code raised."""
+
+    output: str | None
+
+
 class Blamed(ChildAnswer, frozen=True, tag="fault"):
     """The program failed in `stage`."""
 
@@ -145,8 +175,8 @@ class Blamed(ChildAnswer, frozen=True, tag="fault"):
     detail: str
 
 
-Request = LoadProgram | Reset | Step | Act | Inspect | Solve
-Response = Loaded | Answered | Inspected | Solved | Blamed
+Request = LoadProgram | Reset | Step | Act | Inspect | Solve | Execute | Resume
+Response = Loaded | Answered | Inspected | Solved | ExecutionWanted | Executed | Blamed
 
 _responses: msgspec.json.Decoder[Response] = msgspec.json.Decoder(Response)
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -43,6 +43,9 @@ main(int(control), int(proc), int(host), heavy == "heavy", shelf.split(), frozen
 Kind = Literal["light", "heavy", "libraries"]
 """The modules of a zygote: the standard library; numpy, sympy and math_verify as well; libraries as well."""
 
+Make = Callable[[socket.socket, int], ChildProcess]
+"""The host's end of a child, by its channel and its zygote's memory."""
+
 
 class Zygote:
     """A running fork server. `alive` is False once it has died, and its children with it."""
@@ -55,15 +58,16 @@ class Zygote:
         self._base_bytes = 0
         self.alive = True
 
-    async def fork(self, memory_bytes: int, processor_s: float) -> ChildProcess:
+    async def fork(self, memory_bytes: int, processor_s: float, make: Make = ChildProcess) -> ChildProcess:
         """A new child, which may add `memory_bytes` to its address space and compute for `processor_s`.
 
-        Its channel takes requests at once; the zygote reports its birth, or the failure, later.
+        `make` makes the host's end of it. Its channel takes requests at once; the zygote reports its birth, or the
+        failure, later.
         """
         request = MESSAGE.pack(FORK, memory_bytes, min(math.ceil(processor_s), MOST_S))
         async with self._turn:
             ours, theirs = socket.socketpair()
-            process = ChildProcess(ours, self._base_bytes)
+            process = make(ours, self._base_bytes)
             self._unborn.append(process)
             with theirs:
                 try:

@@ -18,7 +18,7 @@ from spade.text import line
 _ASK = """{problem}
 
 Reason step by step. Put the answer, a whole number from 0 to 999, in \\boxed{}."""
-_ANSWER = re.compile(r"\$?0*(\d{1,3})(?:\.0)?(?:\^\{?\\circ\}?|°)?\$?")
+_ANSWER = re.compile(r"\$?0*([0-9]{1,3})(?:\.0)?(?:\^\{?\\circ\}?|°)?\$?")
 _PAPER = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=32_768)
 _RELEASE = Sampling(temperature=1.0, top_p=0.95, top_k=20, max_tokens=32_768)
 _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
@@ -65,7 +65,6 @@ def _suite(name: str) -> Suite:
         read,
         size=30,
         columns="JSON Lines, CSV or Parquet with the columns problem and answer",
-        library="answers",
     )
 
 

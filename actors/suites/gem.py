@@ -4,7 +4,8 @@ from pathlib import Path
 
 from actors.suites.programs import class_name, program
 from actors.suites.suite import Suite
-from spade.evaluations import Protocol, ProtocolName, Sampling, SuiteItem
+from spade.config import ProtocolName
+from spade.evaluations import Protocol, Sampling, SuiteItem
 
 GAMES = ("Mastermind-v0-hard", "Wordle-v0-hard", "Sokoban-v0-hard", "TowerofHanoi-v0-hard", "Crosswords-v0-easy")
 _SAMPLING = Sampling(temperature=1.0, max_tokens=8_192)
@@ -33,5 +34,4 @@ GEM = Suite(
     read,
     packages={"gem-llm": "0.1.0"},
     remedy="pip install --no-deps gem-llm==0.1.0",
-    library="gem",
 )

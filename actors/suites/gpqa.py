@@ -63,5 +63,4 @@ GPQA = Suite(
     read,
     size=198,
     columns="the CSV with the columns Question, Correct Answer and Incorrect Answer 1 to 3",
-    library="answers",
 )

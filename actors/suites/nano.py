@@ -1,18 +1,25 @@
 """The nano worlds: programs from the side of their parameters that no demonstration is drawn from."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from actors.corpus import load
+from actors.nano.tools.base import MOST_TURNS
 from actors.nano.worlds import WORLDS
-from actors.suites.suite import Suite
-from spade.config import DomainName
-from spade.evaluations import Protocol, ProtocolName, Sampling, SuiteItem
+from actors.suites.suite import Suite, Talks
+from actors.text.conversation import Talk, Tongue, ToolTalk
+from actors.text.toolcalls import DIALECTS, find_dialect
+from spade.config import DomainName, ProtocolName
+from spade.errors import RunError
+from spade.evaluations import Protocol, Sampling, SuiteItem
+from spade.protocol import MOST_CALLS
 from spade.seeds import INSTANCE_MASK, derive
+from spade.tokens import Tokenizer
 
 _SEED = 0
 
 
-def _suite(name: str, domain: DomainName, max_tokens: int) -> Suite:
+def _suite(name: str, domain: DomainName, max_tokens: int, turns: int, talks: Talks) -> Suite:
     world = WORLDS[domain]
 
     def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
@@ -30,10 +37,23 @@ def _suite(name: str, domain: DomainName, max_tokens: int) -> Suite:
     def protocol(of: ProtocolName, draws: int) -> Protocol:
         sampling = Sampling(temperature=1.0, max_tokens=max_tokens)
         # The talk is the world's own; the prompt stands here to be recorded.
-        return Protocol(name=of, prompt="{problem}", sampling=sampling, samples=1, grading="box", turns=8, draws=draws)
+        return Protocol(
+            name=of, prompt="{problem}", sampling=sampling, samples=1, grading="box", turns=turns, draws=draws
+        )
 
     protocols: dict[ProtocolName, Protocol] = {"paper": protocol("paper", 256), "short": protocol("short", 32)}
-    return Suite(name, protocols, read, talk=lambda _: world.talk())
+    return Suite(name, protocols, read, talks=talks)
 
 
-NANO, NANO_TOOLS = _suite("nano", "games", 24), _suite("nano-tools", "tools", 64)
+def _tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
+    """The talks in the checkpoint's own way to call tools. Raises RunError where it has none."""
+    try:
+        dialect = find_dialect(tokenizer, DIALECTS, "this model")
+    except RunError as error:
+        raise RunError(f"suite nano-tools: {error}") from None
+    tongue = Tongue(dialect, tokenizer.opens_thought())
+    return lambda: ToolTalk(WORLDS["tools"].profile.play, tongue, MOST_CALLS)
+
+
+NANO = _suite("nano", "games", 24, 8, lambda *_: WORLDS["games"].talk)
+NANO_TOOLS = _suite("nano-tools", "tools", 64, MOST_TURNS, _tool_talks)

@@ -6,15 +6,15 @@ Others wrote it: whatever is wrong is one line that says where.
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
-from importlib.util import find_spec
-from itertools import count
+from collections.abc import Iterator, Mapping
+from itertools import count, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded, each_decoded
+from actors.corpus.foreign import parquet_rows
+from spade.decoding import UnreadableError, decoded
 from spade.disk import read, regular
 from spade.errors import ConfigError, RunError
 from spade.text import line as one_line
@@ -23,7 +23,6 @@ from spade.text import visible
 LONGEST = 1 << 26  # bytes of a line, or of a CSV file
 MOST_ROWS = 100_000
 LONGEST_ID = 100
-_BATCH = 64  # rows of a Parquet file at once
 _SHOWN = 200  # characters of the names of columns
 _objects = msgspec.json.Decoder(dict[str, Any])
 
@@ -155,28 +154,4 @@ def _cells(file: Path, lines: Iterator[list[str]], start: int) -> list[str] | No
 
 
 def _parquet(file: Path) -> Iterator[DataRow]:
-    if find_spec("pyarrow") is None:
-        raise ConfigError(f"{file}: Parquet needs pyarrow: pip install 'spade-rl[export]', or give JSON Lines")
-    from pyarrow import parquet
-
-    with regular(file) as opened:
-
-        def read_all() -> Iterator[Mapping[str, Any]]:
-            for batch in parquet.ParquetFile(opened).iter_batches(_BATCH):
-                yield from batch.to_pylist()
-
-        yield from _numbered(file, read_all())
-
-
-def _numbered(file: Path, read_rows: Iterable[Mapping[str, Any]]) -> Iterator[DataRow]:
-    """Rows as another package reads them; whatever it raises is said of the row."""
-    left = each_decoded(iter(read_rows))
-    for number in count(1):
-        where = f"{file}, row {number}"
-        try:
-            columns = next(left, None)
-        except UnreadableError as error:
-            raise RunError(f"{where}: {error}") from None
-        if columns is None:
-            return
-        yield DataRow(where, columns)
+    return starmap(DataRow, parquet_rows(file))

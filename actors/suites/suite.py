@@ -8,12 +8,17 @@ from pathlib import Path
 
 import msgspec
 
-from actors.suites.talk import SuiteTalk
+from actors.suites.talk import suite_talks
 from actors.text.conversation import Talk
+from spade.config import SUITE_TRAITS, Library, ProtocolName
 from spade.errors import ConfigError
-from spade.evaluations import Protocol, ProtocolName, Scheduled, SuiteItem
+from spade.evaluations import Protocol, Scheduled, SuiteItem
 from spade.protocol import Needs
 from spade.text import line
+from spade.tokens import Tokenizer
+
+Talks = Callable[[Protocol, Tokenizer], Callable[[], Talk]]
+"""Makes the talk of each play by a protocol with this checkpoint. Raises RunError where it cannot have any."""
 
 Reader = Callable[[Protocol, Path | None], list[SuiteItem]]
 """The items of a protocol; `Path` is the given data file.
@@ -30,10 +35,9 @@ class Suite:
     read       see Reader
     size       the number of items that a given file must have for any protocol but `short`; 0 where none is given
     columns    of the given file, for a person; "" where none is given
-    talk       the talk of a play
+    talks      see Talks
     packages   the one version by package with which the protocols but `short` are played
     remedy     the command that installs them
-    library    the entry of `sandbox.libraries` that the programs extend; "" where they extend none
     needs      what an item needs beyond the env-runner's own limits
     """
 
@@ -42,11 +46,15 @@ class Suite:
     read: Reader
     size: int = 0
     columns: str = ""
-    talk: Callable[[Protocol], Talk] = SuiteTalk
+    talks: Talks = suite_talks
     packages: Mapping[str, str] = field(default_factory=dict)
     remedy: str = "pip install 'spade-rl[suites]'"
-    library: str = ""
     needs: Needs = field(default_factory=Needs)
+
+    @property
+    def library(self) -> Library | None:
+        """The entry of `sandbox.libraries` that the programs extend; None where they extend none."""
+        return SUITE_TRAITS[self.name].library
 
     def protocol(self, name: ProtocolName) -> Protocol:
         """Raises ConfigError where the suite has none of that name."""
@@ -70,7 +78,7 @@ class Suite:
         if self.size and len(items) != self.size and protocol.name != "short":
             raise ConfigError(
                 f"suite {self.name}: has {self.size} items, {data} has {len(items)}; give the whole suite, or play "
-                "what there is with --protocol short"
+                "what there is by the protocol short"
             )
         return items
 
@@ -86,7 +94,7 @@ class Suite:
         if installed != wanted and protocol.name != "short":
             raise ConfigError(
                 f"suite {self.name}: {package} {line(installed, 40)} is installed, and the protocol {protocol.name} is "
-                f"of {wanted}: {self.remedy}, or --protocol short"
+                f"of {wanted}: {self.remedy}, or take the protocol short"
             )
         return installed
 

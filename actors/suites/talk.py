@@ -1,10 +1,14 @@
 """The talk of a suite's play: the protocol's prompt, and its rule to read an answer. No message of the system."""
 
+from collections.abc import Callable
+from functools import partial
+
 from actors.suites.answers import READERS
-from actors.text.conversation import Move, Opening
+from actors.text.conversation import Move, Opening, Talk
 from actors.text.profile import ChatMessage
 from spade.evaluations import Protocol
 from spade.protocol import Observed
+from spade.tokens import Tokenizer
 
 
 class SuiteTalk:
@@ -27,3 +31,8 @@ class SuiteTalk:
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
         """See Talk."""
         return [ChatMessage("user", observed.observation)]
+
+
+def suite_talks(protocol: Protocol, _: Tokenizer) -> Callable[[], Talk]:
+    """The talks of a suite that any checkpoint can have (`Talks` in `actors.suites.suite`)."""
+    return partial(SuiteTalk, protocol)

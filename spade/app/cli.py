@@ -18,13 +18,11 @@ from spade.app.commands import (
     model,
     nano,
     pool,
-    status,
     stop,
-    top,
     up,
-    why,
 )
 from spade.app.commands.env import play, programs, stats
+from spade.app.commands.look import report, status, top, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, reason
@@ -38,6 +36,7 @@ COMMANDS: Commands = {
     "why": why.why,
     "stop": stop.stop,
     "top": top.top,
+    "report": report.report,
     "doctor": doctor.doctor,
 }
 GROUPS: dict[str, tuple[str, Commands]] = {

@@ -140,7 +140,7 @@ class RunDir:
                 )
         if not str(self.path).isprintable():
             raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")
-        started = self._started()
+        started = self.record()
         if started is not None and corpus and started.corpus not in ("", corpus):
             raise RunError(
                 f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
@@ -154,7 +154,8 @@ class RunDir:
             record = msgspec.structs.replace(started, replay=record.replay, corpus=started.corpus or corpus)
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
 
-    def _started(self) -> RunRecord | None:
+    def record(self) -> RunRecord | None:
+        """The beginning of the run; None before the first. Raises RunError where it is damaged."""
         if not self.record_path.exists():
             return None
         try:

@@ -34,12 +34,13 @@ from spade.config.sections import (
     Tier,
     ToolUse,
 )
+from spade.config.suites import SUITE_TRAITS, Library, ProtocolName
 
 __all__ = [
-    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS",
+    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS", "SUITE_TRAITS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
-    "Learner", "Limits", "Loss", "Model", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Skill",
-    "Supervise", "Tier", "ToolUse",
+    "Learner", "Library", "Limits", "Loss", "Model", "Play", "Pool", "PoolLibrary", "ProtocolName", "Replay", "Reward",
+    "Run", "Sandbox", "Skill", "Supervise", "Tier", "ToolUse",
     "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "read_toml",
     "recipes",
 ]  # fmt: skip

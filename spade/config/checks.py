@@ -14,11 +14,13 @@ import msgspec
 
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
-from spade.config.sections import Bus, Config, Endpoint, Learner, Pool, PoolLibrary, ToolUse
+from spade.config.sections import Bus, Config, Endpoint, Evaluation, Learner, Pool, PoolLibrary, ToolUse
+from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError
 
 SEED_SOURCES = ("folder", "run")
 POOL_SOURCES = (*SEED_SOURCES, *get_args(PoolLibrary))
+SCORED = ("reasoning-gym", "rlve", "gem")
 BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of version runs
 
 
@@ -28,6 +30,7 @@ def check(config: Config) -> None:
     _check_domain(config)
     _check_rounds(config)
     _check_pool(config)
+    _check_evaluation(config.evaluation)
     _check_challenges(config)
     _check_variants(config.tools)
     _check_pairs(config)
@@ -114,6 +117,10 @@ def _check_source(pool: Pool) -> None:
         raise ConfigError(
             f"pool.level, pool.difficulty: only libraries have levels, and pool.source is {pool.source!r}"
         )
+    if pool.reward == "score" and pool.library not in SCORED:
+        raise ConfigError(
+            f"pool.reward: a score is given by the programs of {', '.join(SCORED)}; pool.source is {pool.source!r}"
+        )
     if pool.level and pool.difficulty == "window":
         raise ConfigError("pool.level: pool.difficulty = 'window' begins with level 0; leave it out")
 
@@ -121,6 +128,29 @@ def _check_source(pool: Pool) -> None:
 def _is_source(source: str, kinds: Collection[str]) -> bool:
     kind, _, name = source.partition(":")
     return kind in kinds and bool(name)
+
+
+def _check_evaluation(evaluation: Evaluation) -> None:
+    """Refuse a suite that no run can play, one beside a folder, and data of the wrong suite."""
+    suite, there = evaluation.suite, ", ".join(SUITE_TRAITS)
+    if suite in HARNESS_SUITES:
+        raise ConfigError(
+            f"evaluation.suite: {suite!r} needs a harness, a program of others that drives the policy, and no run "
+            f"plays such a suite; take one of {there}"
+        )
+    if suite and suite not in SUITE_TRAITS:
+        raise ConfigError(f"evaluation.suite: there is no suite {suite!r}; take one of {there}")
+    if suite and evaluation.programs:
+        raise ConfigError(
+            f"evaluation.programs: a run is measured on a folder or on a suite, here {suite!r}; "
+            "--set evaluation.suite= leaves the suite out"
+        )
+    given = bool(suite) and SUITE_TRAITS[suite].given
+    if given and not evaluation.data:
+        raise ConfigError(f"evaluation.data: the suite {suite!r} needs its file; docs/evaluation.md has its columns")
+    if evaluation.data and not given:
+        what = f"the suite {suite!r} brings its items itself" if suite else "evaluation.suite names none that takes it"
+        raise ConfigError(f"evaluation.data: {what}; leave it out")
 
 
 def _check_challenges(config: Config) -> None:
@@ -241,21 +271,15 @@ def _check_progress(config: Config) -> None:
         raise ConfigError(
             f"play.context_tokens: {play.context_tokens} do not fit engine.context_tokens = {engine.context_tokens}"
         )
-    if design.max_tokens >= engine.context_tokens:
-        raise ConfigError(
-            f"design.max_tokens: {design.max_tokens} leave no room for a prompt in "
-            f"engine.context_tokens = {engine.context_tokens}"
-        )
-    if config.tools.screen and config.tools.screen_max_tokens >= engine.context_tokens:
-        raise ConfigError(
-            f"tools.screen_max_tokens: {config.tools.screen_max_tokens} leave no room for a question in "
-            f"engine.context_tokens = {engine.context_tokens}"
-        )
-    if design.reviews and design.review_max_tokens >= engine.context_tokens:
-        raise ConfigError(
-            f"design.review_max_tokens: {design.review_max_tokens} leave no room for a question in "
-            f"engine.context_tokens = {engine.context_tokens}"
-        )
+    for name, most, asked in (
+        ("design.max_tokens", design.max_tokens, True),
+        ("tools.screen_max_tokens", config.tools.screen_max_tokens, config.tools.screen),
+        ("design.review_max_tokens", design.review_max_tokens, bool(design.reviews)),
+    ):
+        if asked and most >= engine.context_tokens:
+            raise ConfigError(
+                f"{name}: {most} leave no room for a prompt in engine.context_tokens = {engine.context_tokens}"
+            )
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:

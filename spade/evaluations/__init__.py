@@ -10,7 +10,7 @@ from spade.evaluations.folder import KeptEvaluation, folder_of, found, open_fold
 from spade.evaluations.plan import EvaluationPlan, SuiteItem
 from spade.evaluations.record import ERRORS, ErrorKind, SampleRecord, Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
-from spade.evaluations.rules import Protocol, ProtocolName, Rules, Sampling, differing, refuse_other
+from spade.evaluations.rules import Protocol, Rules, Sampling, differing, refuse_other
 from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, summarised
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "EvaluationPlan",
     "KeptEvaluation",
     "Protocol",
-    "ProtocolName",
     "RecordFile",
     "Rules",
     "SampleRecord",

@@ -10,10 +10,11 @@ import msgspec
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read, replace
 from spade.errors import RunError, reason
-from spade.evaluations.record import Scheduled
+from spade.evaluations.record import Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile
 from spade.evaluations.rules import Rules, read_toml
 from spade.evaluations.summary import Summary, summarised
+from spade.text import line
 
 EVALUATIONS, PROTOCOL, RECORDS, SUMMARY = "evaluations", "protocol.toml", "records.jsonl", "summary.json"
 _DIGITS = 16  # of a digest in a folder's name
@@ -46,6 +47,7 @@ def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[Recor
     with _said(folder):
         kept = _begin(folder, rules, scheduled)
     with kept:
+        _check_seeds(kept, rules)
         try:
             yield kept
         finally:
@@ -61,6 +63,13 @@ def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
     if read_rules(folder) != rules:
         raise RunError(f"{folder / PROTOCOL}: is of another evaluation; move it away")
     return RecordFile(folder / RECORDS, scheduled)
+
+
+def _check_seeds(kept: RecordFile, rules: Rules) -> None:
+    for record in kept.records.values():
+        if record.seed != sample_seed(rules.suite, record.item, record.sample, rules.seed):
+            name = f"sample {record.sample} of {line(record.item, 80)!r}"
+            raise RunError(f"{kept.file}: the seed of {name} is that of another evaluation; move the file away")
 
 
 @contextmanager
@@ -88,7 +97,7 @@ def read_summary(folder: Path) -> Summary | None:
     except FileNotFoundError:
         return None
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{file}: {reason(error)}") from None
+        raise RunError(f"{file}: {reason(error)}; delete it, and the same `spade eval` makes it anew") from None
 
 
 def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:

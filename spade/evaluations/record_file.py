@@ -47,7 +47,7 @@ class RecordFile:
         Raises OSError.
         """
         self.records: dict[tuple[str, int], SampleRecord] = {}
-        self._file = file
+        self.file = file
         self._scheduled = scheduled
         self._end = 0  # of the last whole line
         self._opened = _own(file)
@@ -89,7 +89,7 @@ class RecordFile:
         except OSError as error:
             # A further record behind half a line would damage both.
             self._opened.truncate(self._end)
-            raise RunError(f"{self._file}: a record cannot be written ({reason(error)})") from None
+            raise RunError(f"{self.file}: a record cannot be written ({reason(error)})") from None
         self._end += len(line)
         self.records[record.key] = _textless(record)
         return True

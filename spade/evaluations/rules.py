@@ -3,20 +3,23 @@
 import hashlib
 import tomllib
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 import tomli_w
 from msgspec import Meta
 
+from spade.config.suites import ProtocolName
 from spade.decoding import decoded
 from spade.errors import ConfigError
 from spade.evaluations.record import Name
 from spade.text import line
 
-ProtocolName = Literal["paper", "release", "short"]
 PROBLEM = "{problem}"
 """Stands in a protocol's prompt for what the item's program says first."""
+
+ROOM = 16_384
+"""Tokens of a context for what the program says."""
 
 _Count = Annotated[int, Meta(ge=1, le=1 << 31)]
 
@@ -55,6 +58,10 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def ask(self, problem: str) -> str:
         """The user's first message; braces of the problem mean nothing."""
         return self.prompt.replace(PROBLEM, problem)
+
+    def context_tokens(self, most: int) -> int:
+        """Tokens of the longest sequence of a play; `most` is the bound of the model or of its engine."""
+        return min(most, ROOM + self.turns * self.sampling.max_tokens)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

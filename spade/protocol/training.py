@@ -103,9 +103,10 @@ class Evaluation(Wire, frozen=True):
     """Results of the policy on the fixed set of `config.Evaluation`, without a hint.
 
     step      learner step of the policy it began with; oldest, newest: the policy versions that sampled its tokens
-    plays     that counted; `voids` are those that a fault of their program ended
-    win_rate  share of the plays that were won, and its standard error over plays
+    plays     all; `voids` are those of them that ended in an error, which is a wrong answer
+    win_rate  the mean over items of the share of its plays that were won; `error`: its standard error over items
     seconds   duration
+    suite     its name; "" of a folder of programs
     """
 
     step: Count
@@ -116,6 +117,7 @@ class Evaluation(Wire, frozen=True):
     win_rate: Annotated[float, Meta(ge=0, le=1)]
     error: Annotated[float, Meta(ge=0, le=1)]
     seconds: float
+    suite: Annotated[str, Meta(pattern=r"^[a-z0-9-]{0,40}\Z")] = ""
 
 
 class Evaluated(Request[Done], frozen=True):

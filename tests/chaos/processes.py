@@ -1,4 +1,4 @@
-"""A `spade up` of which any process may be killed, and every process it leaves behind found again."""
+"""A `spade` command of which any process may be killed, and every process it leaves behind found again."""
 
 import ctypes
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,24 +49,39 @@ def _launch(pid: int) -> Launch | None:
     return None
 
 
-class Up:
-    """The processes of one run, over as many lives of its supervisor as it takes."""
+def descendants(pid: int) -> list[int]:
+    """The living children of a process, theirs, and so on."""
+    return [each for child in children(pid) for each in (child, *descendants(child))]
 
-    def __init__(self, run: Path, settings: tuple[str, ...]) -> None:
-        self.run = run
-        self._settings = [word for setting in settings for word in ("--set", setting)]
-        self.output = run.parent / f"{run.name}.out"
-        run.parent.mkdir(parents=True, exist_ok=True)
+
+class Command:
+    """The processes of one `spade` command, over as many lives of it as it takes."""
+
+    def __init__(self, words: Sequence[str], output: Path, folder: Path | None = None) -> None:
+        """`words` follow `python -m`; what the command says is appended to `output`; it works in `folder`."""
+        self._words = words
+        self._folder = folder
+        self.output = output
+        output.parent.mkdir(parents=True, exist_ok=True)
         self._process: subprocess.Popen[bytes]
         self.start()
 
     def start(self) -> None:
-        """Start or resume the run."""
-        command = [sys.executable, "-m", "tests.chaos.up", "up", "--headless", "--run", str(self.run), *self._settings]
+        """Start it, or start it again."""
         with self.output.open("ab") as file:
             self._process = subprocess.Popen(
-                command, stdout=file, stderr=subprocess.STDOUT, env=os.environ | {"PYTHONPATH": str(ROOT)}
+                [sys.executable, "-m", *self._words],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                cwd=self._folder,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
             )
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.poll()
 
     def roles(self) -> dict[str, list[int]]:
         """The processes that are up now, by role."""
@@ -76,40 +92,47 @@ class Up:
                 found.setdefault(launch.role, []).append(pid)
         return found
 
-    def processes(self, role: str, within_s: float) -> list[int]:
-        """Those of one role, once there is one."""
-        until = time.monotonic() + within_s
-        while not (found := self.roles().get(role)):
-            assert self._process.poll() is None, f"`spade up` ended: {self.tail()}"
-            assert time.monotonic() < until, f"no {role} came back: {self.tail()}"
-            time.sleep(0.05)
-        return found
-
     def kill(self, pid: int) -> None:
         """SIGKILL one role process."""
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
-    def kill_supervisor(self, within_s: float) -> None:
-        """SIGKILL the supervisor; whatever it had started has to be gone by itself, then the run is resumed."""
+    def die(self) -> None:
+        """SIGKILL the command alone."""
         self._process.kill()
         self._process.wait()
+
+    def end(self, within_s: float) -> None:
+        """SIGKILL the command alone; whatever it had started has to be gone by itself."""
+        self.die()
         self.wait_gone(within_s)
-        self.start()
+
+    def end_all(self, within_s: float) -> None:
+        """SIGKILL the command and all below it."""
+        self._process.send_signal(signal.SIGSTOP)  # it starts nothing more
+        for pid in descendants(self._process.pid):
+            self.kill(pid)
+        self.end(within_s)
+
+    def wait(self, within_s: float) -> int:
+        """The exit code of a command that ends by itself, with nothing left."""
+        code = self._process.wait(timeout=within_s)
+        self.wait_gone(within_s)
+        return code
+
+    def interrupt(self, within_s: float) -> int:
+        """Ctrl-C; the exit code."""
+        self._process.send_signal(signal.SIGINT)
+        return self.wait(within_s)
 
     def stop(self, within_s: float) -> None:
         """Drain everything in order."""
-        self._process.send_signal(signal.SIGINT)
-        code = self._process.wait(timeout=within_s)
-        assert code == 0, f"`spade up` ended with {code}: {self.tail()}"
-        self.wait_gone(within_s)
+        code = self.interrupt(within_s)
+        assert code == 0, f"the command ended with {code}: {self.tail()}"
 
     def abandon(self) -> None:
-        """For a run that failed: nothing of ours is left running."""
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        self._process.wait()
-        self.wait_gone(240.0)
+        """For a command that failed: nothing of ours is left running."""
+        self.end(240.0)
 
     def wait_gone(self, within_s: float) -> None:
         """Until we have no child left, orphans included."""
@@ -124,21 +147,45 @@ class Up:
             time.sleep(0.05)
         _reap()
 
+    def tail(self) -> str:
+        """The last it said."""
+        return "\n".join(self.output.read_text(errors="replace").splitlines()[-12:])
+
+
+class Up(Command):
+    """The processes of one run."""
+
+    def __init__(self, run: Path, settings: tuple[str, ...]) -> None:
+        self.run = run
+        words = [word for setting in settings for word in ("--set", setting)]
+        up = ("tests.chaos.up", "up", "--headless", "--run", str(run), *words)
+        super().__init__(up, run.parent / f"{run.name}.out")
+
+    def processes(self, role: str, within_s: float) -> list[int]:
+        """Those of one role, once there is one."""
+        until = time.monotonic() + within_s
+        while not (found := self.roles().get(role)):
+            assert self.code is None, f"`spade up` ended: {self.tail()}"
+            assert time.monotonic() < until, f"no {role} came back: {self.tail()}"
+            time.sleep(0.05)
+        return found
+
+    def kill_supervisor(self, within_s: float) -> None:
+        """SIGKILL the supervisor, then resume the run."""
+        self.end(within_s)
+        self.start()
+
     def until(self, reached, within_s: float) -> Status:
         """The first status for which `reached` holds."""
         until, status = time.monotonic() + within_s, Status()
         while time.monotonic() < until:
-            assert self._process.poll() is None, f"`spade up` ended: {self.tail()}"
+            assert self.code is None, f"`spade up` ended: {self.tail()}"
             with suppress(SpadeError):  # not up, or killed by us
                 status = trio.run(read_status, reach(RunDir(self.run)))
                 if reached(status):
                     return status
             time.sleep(0.2)
         raise AssertionError(f"not reached within {within_s:g} s: {status.waiting_for}, step {status.learner_step}")
-
-    def tail(self) -> str:
-        """The last it said."""
-        return "\n".join(self.output.read_text(errors="replace").splitlines()[-12:])
 
 
 def _reap() -> None:

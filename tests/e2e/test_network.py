@@ -25,7 +25,7 @@ HOSTS = {"a": "10.77.0.2", "b": "10.77.0.3"}
 SETTINGS = (
     "design.active_environments=6", "design.round_jobs=3", "play.group_size=4", "play.window_chunks=1",
     "learner.batch_sequences=16", "actors.agents=0", "bus.silence_s=3.0", "supervise.drain_s=60.0",
-    "evaluation.programs=",
+    "evaluation.suite=",
     "evaluation.diversity_programs=0",
 )  # fmt: skip
 

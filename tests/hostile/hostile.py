@@ -28,6 +28,8 @@ class Hostile:
     tiers: frozenset[str] = ANYWHERE
     calls: tuple[ToolCall, ...] = ()
     """Made in each turn; after it the state is inspected."""
+    libraries: bool = False
+    """It needs a base class of a library."""
 
 
 def attack(name: str, code: str, *sees: str, where: str = "step", module: str = "") -> Hostile:

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import trio
@@ -27,24 +28,39 @@ from actors.sandbox.inside.walls import NOBODY
 from actors.sandbox.opening import open_layers
 from actors.sandbox.tiers import TIERS, Layers
 from spade.config import Sandbox as Limits
-from spade.protocol import Faulted, Observed, ToolCall
+from spade.protocol import Faulted, Needs, Observed, ToolCall
 from tests.actors.odd_programs import DOOR, children_of
-from tests.hostile import calls, frames, hoards, lies, reach, sights, time_and_memory, tool_use
+from tests.hostile import calls, forged_answers, frames, hoards, lies, reach, sights, time_and_memory, tool_use
 from tests.hostile.hostile import ANSWERED, BREACH, Hostile
 
-FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards, frames, tool_use)
+FAMILIES = (time_and_memory, reach, calls, lies, sights, hoards, frames, tool_use, forged_answers)
 PROGRAMS: Sequence[Hostile] = [program for family in FAMILIES for program in family.PROGRAMS]
-HASTY = Limits(load_s=6.0, step_s=3.0)
-"""For programs that may not answer at all."""
 
-PATIENT = Limits(load_s=120.0, step_s=120.0)
-"""For those that have to, however busy the machine is."""
+
+class Meeting(NamedTuple):
+    """The terms on which programs are met: `at_once` benign episodes, each beside `in_turn` programs."""
+
+    limits: Limits
+    at_once: int
+    in_turn: int
+
+
+ENDLESS = Meeting(Limits(load_s=6.0, step_s=1.0), 24, 1)
+"""For programs that never answer, and take little of the machine while they wait for their limit."""
+
+HASTY = Meeting(Limits(load_s=6.0, step_s=3.0), 12, 1)
+"""For programs that may not answer at all, and that some other limit may stop first."""
+
+PATIENT = Meeting(Limits(load_s=120.0, step_s=120.0), 12, 4)
+"""For those that have to answer, however busy the machine is."""
+
+PATIENCE = Needs(step_s=120.0)
+"""Of a benign episode, whatever the limits of the programs beside it."""
 
 OF_LIBRARIES = "\n# ChoiceEnv"
 """A program that names a base class is run in the zygote of libraries."""
 
 ROOT = Path(__file__).parents[2]
-AT_ONCE = 12
 TURNS = 3
 BENIGN = [
     Observed("Which door? Actions: red blue"),
@@ -105,51 +121,55 @@ def state(folder: Path) -> list[tuple[str, int, int, int]]:
 async def complaints(layers: Layers, programs: Sequence[Hostile], libraries: Sequence[str] = ()) -> list[str]:
     """Everything that was not as it must be, over all programs; with `libraries`, all in their zygote."""
     found: list[str] = []
-    silent = [hostile for hostile in programs if "timeout" in hostile.sees]
+    endless = [hostile for hostile in programs if hostile.sees == {"timeout"}]
+    silent = [hostile for hostile in programs if hostile.sees > {"timeout"}]
     heard = [hostile for hostile in programs if "timeout" not in hostile.sees]
-    for limits, some in ((HASTY, silent), (PATIENT, heard)):
+    for meeting, some in ((ENDLESS, endless), (HASTY, silent), (PATIENT, heard)):
         if some:
-            found += await held(layers, msgspec.structs.replace(limits, libraries=tuple(libraries)), some)
+            limits = msgspec.structs.replace(meeting.limits, libraries=tuple(libraries))
+            found += await held(layers, meeting._replace(limits=limits), some)
     return found
 
 
-async def held(layers: Layers, limits: Limits, programs: Sequence[Hostile]) -> list[str]:
+async def held(layers: Layers, meeting: Meeting, programs: Sequence[Hostile]) -> list[str]:
     """The same, in one sandbox."""
     found: list[str] = []
     with surroundings(found) as around:
-        async with open_layers(layers, limits) as sandbox:
+        async with open_layers(layers, meeting.limits) as sandbox:
             await sandbox.open("first", beside(DOOR, sandbox), 1, 3)
             zygotes = set(children_of(os.getpid()))
-            places = trio.CapacityLimiter(AT_ONCE)
+            places = trio.CapacityLimiter(meeting.at_once)
 
-            async def judge(hostile: Hostile) -> None:
+            async def judge(some: Sequence[Hostile]) -> None:
                 async with places:
-                    found.extend(await meet(sandbox, hostile, around))
+                    found.extend(await meet(sandbox, some, around))
 
             async with trio.open_nursery() as nursery:
-                for hostile in programs:
-                    nursery.start_soon(judge, hostile)
+                for first in range(0, len(programs), meeting.in_turn):
+                    nursery.start_soon(judge, programs[first : first + meeting.in_turn])
             if not zygotes <= set(children_of(os.getpid())):
                 found.append("the zygote died")
     return found
 
 
-async def meet(sandbox: Sandbox, hostile: Hostile, around: dict[str, str]) -> list[str]:
-    """One hostile program, and a benign one that begins before it and ends after it."""
-    source, door = beside(hostile.source, sandbox), beside(DOOR, sandbox)
-    for word, value in around.items():
-        source = source.replace(f"${word}", value)
-    benign, enemy = f"benign {hostile.name}", f"hostile {hostile.name}"
-    transcript = [await sandbox.open(benign, door, 1, TURNS), await sandbox.step(benign, 1, "?")]
-    seen, said = await outcome(sandbox, enemy, source, hostile.calls)
-    transcript += [await sandbox.step(benign, 2, "!"), await sandbox.step(benign, 3, ".")]
-    for episode in (benign, enemy):
-        sandbox.close(episode)
+async def meet(sandbox: Sandbox, programs: Sequence[Hostile], around: dict[str, str]) -> list[str]:
+    """Hostile programs in turn, and a benign one that begins before the first and ends after the last."""
     found = []
-    if seen not in hostile.sees or BREACH in said:
-        found.append(f"{hostile.name}: saw {seen} ({said[-200:]}), not {' or '.join(sorted(hostile.sees))}")
+    names = ", ".join(hostile.name for hostile in programs)
+    benign, door = f"benign {names}", beside(DOOR, sandbox)
+    transcript = [await sandbox.open(benign, door, 1, TURNS, PATIENCE), await sandbox.step(benign, 1, "?")]
+    for hostile in programs:
+        source, enemy = beside(hostile.source, sandbox), f"hostile {hostile.name}"
+        for word, value in around.items():
+            source = source.replace(f"${word}", value)
+        seen, said = await outcome(sandbox, enemy, source, hostile.calls)
+        sandbox.close(enemy)
+        if seen not in hostile.sees or BREACH in said:
+            found.append(f"{hostile.name}: saw {seen} ({said[-200:]}), not {' or '.join(sorted(hostile.sees))}")
+    transcript += [await sandbox.step(benign, 2, "!"), await sandbox.step(benign, 3, ".")]
+    sandbox.close(benign)
     if transcript != BENIGN:
-        found.append(f"{hostile.name}: the benign episode beside it answered {transcript}")
+        found.append(f"{names}: the benign episode beside answered {transcript}")
     return found
 
 
@@ -193,8 +213,9 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
         os.setresuid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
-    programs = [hostile for hostile in PROGRAMS if arguments.tier in hostile.tiers]
     libraries = tuple(LIBRARIES) if arguments.libraries else ()
+    tier = [hostile for hostile in PROGRAMS if arguments.tier in hostile.tiers]
+    programs = [hostile for hostile in tier if libraries or not hostile.libraries]
     found = trio.run(complaints, TIERS[arguments.tier] - set(arguments.without), programs, libraries)
     print(*found, f"{len(programs)} programs", sep="\n")
     sys.exit(bool(found))

@@ -35,7 +35,10 @@ CHANGED = {
     "fixed-rlve-4b": RLVE,
     "fixed-rlve-8b": {*RLVE, "loss.kl"},
     "fixed-rlve-30b": RLVE,
-    "nano-fixed": {*LEVELS, "pool.window_plays", "pool.window_rate"},
+    "nano-fixed": {
+        *(LEVELS - {"play.instances"}), "pool.window_plays", "pool.window_rate", "evaluation.suite",
+        "evaluation.diversity_programs",
+    },
     "fixed-pool-4b": POOL,
     "fixed-pool-8b": POOL,
     "fixed-pool-30b": POOL,
@@ -59,7 +62,7 @@ CHANGED = {
     "tools-4b": {*TOOLS, "design.hint_max_tokens", "loss.kl"},
     "tools-8b": {*TOOLS, "play.thoughts"},
     "tools-30b": {*TOOLS, "design.hint_max_tokens"},
-    "nano-tools": {"run.domain", "run.skills", "model.path", "play.max_turns"},
+    "nano-tools": {"run.domain", "run.skills", "model.path", "play.max_turns", "evaluation.suite"},
 }  # fmt: skip
 """The settings in which a recipe differs from its base; of an ablation, in both sizes."""
 LIBRARIES = {name for name in recipes() if load(name).pool.library}
@@ -160,14 +163,16 @@ def test_a_recipe_of_a_library_that_is_not_installed_says_how_to_install_it(name
     with suppress(RunError):
         require((library,))
         pytest.skip(f"{library} is installed here")
-    (said,) = lacks(name)
+    said, *others = lacks(name)
     assert said.startswith(f"pool.source: {library}: ")
     remedy = "none is installed; pip install 'spade-rl[suites]'"
     assert f" is supported, {remedy}" in said
     assert "\n" not in said
+    suite = load(name).evaluation.suite
+    assert [each.partition(": needs")[0] for each in others] == ([f"evaluation.suite: suite {suite}"] if suite else [])
     if name == "nano-fixed":
         told = spade(here, "up", name, "--headless", fails=True)
-        assert (told.count("\n"), remedy in told) == (1, True)
+        assert (told.count("\n"), "pip install 'spade-rl[suites]'" in told) == (1, True)
         assert not list(here.glob("runs/*/config.toml"))
 
 

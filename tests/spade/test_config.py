@@ -100,6 +100,11 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("design.top_k=5", "top_k"),
     ("loss.mask_low=1.5", "loss.mask_low"),
     ("learner.lr_min=1", "learner.lr_min"),
+    ("evaluation.suite=nanno", "evaluation.suite: there is no suite 'nanno'; take one of aime25, aime26, "),
+    ("evaluation.suite=tau2", "evaluation.suite: 'tau2' needs a harness, a program of others that drives the policy"),
+    ("evaluation.programs=mine", "evaluation.programs: a run is measured on a folder or on a suite, here 'nano'"),
+    ("evaluation.suite=aime25", "evaluation.data: the suite 'aime25' needs its file; docs/evaluation.md has its"),
+    ("evaluation.data=aime.csv", "evaluation.data: the suite 'nano' brings its items itself; leave it out"),
     ("sandbox.random_plays=8", "unknown setting sandbox.random_plays"),
     ('design.difficulties=[["hard"]]', "nano: design.difficulties"),
     ('design.difficulties=[[" ", 3]]', "nano: design.difficulties: "),
@@ -125,6 +130,13 @@ def test_a_bad_override_is_one_clear_line(override, says):
 )
 def test_the_hint_is_played_where_the_reward_pays_for_it_or_it_is_asked_for(overrides, hinted):
     assert config.load("games-4b", overrides).hinted is hinted
+
+
+def test_env_runners_have_the_library_of_the_suite_that_the_run_is_measured_on():
+    listed = 'sandbox.libraries=["gem"]'
+    assert config.load("nano").libraries == ()
+    assert config.load("nano", ("evaluation.suite=reasoning-gym-nano", listed)).libraries == ("gem", "reasoning-gym")
+    assert config.load("nano", ("evaluation.suite=gem", listed)).libraries == ("gem",)
 
 
 def test_a_message_holds_a_batch_of_plays_with_all_that_they_thought():

@@ -18,7 +18,7 @@ def docstrings(path):
                 yield node.lineno, text.strip()
 
 
-@pytest.mark.parametrize("package", ["actors", "learner", "replay", "spade"])
+@pytest.mark.parametrize("package", ["actors", "learner", "replay", "spade", "tests"])
 def test_no_docstring_opens_with_a_question(package):
     questions = [
         f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 import trio
 
+from actors.engines import server
 from spade import config
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
@@ -105,13 +106,22 @@ def test_an_engine_without_a_gpu_left_says_so():
     require_gpus("engine.gpus", None)
 
 
-@pytest.mark.parametrize("role", ["engine", "learner"])
-async def test_a_gpu_that_is_not_there_is_one_line_at_the_start(tmp_path, role):
+GONE = r"{}.gpus: of \[1000\] torch sees 0 here[^\n]*$"
+
+
+def orders(role, run):
+    return Launch("one", role, str(run.config_path), str(run.path), "ipc:///nowhere", "ipc:///nowhere", 0, (NONE_SUCH,))
+
+
+async def test_a_gpu_that_is_not_there_is_one_line_at_the_start(tmp_path):
     run = RunDir(tmp_path / "run")
     run.create(load())
-    orders = ("ipc:///nowhere", "ipc:///nowhere", 0, (NONE_SUCH,))
-    launch = Launch("one", role, str(run.config_path), str(run.path), *orders)
-    with pytest.raises(RunError, match=rf"^one: {role}.gpus: of \[1000\] torch sees 0 here[^\n]*$"):
+    with pytest.raises(RunError, match=f"^one: {GONE.format('learner')}"):
         async with supervise(SETTINGS, run.logs, MODULES) as supervisor:
-            await supervisor.add(launch)
+            await supervisor.add(orders("learner", run))
     assert "Traceback" not in (run.logs / "one.log").read_text()
+
+
+async def test_an_engine_looks_for_its_gpus_before_anything_else(tmp_path):
+    with pytest.raises(ConfigError, match=f"^{GONE.format('engine')}"):
+        await server.run(orders("engine", RunDir(tmp_path)), load(), lambda: None)

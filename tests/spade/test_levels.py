@@ -1,5 +1,9 @@
 """Windows of levels: RLVE's rule against a plain one, closed levels, and the text of a program at a level."""
 
+import math
+import random
+from collections import Counter
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +55,51 @@ def test_a_window_moves_as_the_plain_rule_says(stream, plays, rate, width, most)
         assert (window.low, window.high, window.plays, window.wins) == (
             plain.low, plain.high, len(plain.results), sum(plain.results),
         )  # fmt: skip
+
+
+class Rlve:
+    """RLVE's rule for one name as its authors play it: groups in steps, judged when a step has ended.
+
+    No lowest level is kept, and nothing is judged within a step (arXiv:2511.07317).
+    """
+
+    def __init__(self, groups, group, rate, width):
+        self.needed, self.rate, self.width = groups * group, rate, width
+        self.highest, self.of_highest = 0, []
+
+    def levels(self):
+        return [level for level in range(self.highest + 1) if self.highest - level < self.width]
+
+    def step(self, level, results):
+        if level == self.highest:
+            self.of_highest += results
+        if len(self.of_highest) >= self.needed:
+            mean = sum(self.of_highest) / len(self.of_highest)
+            self.highest, self.of_highest = self.highest + (mean >= self.rate), []
+
+
+def test_ten_thousand_learners_who_play_step_by_step_rise_exactly_as_under_rlves_rule():
+    """A learner wins a play by a logistic curve of skill over level, and gains skill by each play."""
+    ends = Counter()
+    for seed in range(10_000):
+        draw = random.Random(seed)
+        groups, group = draw.randint(1, 4), draw.randint(1, 4)
+        rate, width = draw.uniform(0.3, 1.0), draw.randint(1, 5)
+        skill, gain = draw.uniform(-1.0, 3.0), draw.uniform(0.0, 0.2)
+        ours = levels_of(Pool(window_plays=groups * group, window_rate=rate, window_width=width, level_most=1_000))[0]
+        theirs = Rlve(groups, group, rate, width)
+        for _ in range(24):
+            level = ours.windows["graded"].drawn(draw.getrandbits(32))
+            results = [draw.random() < 1 / (1 + math.exp(level - skill)) for _ in range(group)]
+            for won in results:
+                ours.count("graded", level, won)
+            theirs.step(level, results)
+            skill += gain * group
+            window = ours.windows["graded"]
+            assert list(range(window.low, window.high + 1)) == theirs.levels(), seed
+        ends[theirs.highest] += 1
+    assert ends[0] > 100
+    assert max(ends) > 12
 
 
 @given(streams)

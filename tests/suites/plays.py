@@ -65,14 +65,20 @@ async def play(sandbox, source, *actions, seed=1):
     return answers
 
 
-async def every(most, sources, seed=1):
-    """What `oracle` gives for each program, by its name."""
+async def opening(sandbox, source, seed=1):
+    """The first observation alone."""
+    async with asked(sandbox, source, seed) as (first, _):
+        return (first,)
+
+
+async def every(most, sources, seed=1, look=oracle):
+    """The results of `look` for all programs, by their names."""
     found = {}
     places = trio.CapacityLimiter(AT_ONCE)
 
     async def one(sandbox, name, source):
         async with places:
-            found[name] = await oracle(sandbox, source, seed)
+            found[name] = await look(sandbox, source, seed)
 
     async with open_sandbox(most) as sandbox, trio.open_nursery() as nursery:
         for name, source in sources.items():

@@ -1,6 +1,7 @@
 """Pools of libraries' environments: their programs, opened at their levels, and a run that plays some."""
 
 import functools
+import re
 
 import pytest
 import trio
@@ -8,7 +9,8 @@ import trio
 from actors.environments.admission import opened
 from actors.sandbox import open_sandbox
 from spade.app.supervisor.library_pools import OFFICIAL16, SETS, programs_of_library
-from spade.config import Play
+from spade.app.supervisor.pools import programs_for
+from spade.config import Play, load
 from spade.errors import RunError
 from spade.pools import at_level
 from tests.suites.plays import limits, play
@@ -39,7 +41,7 @@ def test_a_name_that_is_not_played_is_refused_with_the_nearest(library, names, m
 
 def test_a_library_without_names_is_all_of_it_but_what_is_excluded():
     everything = sources("rlve", "all")
-    assert len(everything) == 396
+    assert len(everything) == 395
     assert set(OFFICIAL16) < everything.keys()
     assert "PolyaModel" not in everything
     assert everything["Sorting"] == "class SortingEnv(RlveEnv):\n    problem = 'Sorting'\n    level = 0\n"
@@ -75,6 +77,33 @@ async def test_a_level_of_the_smallest_data_sets_adds_to_their_parameters():
     assert {length for level, length in words if level == 0} == {3}
     assert max(length for level, length in words if level == 4) > 4
     assert max(length for _, length in words) <= 7
+
+
+async def test_every_small_question_of_arithmetic_has_the_answer_that_it_counts():
+    """With divisions it has not: reasoning-gym shows another divisor than the one it counts with."""
+    source = sources("reasoning-gym", "nano")["basic_arithmetic"]
+    async with open_sandbox(limits("reasoning-gym")) as sandbox:
+        for seed in range(24):
+            first, *_ = await play(sandbox, source, seed=seed)
+            said = re.fullmatch(r"Calculate (\d+) ([-+*]) (\d+)\.", first.observation)
+            left, right = int(said[1]), int(said[3])
+            answer = {"+": left + right, "-": left - right, "*": left * right}[said[2]]
+            assert (await play(sandbox, source, str(answer), seed=seed))[-1].reward == 1
+
+
+async def test_a_pool_that_pays_the_score_pays_a_part_for_a_part():
+    recipe = {each.name: each for each in programs_for(load("nano-fixed"))}
+    scored = {each.name: each for each in programs_for(load("nano-fixed", ("pool.reward=score",)))}
+    assert recipe.keys() == scored.keys()
+    async with open_sandbox(limits("reasoning-gym")) as sandbox:
+        for level in (0, 2):
+            paid = []
+            for program in recipe["spell_backward"], scored["spell_backward"]:
+                source = at_level(program.source, level)
+                word = (await play(sandbox, source))[0].observation.split()[-1]
+                nearly = word[:0:-1] + "?"
+                paid += [(await play(sandbox, source, said))[-1].reward for said in (nearly, word[::-1])]
+            assert paid == [0, 1, pytest.approx(1 - 1 / len(word)), 1]
 
 
 async def test_a_program_that_makes_no_instance_is_not_admitted():

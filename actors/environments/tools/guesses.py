@@ -7,7 +7,6 @@ are the schemas, which the child's runtime alone has checked: whatever they hold
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from actors.environments.offers.words import Words
 from actors.sandbox.wire import OfferedTool, ToolFunction
 from actors.text.conversation import Move
+from actors.text.toolcalls.schema import choices, properties, required, types
 from spade.decoding import UnreadableError, decoded
 from spade.protocol import Observed, ToolCall
 
@@ -36,24 +36,6 @@ def read_tools(observed: Observed) -> tuple[ToolFunction, ...]:
         return tuple(tool.function for tool in decoded(_tools.decode, observed.tools.encode()))
     except UnreadableError:
         return ()
-
-
-def properties(schema: object) -> Mapping[str, Any]:
-    """The schemas of an object's values, by their names."""
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def required(schema: object) -> Sequence[str]:
-    """The names that an object must have."""
-    found = schema.get("required") if isinstance(schema, dict) else None
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
-
-
-def types(schema: object) -> list[str]:
-    """The types that a schema allows; none where it names none."""
-    found = schema.get("type") if isinstance(schema, dict) else None
-    return [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, str)]
 
 
 def called(name: str, arguments: object) -> ToolCall:
@@ -100,8 +82,7 @@ class RandomCaller:
         }
 
     def _value(self, schema: Any, depth: int) -> object:
-        allowed = schema.get("enum") if isinstance(schema, dict) else None
-        if isinstance(allowed, list) and allowed:
+        if allowed := choices(schema):
             return self.rng.choice(allowed)
         match self.rng.choice(types(schema) or ["string"]):
             case "integer":

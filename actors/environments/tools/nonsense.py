@@ -4,8 +4,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from actors.environments.tools.guesses import DEPTH, bound, called, properties, required, types
+from actors.environments.tools.guesses import DEPTH, bound, called
 from actors.sandbox.wire import ToolFunction
+from actors.text.toolcalls.schema import choices, properties, required, types
 from spade.protocol import ToolCall
 
 UNKNOWN = "no_such_thing"
@@ -68,8 +69,7 @@ class _Meaningless:
         self.needed = self.needed or needed
 
     def value(self, schema: Any, depth: int, needed: bool) -> Any:
-        allowed = schema.get("enum") if isinstance(schema, dict) else None
-        if isinstance(allowed, list) and allowed:
+        if allowed := choices(schema):
             return self.rng.choice(allowed)
         match (types(schema) or ["string"])[0]:
             case "integer" | "number":

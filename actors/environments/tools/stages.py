@@ -26,7 +26,7 @@ from actors.environments.stages import Admission
 from actors.environments.tools.evidence import MOST_LEAVES, leaves, replayed, shown, suspects, values
 from actors.environments.tools.guesses import RandomCaller, read_tools
 from actors.environments.tools.nonsense import pointless, refusals
-from actors.environments.trials import Policy, Probing, RejectedError, Trials, consuming
+from actors.environments.trials import SOLVED_PLAYS, Policy, Probing, RejectedError, Trials, consuming
 from actors.sandbox import Sandbox
 from actors.sandbox.host import OTHER_KIND, PLAYS
 from actors.sandbox.process import ChildProcess
@@ -38,9 +38,6 @@ from spade.protocol import MOST_VALUES, Observed, ToolCall, Verdict
 
 FRESH = 3
 """Seeds whose fresh states the gate looks at."""
-SOLVED_PLAYS = 2
-MOST_HEARD = 64 << 20
-"""Bytes that the texts of all plays of an admission may take: a test of luck keeps hundreds of plays."""
 REASON_CHARACTERS = 200
 """Of what a program says in a reason."""
 DONE = Move("done")
@@ -87,7 +84,7 @@ class ToolAdmission(Admission[Move]):
     async def probe(self, seed: int, policy: Policy[Move]) -> Transcript[Move]:
         """Play, and keep the transcript. Raises RejectedError if those that are kept take too much memory."""
         transcript = await self.trials.play(seed, policy, PLAYS)
-        self.probing.keep(transcript, MOST_HEARD)
+        self.probing.keep(transcript)
         return transcript
 
     async def inspect(self, process: ChildProcess) -> Inspected:
@@ -136,7 +133,7 @@ class ToolAdmission(Admission[Move]):
             async with self.trials.opened(seed, PLAYS) as (process, first):
                 moves = [*(Move("", (call,)) for call in calls), DONE]
                 play = await self.trials.finish(process, seed, first, consuming(moves, self.nothing))
-                self.probing.keep(play, MOST_HEARD)
+                self.probing.keep(play)
                 after = await self.inspect(process)
             self.solutions.append((play, after.instructions))
             self.check_solution(play, after)

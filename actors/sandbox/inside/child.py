@@ -7,8 +7,10 @@ import json
 import os
 from typing import Any, NoReturn
 
+from . import execution
 from .given import ToolUseBaseEnv
-from .messages import FRAME_BYTES, LENGTH
+from .judging import JudgingEnv, JudgingProgram
+from .messages import EXECUTION_BYTES, FRAME_BYTES, LENGTH
 from .program import Answer, LoadedProgram, ProgramError, execute
 from .tools.runtime import ToolProgram
 
@@ -34,18 +36,27 @@ def serve(channel: int) -> NoReturn:
 def load(source: str, max_turns: int, observation_bytes: int) -> LoadedProgram:
     """The program as its base class has it played."""
     kind, repairs = execute(source)
-    domain = ToolProgram if issubclass(kind, ToolUseBaseEnv) else LoadedProgram
-    return domain(kind, repairs, max_turns, observation_bytes)
+    played: type[LoadedProgram] = LoadedProgram
+    if issubclass(kind, ToolUseBaseEnv):
+        played = ToolProgram
+    elif issubclass(kind, JudgingEnv):
+        played = JudgingProgram
+    return played(kind, repairs, max_turns, observation_bytes)
 
 
 def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answer:
-    """The answer to a request on a loaded program."""
+    """The answer to a request on a loaded program; of an execution, in a process that has none."""
+    if request["do"] == "execute":
+        return {"is": "executed", "output": execution.output(request["code"], request["function"], request["given"])}
     assert environment is not None, "the host loads before it plays"
     match request["do"]:
         case "reset":
             return environment.reset(request["seed"])
         case "step":
             return environment.step(request["action"])
+        case "resume":
+            assert isinstance(environment, JudgingProgram), "the host resumes a program that wants an execution"
+            return environment.resume(request["output"])
         case "act":
             assert isinstance(environment, ToolProgram), "the host sends calls to programs with tools"
             return environment.act(request["calls"], request["answer"])
@@ -70,6 +81,7 @@ def read(channel: int) -> bytearray:
 def packed(answer: Answer, nonce: str) -> bytes:
     """The answer as a frame."""
     body = json.dumps(answer | {"nonce": nonce}, ensure_ascii=False, allow_nan=False).encode()
-    if len(body) > FRAME_BYTES:
-        raise ProgramError("protocol", "play", f"the answer takes {len(body)} bytes, more than {FRAME_BYTES}")
+    most = EXECUTION_BYTES if answer["is"] in ("wanted", "executed") else FRAME_BYTES
+    if len(body) > most:
+        raise ProgramError("protocol", "play", f"the answer takes {len(body)} bytes, more than {most}")
     return LENGTH.pack(len(body)) + body

@@ -13,6 +13,9 @@ LENGTH = struct.Struct("<I")
 FRAME_BYTES = 1 << 20
 """The longest body."""
 
+EXECUTION_BYTES = 32 << 20
+"""The longest body with the input of an execution, or with its output; a problem may have 16 MiB of tests."""
+
 NAME_CHARACTERS = 100
 """The longest name of an environment's class."""
 

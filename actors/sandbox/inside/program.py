@@ -73,13 +73,16 @@ class LoadedProgram:
 
     def step(self, action: str) -> Answer:
         with guarded("play"):
-            answer = self.instance.step(action)
-            if not (type(answer) is tuple and len(answer) == 5):
-                wanted = "(observation, reward, terminated, truncated, info)"
-                raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
-            observation, reward, terminated, truncated, info = answer
-            paid, over, cut = number(reward), flag("terminated", terminated), flag("truncated", truncated)
-            return self.observed("step", observation, info, paid, over, cut)
+            return self.stepped(self.instance.step(action))
+
+    def stepped(self, answer: object) -> Answer:
+        """The checked result of `step`."""
+        if not (type(answer) is tuple and len(answer) == 5):
+            wanted = "(observation, reward, terminated, truncated, info)"
+            raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
+        observation, reward, terminated, truncated, info = answer
+        paid, over, cut = number(reward), flag("terminated", terminated), flag("truncated", truncated)
+        return self.observed("step", observation, info, paid, over, cut)
 
     def solve(self) -> Answer:
         """The reference solution as actions; None where it is only described, or where there is none."""

@@ -9,6 +9,7 @@ from actors.text.actions import answer
 from actors.text.conversation.talk import Move, Opening
 from actors.text.profile import ChatMessage
 from actors.text.toolcalls import Dialect, Malformed, Schemas
+from actors.text.toolcalls.schema import properties
 from spade.decoding import UnreadableError, decoded
 from spade.protocol import Observed, ToolCall
 from spade.tokens import THINK, THOUGHT, Tools
@@ -56,7 +57,7 @@ class ToolTalk:
         if not observed.tools:
             raise UnreadableError("the program offers no tools")
         listed = decoded(_tools.decode, observed.tools.encode())
-        self._schemas = {tool.function.name: _properties(tool.function.parameters) for tool in listed}
+        self._schemas = {tool.function.name: properties(tool.function.parameters) for tool in listed}
         return Opening(self._opens(observed.observation, hint), Tools.read(observed.tools))
 
     def act(self, text: str) -> Move:
@@ -81,8 +82,3 @@ class ToolTalk:
         replied = observed.observation and (move.action or not move.blocks)
         reply = [ChatMessage("user", observed.observation)] if replied else []
         return [*(ChatMessage("tool", text) for text in shown), *reply]
-
-
-def _properties(parameters: dict[str, Any]) -> dict[str, Any]:
-    properties = parameters.get("properties")
-    return properties if isinstance(properties, dict) else {}

@@ -11,6 +11,7 @@ from keyword import iskeyword
 from typing import Any, NamedTuple
 
 from actors.text.toolcalls.blocks import DEEPEST, Call, Malformed, call, decode, past_space
+from actors.text.toolcalls.schema import properties, required
 
 DONE = "done"
 DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # lists in lists of a signature, and types of one argument
@@ -108,23 +109,17 @@ def _is_name(text: str) -> bool:
 
 def signature(name: str, parameters: Mapping[str, Any]) -> str:
     """A tool with its arguments and their types, by the schema of its arguments, which may hold anything."""
-    required = parameters.get("required")
-    needed = required if isinstance(required, list) else []
+    needed = required(parameters)
     shown = [
         f"{key}: {_type(schema)}{'' if key in needed else _default(schema)}"
-        for key, schema in _properties(parameters).items()
+        for key, schema in properties(parameters).items()
     ]
     return f"{name}({', '.join(shown)})"
 
 
 def argument_names(parameters: Mapping[str, Any]) -> list[str]:
     """The names of a tool's arguments in their order, by their schema."""
-    return list(_properties(parameters))
-
-
-def _properties(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    properties = parameters.get("properties")
-    return properties if isinstance(properties, dict) else {}
+    return list(properties(parameters))
 
 
 def _default(schema: object) -> str:

@@ -71,6 +71,6 @@ def _written(tokenizer: Tokenizer, model: str) -> str:
 
 def _unfit(model: str, why: str) -> RunError:
     return RunError(
-        f"run.domain = 'tools': the chat template of {model} {why}; use a model whose template shows tools and results "
+        f"the chat template of {model} {why}; use a model whose template shows tools and results "
         "and writes calls as Qwen3 (hermes), or as Qwen3-Coder, Qwen3.5 and Nemotron 3 (xml)"
     )

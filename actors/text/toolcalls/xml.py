@@ -28,6 +28,7 @@ from actors.text.toolcalls.blocks import (
     read_message,
     whole,
 )
+from actors.text.toolcalls.schema import choices, types
 
 MARKS = (BEGIN, END)
 _FUNCTION = re.compile(r"<function=([^>\n]*+)>")
@@ -105,28 +106,16 @@ class _Reader:
 
 def _value(text: str, schema: Any) -> Any:
     """A written argument as its schema has it; the runtime refuses what fits none of its types."""
-    types = _types(schema)
-    if (not types or "string" in types) and text in _allowed(schema):
+    allowed = [name for name in types(schema) if name in _TYPES]
+    if (not allowed or "string" in allowed) and text in choices(schema):
         return text
     try:
         value = _WORDS[text] if text in _WORDS else whole(text)
     except ValueError:
         return text
     # Where a text is allowed, another value may stand instead, but no text in quotes.
-    fits = not isinstance(value, str) and any(_fits(value, name) for name in types)
-    return text if "string" in types and not fits else value
-
-
-def _types(schema: Any) -> list[str]:
-    named = schema.get("type") if isinstance(schema, dict) else None
-    listed = named if isinstance(named, list) else [named]
-    return [name for name in listed if isinstance(name, str) and name in _TYPES]
-
-
-def _allowed(schema: Any) -> list[Any]:
-    """The values of an enumeration."""
-    listed = schema.get("enum") if isinstance(schema, dict) else None
-    return listed if isinstance(listed, list) else []
+    fits = not isinstance(value, str) and any(_fits(value, name) for name in allowed)
+    return text if "string" in allowed and not fits else value
 
 
 def _fits(value: object, name: str) -> bool:

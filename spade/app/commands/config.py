@@ -121,7 +121,7 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     merged = read_merged(name)
     found = [f"meaning {digest(config)[:12]}"]
     refused: list[SpadeError] = []
-    for look in (_environments, _programs, _embedding, _keys, _endpoint, _model):
+    for look in (_environments, _held_out, _embedding, _keys, _endpoint, _model):
         try:
             found.append(look(config))
         except SpadeError as error:
@@ -159,10 +159,13 @@ def _embedding(config: "Config") -> str:
     return f"diversity by {evaluation.embedding}"
 
 
-def _programs(config: "Config") -> str:
-    from actors.roles.evaluator import read_programs
+def _held_out(config: "Config") -> str:
+    from actors.suites.held_out import read_held_out
 
-    return f"{len(read_programs(config))} programs to evaluate on" if config.evaluation.programs else ""
+    held_out = read_held_out(config)
+    if held_out is None:
+        return ""
+    return f"{held_out.items} items of {held_out.suite or 'programs'} to evaluate on"
 
 
 def _keys(config: "Config") -> str:
@@ -196,6 +199,7 @@ def _model(config: "Config") -> str:
     from actors import corpus
     from actors.corpus.settings import BUILTIN
     from actors.roles.domains import load_profile, load_talks
+    from actors.suites import SUITES
     from actors.text.design_prompt import fit_prompt
     from spade.policy import model_folder
     from spade.protocol import DesignJob
@@ -207,6 +211,8 @@ def _model(config: "Config") -> str:
     tokenizer = Tokenizer.load(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)
     load_talks(config, tokenizer)
+    if suite := SUITES.get(config.evaluation.suite):
+        suite.talks(suite.protocol(config.evaluation.protocol), tokenizer)
     profile, document = load_profile(config), corpus.load("builtin", config.run.domain)[0]
     situation = profile.situation(BUILTIN, 0)
     room = config.engine.context_tokens - config.design.max_tokens

@@ -1,12 +1,16 @@
 """`spade eval`: a policy measured on suites, and the evaluations that were made."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from spade.app.commands.options import Json, Recipe, Set
 from spade.app.printing import complain, print_json, say, show
+
+if TYPE_CHECKING:
+    from spade.evaluations import KeptEvaluation
 
 Where = Annotated[
     Path, typer.Argument(metavar="[RUN]", help="A run directory, or the folder in which models were measured.")
@@ -58,9 +62,9 @@ def run(
     measured = evaluate(asked, complain if json else say, complain)
     if json:
         print_json(measured)
-    else:
+    elif measured:
         show(table(measured))
-    if len(measured) < len(named_suites(suite)) or any(each.summary.headline is None for each in measured):
+    if len(measured) < len(named_suites(suite)) or any(each.why or each.summary.headline is None for each in measured):
         raise typer.Exit(1)
 
 
@@ -71,7 +75,7 @@ def ls(where: Where = Path(), json: Json = False) -> None:
 
     kept = found(where)
     if json:
-        print_json([{**each._asdict(), "folder": str(each.folder)} for each in kept])
+        _tell_json(kept)
         return
     for each in kept:
         say(row(each))
@@ -94,6 +98,10 @@ def show_evaluations(
     if not kept:
         raise RunError(f"{where}: no evaluation{f' of {line(suite, 60)}' if suite else ''} was made here")
     if json:
-        print_json([{**each._asdict(), "folder": str(each.folder)} for each in kept])
+        _tell_json(kept)
         return
     show("\n\n".join(sheet(each) for each in kept))
+
+
+def _tell_json(kept: "Sequence[KeptEvaluation]") -> None:
+    print_json([{**each._asdict(), "folder": str(each.folder)} for each in kept])

@@ -60,7 +60,7 @@ def best_policy(run: "RunDir") -> "tuple[Path, Best]":
     kept = find(run.path / FOLDER)
     if kept is None:
         raise RunError(
-            f"{run.path}: no evaluation is over yet, so no policy is the best; evaluation.programs sets what is played"
+            f"{run.path}: no evaluation is over yet, so no policy is the best; evaluation.suite sets what is played"
         )
     return kept
 

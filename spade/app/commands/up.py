@@ -67,7 +67,8 @@ def up(
     _begin(config, run, overrides, from_, step, memory)
     opened, resolved, corpus = _open(config, run, overrides)
     services = [launches.replay(opened, resolved, corpus), launches.learner(opened, resolved)]
-    if resolved.evaluation.programs or resolved.evaluation.diversity_programs:
+    evaluation = resolved.evaluation
+    if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
         services.append(launches.evaluator(opened, resolved))
     actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
     narrated = headless or not interactive()
@@ -210,8 +211,8 @@ def _place(recipe: str | None, path: Path | None) -> Path:
 def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved, str]":
     """A run to start or resume, and the digest of its corpus, "" where it plays a pool.
 
-    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus,
-    RunError where the pool cannot be read.
+    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus, or
+    nothing of what it is to be measured on, RunError where one of them, or the pool, cannot be read.
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
@@ -223,9 +224,22 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
+    _check_held_out(config)
     with run.lock("replay"):
         create(run, config, corpus)
     return run, config, corpus
+
+
+def _check_held_out(config: "Resolved") -> None:
+    """Refuse what the evaluator could not play, before anything of a run is made or starts."""
+    from actors.suites.held_out import read_held_out
+    from spade.policy import model_folder
+    from spade.tokens import Tokenizer
+
+    held_out = read_held_out(config)
+    if held_out is not None and held_out.played_by is not None:
+        suite, protocol = held_out.played_by
+        suite.talks(protocol, Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking))
 
 
 def _short(path: Path) -> Path:

@@ -10,7 +10,7 @@ from rich.live import Live
 
 from spade.app.screen.console import Screen
 from spade.app.screen.reach import ANSWER_S, Reached, observer
-from spade.app.screen.view import render
+from spade.app.screen.view import comparable, render
 from spade.config import Bus
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
@@ -147,12 +147,16 @@ def ended(status: Status) -> str:
 
 def evaluated(status: Status) -> str:
     """The first evaluation and the newest in one line; "" if there is none."""
-    evaluations = status.histories.evaluations
+    evaluations = comparable(status)
+    if not evaluations:
+        return ""
     told = [
         f"{one.win_rate:.2f} ± {one.error:.2f} after step {one.step}"
-        for one in dict.fromkeys((*evaluations[:1], *evaluations[-1:]))
+        + (f" ({one.voids} of {one.plays} plays ended in errors)" if one.voids else "")
+        for one in dict.fromkeys((evaluations[0], evaluations[-1]))
     ]
-    return f"held-out win rate {' -> '.join(told)}" if told else ""
+    suite = evaluations[-1].suite
+    return f"held-out win rate{suite and f' on {suite}'} {' -> '.join(told)}"
 
 
 def tool_use(status: Status) -> str:

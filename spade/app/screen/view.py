@@ -1,5 +1,6 @@
 """The live view: a run's Status as one screen. Pure: the same status and size give the same picture."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spade.app.screen.chart import bar, chart
-from spade.protocol import Process, Recent, Status
+from spade.protocol import Evaluation, Process, Recent, Status
 from spade.text import line
 from spade.waits import describe_all, root_causes
 
@@ -106,7 +107,7 @@ def _regret(status: Status, width: int, height: int) -> Panel:
 
 
 def _win_rates(status: Status, width: int, height: int) -> Panel:
-    recent, evaluations = status.recent, status.histories.evaluations
+    recent, evaluations = status.recent, comparable(status)
     rows = [
         ("unhinted", recent.win_rate_unhinted, UNHINTED),
         ("hinted", recent.win_rate_hinted, HINTED),
@@ -118,7 +119,7 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
     history = [(unhinted, recent.win_rate_error or 0.0) for unhinted, _ in status.histories.win_rate_history]
     if evaluations:
         rows.insert(0, ("held-out", evaluations[-1].win_rate, HELD_OUT))
-        title, below, curve = _held_out(status, width), "the others: on the newest programs", HELD_OUT
+        title, below, curve = _held_out(evaluations, width), "the others: on the newest programs", HELD_OUT
         history = [(one.win_rate, one.error) for one in evaluations]
     if _unhinted_alone(status):
         rows = [row for row in rows if row[0] != "hinted"]
@@ -135,12 +136,19 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
     return _panel(body, title, curve, below)
 
 
-def _held_out(status: Status, width: int) -> str:
+def comparable(status: Status) -> tuple[Evaluation, ...]:
+    """The evaluations on the suite of the newest: a run may have gone on with another."""
+    evaluations = status.histories.evaluations
+    return tuple(one for one in evaluations if one.suite == evaluations[-1].suite)
+
+
+def _held_out(evaluations: Sequence[Evaluation], width: int) -> str:
     """The newest evaluation and the first, in as many words as fit."""
-    first, newest = status.histories.evaluations[0], status.histories.evaluations[-1]
+    first, newest = evaluations[0], evaluations[-1]
     told = f"{newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
-    words = f"held-out win rate {told}"
-    return words if len(words) <= width - 4 else f"held-out {told}"
+    on = f" on {newest.suite}" if newest.suite else ""
+    worded = (f"held-out win rate{on} {told}", f"held-out win rate {told}", f"held-out {told}")
+    return next((words for words in worded if len(words) <= width - 4), worded[-1])
 
 
 def _numbers_height(width: int) -> int:

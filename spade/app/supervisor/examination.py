@@ -10,30 +10,28 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import trio
 
 from actors.suites import Suite
+from actors.text.conversation import Talk
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.supervisor.policies import PinnedPolicy
 from spade.app.supervisor.up import keep_up
-from spade.config import ENGINE_KINDS, Config, digest, load
-from spade.disk import discard
-from spade.errors import RunError
-from spade.evaluations import EvaluationPlan, Protocol, RecordFile, folder_of, open_folder
+from spade.config import Config, digest, load
+from spade.errors import ConfigError, RunError
+from spade.evaluations import EvaluationPlan, Protocol, RecordFile, SuiteItem, folder_of, open_folder
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
 from spade.transport import Client, connect
 
 if TYPE_CHECKING:
-    from actors.roles.manner import Manner
+    from actors.roles.session import Session
 
 PROCESSES = "processes"
-ROOM = 16_384  # tokens of an item's texts
 LOAD_S, STEP_S = 60.0, 30.0  # a busy machine is no error of an item
-LEAST_S = 600.0  # for a sample: the first of a suite waits while its library is loaded
 _DIGITS = 16  # of a digest in a folder's name
 _TOLD = 8  # times that progress is told, for each evaluation
 
@@ -41,31 +39,17 @@ Say = Callable[[str], None]
 
 
 class Exam(NamedTuple):
-    """An evaluation, and where it is kept: `root`/evaluations/… A play has `context_tokens`."""
+    """An evaluation, and where it is kept: `root`/evaluations/… `talks` makes the talk of each play."""
 
     root: Path
     suite: Suite
     plan: EvaluationPlan
-    context_tokens: int
+    talks: Callable[[], Talk]
 
     @property
     def folder(self) -> Path:
         """The folder of its records."""
         return folder_of(self.root, self.plan.rules)
-
-    def manner(self, coldest: float) -> "Manner":
-        """The manner of a sample; temperature 0 becomes the lowest that the engines have."""
-        from actors.roles.manner import Manner
-
-        protocol = self.plan.rules.protocol
-        temperature = max(protocol.sampling.temperature, coldest)
-        sampling = msgspec.structs.replace(protocol.sampling, temperature=temperature)
-        return Manner(self.suite.talk(protocol), sampling, protocol.turns, self.context_tokens, self.suite.needs)
-
-
-def context_of(protocol: Protocol, most: int) -> int:
-    """Tokens of the longest sequence of a play by this protocol; `most` is the model's own bound."""
-    return min(most, ROOM + protocol.turns * protocol.sampling.max_tokens)
 
 
 def settings(
@@ -75,9 +59,10 @@ def settings(
 
     Raises ConfigError.
     """
+    from actors.roles.manner import patient
+
     given = load(base)
-    longest = max(protocol.sampling.max_tokens for _, protocol in exams)
-    slower = max(1.0, longest / given.play.max_turn_tokens)
+    patiently = patient(given, max(protocol.sampling.max_tokens for _, protocol in exams))
     libraries = sorted({suite.library for suite, _ in exams if suite.library} | set(given.sandbox.libraries))
     samples_at_once = given.engine.rows * max(given.actors.engines, 1)
     own = {
@@ -89,6 +74,9 @@ def settings(
         "design.round_jobs": given.design.active_skills,
         "design.judge": False,
         "pool.source": "",
+        "pool.level": 0,
+        "pool.difficulty": "fixed",
+        "pool.reward": "win",
         "endpoint.url": "",
         "actors.designers": 0,
         "actors.agents": 0,
@@ -97,12 +85,14 @@ def settings(
         "play.group_size": 2,
         "play.max_turn_tokens": 1,
         "play.context_tokens": context,
-        "play.lease_s": max(given.play.lease_s * slower, LEAST_S),
+        "play.lease_s": patiently.play.lease_s,
         "engine.context_tokens": context,
         # Of weights that small the records are to be the same beside any other samples.
         "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
-        "engine.request_deadline_s": given.engine.request_deadline_s * slower,
+        "engine.request_deadline_s": patiently.engine.request_deadline_s,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
+        "evaluation.suite": "",
+        "evaluation.data": "",
         "evaluation.programs": "",
         "evaluation.diversity_programs": 0,
         "limits.steps": 0,
@@ -116,7 +106,10 @@ def settings(
         "bus.keys": "",
     }
     written = [f"{setting}={json.dumps(value, ensure_ascii=False)}" for setting, value in own.items()]
-    return load(base, (*written, *overrides))
+    config = load(base, (*written, *overrides))
+    if config.model.path != str(model):
+        raise ConfigError("--set model.path: give the model in the place of RUN")
+    return config
 
 
 def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[Exam], say: Say) -> None:
@@ -127,12 +120,16 @@ def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[E
     """
     with ExitStack() as stack:
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
+        # The records are this command's alone now, and with them the run directories that a kill has left.
+        for exam in exams:
+            _forget(_processes(place, exam))
         missing = [(exam, kept) for exam, kept in zip(exams, records, strict=True) if kept.missing]
         if not missing:
             return
         if policy.folder is None:
             raise RunError(f"{exams[0].root}: the weights of policy {policy.digest} are gone, so it cannot be measured")
-        run = _processes(place / PROCESSES / policy.digest[:_DIGITS], config)
+        run = _processes(place, missing[0][0])
+        run.create(config)
         say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
         body = partial(_examine, run, config, policy, missing, say)
         actor = partial(launches.actor, run, config, run.replay_address, "")
@@ -140,44 +137,37 @@ def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[E
         trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
         if left := sum(len(kept.missing) for kept in records):
             raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
-    _forget(run)
-    with suppress(OSError):  # it is not empty: another policy is being measured
-        run.path.parent.rmdir()
+        _forget(run)
 
 
-def _processes(path: Path, config: Config) -> RunDir:
-    """A run directory without a past: all that is kept of an evaluation is its records."""
-    run = RunDir(path)
-    with run.lock("replay"):
-        pass  # raises RunError where the processes of another command are up
-    _forget(run)
-    run.create(config)
-    return run
+def _processes(place: Path, exam: Exam) -> RunDir:
+    """The run directory of the processes of a command whose first evaluation this is."""
+    return RunDir(place / PROCESSES / exam.plan.rules.digest[:_DIGITS])
 
 
 def _forget(run: RunDir) -> None:
-    sockets = Path(run.socket("replay").removeprefix("ipc://")).parent
-    for folder in (sockets, run.path):
-        if folder.is_dir():
-            discard(folder)
+    """Delete the run directory, of which nobody else reads: all that is kept of an evaluation is its records."""
+    if run.path.is_dir():
+        rmtree(Path(run.socket("replay").removeprefix("ipc://")).parent)
+        rmtree(run.path)
+        with suppress(OSError):  # it is not empty: another command is measuring
+            run.path.parent.rmdir()
 
 
 async def _examine(
     run: RunDir, config: Config, policy: PinnedPolicy, exams: Sequence[tuple[Exam, RecordFile]], say: Say, _: Client
 ) -> None:
     """Publish the weights and play, one evaluation after the other."""
-    from actors.roles.examiner import Examiner
     from actors.roles.session import Session, attend
     from learner.broadcast import broadcast
     from replay.client import ReplayClient
 
     assert policy.folder is not None
-    orders, coldest = launches.learner(run, config), ENGINE_KINDS[config.engine.kind].temperatures[0]
+    orders = launches.learner(run, config)
 
     async def work(session: Session) -> None:
         for exam, kept in exams:
-            examiner = Examiner(session, exam.plan, partial(exam.manner, coldest), kept)
-            await examiner.work(_progress(exam, kept, say))
+            await _play(session, exam, kept, say)
 
     async with broadcast(orders.bind, policy.folder.parent, config) as address:
         hello = Hello(PROTOCOL_VERSION, digest(config), "learner", orders.name, os.getpid(), address or "")
@@ -186,6 +176,24 @@ async def _examine(
                 0, policy.digest, str(policy.folder), StepMetrics()
             )
             await attend(launches.evaluator(run, config), config, config.play.lease_s, lambda: None, work)
+
+
+async def _play(session: "Session", exam: Exam, kept: RecordFile, say: Say) -> None:
+    """Play and record what one evaluation lacks."""
+    from actors.roles.examiner import Examined, Examiner
+    from actors.roles.manner import Manner, manner_of_suite
+
+    rules, told = exam.plan.rules, _progress(exam, kept, say)
+
+    async def manner(_: SuiteItem) -> Manner:
+        return manner_of_suite(exam.suite, rules.protocol, exam.talks, session.config)
+
+    def over(examined: Examined) -> None:
+        kept.add(examined.record)
+        told()
+
+    samples = [(exam.plan.items[name], number) for name, number in kept.missing]
+    await Examiner(session, rules.suite, rules.seed, manner).examine(samples, over)
 
 
 def _progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:

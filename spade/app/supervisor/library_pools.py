@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from msgspec.structs import replace
+
 from actors.sandbox.catalogue import catalogue
 from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.inside.libraries.excluded import EXCLUDED
@@ -47,6 +49,11 @@ def programs_of_library(library: str, names: str) -> Iterator[PoolProgram]:
     for name in chosen:
         _check(library, name, known)
     return (_program(library, name, {**known[name], **more}) for name, more in chosen.items())
+
+
+def paid_by_score(program: PoolProgram) -> PoolProgram:
+    """A program of a library that pays the library's score of an answer, in [-1, 1], in place of 1 or 0."""
+    return replace(program, source=f"{program.source}    pays = 'score'\n")
 
 
 def _check(library: str, name: str, known: Mapping[str, object]) -> None:

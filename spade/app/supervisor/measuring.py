@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,13 +11,13 @@ import msgspec
 from actors.suites import SUITES, Suite, resolve
 from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import MeasuredSuite
-from spade.app.supervisor.examination import Exam, context_of, measure, settings
-from spade.app.supervisor.policies import PinnedPolicy, check_asked, pin, release
-from spade.config import Config
-from spade.errors import ConfigError, SpadeError
+from spade.app.supervisor.examination import Exam, measure, settings
+from spade.app.supervisor.policies import PinnedPolicy, check_asked, pinned
+from spade.config import Config, ProtocolName
+from spade.errors import ConfigError, RunError, SpadeError
 from spade.evaluations import (
+    EvaluationPlan,
     Protocol,
-    ProtocolName,
     compared,
     read_summary,
     refuse_other,
@@ -25,6 +26,7 @@ from spade.evaluations.folder import EVALUATIONS
 from spade.policy.model_folder import ModelFacts, facts
 from spade.policy.model_folder import resolve as model_folder
 from spade.text import line
+from spade.tokens import Tokenizer
 
 Say = Callable[[str], None]
 _NEAREST = 3
@@ -83,9 +85,24 @@ class Subject(NamedTuple):
             raise ConfigError(f"{line(model, 200)}: is no run, and as a model: {error}") from None
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
-    def pin(self, asked: str) -> PinnedPolicy:
-        """The policy that is asked for."""
-        return pin(self.run, self.model, self.dtype, asked, self.place)
+    def pinned(self, asked: str) -> AbstractContextManager[PinnedPolicy]:
+        """The policy that is asked for, whose weights stay during the block."""
+        return pinned(self.run, self.model, self.dtype, asked, self.place)
+
+
+class Planned(NamedTuple):
+    """The evaluations of one policy, and the config of their processes."""
+
+    subject: Subject
+    policy: PinnedPolicy
+    config: Config
+    exams: Sequence[Exam]
+
+    def measured(self, say: Say) -> dict[str, MeasuredSuite]:
+        """Measure what is missing; all evaluations by suite."""
+        if self.exams:
+            measure(self.subject.place, self.config, self.policy, self.exams, say)
+        return {exam.suite.name: _told(exam, self.policy) for exam in self.exams}
 
 
 def named_suites(names: str) -> list[Suite]:
@@ -102,14 +119,15 @@ def named_suites(names: str) -> list[Suite]:
 
 def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
     """The files of `--data NAME=FILE`, by suite. Raises ConfigError."""
-    files = {}
+    files: dict[str, Path] = {}
     for text in given:
         name, equals, file = text.partition("=")
         if not (equals and file):
             raise ConfigError(f"--data {line(text, 200)!r}: write NAME=FILE")
         if name not in {suite.name for suite in suites}:
             raise ConfigError(f"--data {line(name, 60)!r}: is no suite of --suite")
-        files[name] = Path(file)
+        if files.setdefault(name, Path(file)) != Path(file):
+            raise ConfigError(f"--data {name}: two files are given")
     return files
 
 
@@ -131,70 +149,79 @@ def chosen(asked: EvalOptions) -> list[Chosen]:
 def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
     """Measure what is missing, and tell what all came to; a suite that cannot be played is complained of in a line.
 
-    Raises SpadeError where nothing can be played.
+    Raises SpadeError where nothing can be played, or where the two policies would not compare.
     """
     suites = chosen(asked)
     check_asked(asked.policy)
     subject = Subject.of(asked.model, asked.config)
-    pinned = subject.pin(asked.policy)
-    # Before the first is measured, since a run goes on meanwhile and may retire the other.
-    other = None if asked.against == "none" else _other(subject, asked)
-    now = _measured(subject, pinned, suites, asked, say, complain)
-    if other is None:
-        return list(now.values())
-    playable = [each for each in suites if each.suite.name in now]
-    before = _measured(*other, playable, asked, say, complain) if playable else {}
-    return [_held_against(each, before.get(name)) for name, each in now.items()]
+    with ExitStack() as pins:
+        now = _planned(subject, pins.enter_context(subject.pinned(asked.policy)), suites, asked, complain)
+        if asked.against == "none" or not now.exams:
+            return list(now.measured(say).values())
+        # Before the first is measured, since a run goes on meanwhile and may retire the other.
+        other, policy = _other(subject, asked.against, asked.config)
+        playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in now.exams}]
+        before = _planned(other, pins.enter_context(other.pinned(policy)), playable, asked, complain)
+        _refuse_others(now, before)
+        found, held = now.measured(say), before.measured(say)
+    return [_held_against(each, held.get(name)) for name, each in found.items()]
 
 
-def _other(subject: Subject, asked: EvalOptions) -> tuple[Subject, PinnedPolicy]:
-    """The subject and the policy that is measured against: another run's newest, or one of the same subject."""
-    if RunDir(Path(asked.against)).exists:
-        subject = Subject.of(asked.against, asked.config)
-        return subject, subject.pin("newest")
-    return subject, subject.pin(asked.against)
+def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject, str]:
+    """The other side of the comparison: another run and its newest policy, or a policy of the same subject."""
+    if RunDir(Path(against)).exists:
+        return Subject.of(against, config), "newest"
+    return subject, against
 
 
-def _measured(
-    subject: Subject, pinned: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, say: Say, complain: Say
-) -> dict[str, MeasuredSuite]:
-    """The evaluations of one policy by suite."""
-    context = max(context_of(each.protocol, subject.model_facts.context_tokens) for each in suites)
+def _planned(
+    subject: Subject, policy: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, complain: Say
+) -> Planned:
+    """The evaluations of one policy."""
+    context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
-    unfinished = False
-    try:
-        folder = pinned.folder or Path(subject.model)
-        config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context)
-        exams = _exams(subject, pinned, suites, asked, config, complain)
-        if exams:
-            unfinished = True
-            measure(subject.place, config, pinned, exams, say)
-            unfinished = False
-    finally:
-        if not unfinished:
-            release(pinned, subject.place)
-    return {exam.suite.name: _told(exam, pinned) for exam in exams}
+    folder = policy.folder or Path(subject.model)
+    config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context)
+    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain))
+
+
+def _refuse_others(now: Planned, before: Planned) -> None:
+    """Raises ConfigError where evaluations of one suite differ in more than the policy."""
+    rules = {exam.suite.name: exam.plan.rules for exam in before.exams}
+    for exam in now.exams:
+        if exam.suite.name in rules:
+            refuse_other(exam.plan.rules, rules[exam.suite.name])
 
 
 def _exams(
     subject: Subject,
-    pinned: PinnedPolicy,
+    policy: PinnedPolicy,
     suites: Sequence[Chosen],
     asked: EvalOptions,
     config: Config,
     complain: Say,
 ) -> list[Exam]:
     exams = []
+    tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
     for suite, protocol, data in suites:
-        context = min(context_of(protocol, subject.model_facts.context_tokens), config.play.context_tokens)
-        conditions = _conditions(config, context)
+        conditions = _conditions(config, protocol.context_tokens(config.engine.context_tokens))
         try:
-            plan = resolve(suite, protocol, pinned.digest, asked.seed, data, asked.items, conditions)
+            talks = suite.talks(protocol, tokenizer)
+            plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
+            _check_sizes(plan, config.bus.max_message_bytes // 2)
         except SpadeError as error:
             complain(f"spade: {error}")
         else:
-            exams.append(Exam(subject.root, suite, plan, context))
+            exams.append(Exam(subject.root, suite, plan, talks))
     return exams
+
+
+def _check_sizes(plan: EvaluationPlan, most: int) -> None:
+    """Raises RunError where no env-runner could be sent an item's program."""
+    for item in plan.items.values():
+        if len(item.program) > most:  # it is ASCII
+            size = f"{len(item.program)} bytes, over half of bus.max_message_bytes"
+            raise RunError(f"suite {plan.rules.suite}: the program of item {line(item.name, 80)!r} has {size}")
 
 
 def _conditions(config: Config, context_tokens: int) -> dict[str, str]:
@@ -207,17 +234,13 @@ def _conditions(config: Config, context_tokens: int) -> dict[str, str]:
     }
 
 
-def _told(exam: Exam, pinned: PinnedPolicy) -> MeasuredSuite:
+def _told(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
     summary = read_summary(exam.folder)
     assert summary is not None, "an evaluation that was opened has a summary"
-    return MeasuredSuite(str(exam.folder), exam.plan.rules, pinned.name, summary)
+    return MeasuredSuite(str(exam.folder), exam.plan.rules, policy.name, summary)
 
 
 def _held_against(now: MeasuredSuite, before: MeasuredSuite | None) -> MeasuredSuite:
     if before is None:
         return msgspec.structs.replace(now, why="the other policy was not measured")
-    try:
-        refuse_other(now.rules, before.rules)
-    except ConfigError as error:
-        return msgspec.structs.replace(now, why=str(error))
     return msgspec.structs.replace(now, against=before, difference=compared(now.summary, before.summary))

@@ -1,8 +1,8 @@
 """The policies that a run has, and one of them, or a model, pinned to be measured."""
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,11 +55,26 @@ def check_asked(asked: str) -> None:
         )
 
 
-def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> PinnedPolicy:
-    """The policy that is asked for, of a run or, where there is none, of a model; its weights stay until `release`.
+@contextmanager
+def pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> Iterator[PinnedPolicy]:
+    """The policy that is asked for, of a run or, where there is none, of a model; its weights stay during the block.
 
-    Weights that a run may retire are linked into `place`. Raises ConfigError or RunError where it is not kept.
+    Weights that a run may retire are linked into `place`, and stay there while an evaluation of them has not ended, or
+    another command measures them. Raises ConfigError or RunError where it is not kept.
     """
+    from spade.disk import hold
+    from spade.policy.manifest import PARAMETERS
+
+    policy = pin(run, model, dtype, asked, place)
+    try:
+        with nullcontext() if policy.folder is None else hold(policy.folder / PARAMETERS):
+            yield policy
+    finally:
+        release(policy, place)
+
+
+def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> PinnedPolicy:
+    """The policy that is asked for; see `pinned`. Its weights stay until `release`."""
     check_asked(asked)
     if asked == "start" or (run is None and asked == "newest"):
         return _start(model, dtype, place, "start" if run else line(model, 60))
@@ -77,15 +92,26 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:
-    """Give up what `pin` made for this policy; nothing where it made nothing."""
+    """Give up what `pin` made for this policy, unless an evaluation in `place` still needs it."""
     from spade.disk import discard_unless_held
     from spade.policy.manifest import PARAMETERS
 
     folder = place / WEIGHTS / policy.digest
-    if folder.is_dir():
+    if folder.is_dir() and not _needed(policy.digest, place):
         discard_unless_held(folder, PARAMETERS)
         with suppress(OSError):  # it is not empty: another policy is being measured
             folder.parent.rmdir()
+
+
+def _needed(digest: str, place: Path) -> bool:
+    """True where an evaluation of this policy has samples to play."""
+    from spade.evaluations import found
+
+    try:
+        kept = [each.summary for each in found(place.parent) if each.rules.policy == digest]
+    except RunError:
+        return True  # the one that cannot be read may be of this policy
+    return any(summary is None or summary.played < summary.scheduled for summary in kept)
 
 
 def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:

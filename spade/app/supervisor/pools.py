@@ -20,7 +20,7 @@ from replay.inspect.pool import PoolReader
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
-from spade.app.supervisor.library_pools import programs_of_library
+from spade.app.supervisor.library_pools import paid_by_score, programs_of_library
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, PoolLibrary, digest, recipes
 from spade.disk import discard, whole
@@ -32,7 +32,7 @@ from spade.transport import Client, connect
 MADE = ".make"  # the run in the folder of a pool that makes its programs
 DESIGNS_ONLY = (
     "design.source=model", "design.seeds=''", "pool.source=''", "play.hinted=true", "actors.agents=0",
-    "evaluation.programs=''",
+    "evaluation.programs=''", "evaluation.suite=''", "evaluation.data=''",
     # Nobody plays, so a window is over at once and its slot asks for the next design.
     "play.window_deadline_s=1.0", "replay.stall_s=1e9",
 )  # fmt: skip
@@ -84,7 +84,8 @@ def programs_for(config: Config) -> Iterator[PoolProgram]:
     Raises RunError where a source has none, or, later, where one cannot be read.
     """
     if config.design.source == "pool":
-        return _programs_of("pool.source", config.pool.source)
+        programs = _programs_of("pool.source", config.pool.source)
+        return map(paid_by_score, programs) if config.pool.reward == "score" else programs
     return _programs_of("design.seeds", config.design.seeds) if config.design.seeds else iter(())
 
 

@@ -11,6 +11,7 @@ from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
 from spade.config.sections.replay import Audit, Replay, Reward
 from spade.config.sections.run import Limits, Model, Run
 from spade.config.sections.tools import ToolUse
+from spade.config.suites import SUITE_TRAITS, Library
 
 __all__ = [
     "LONGEST_WAIT_S",
@@ -49,3 +50,10 @@ class Config(Section, frozen=True):
         if self.play.hinted != "auto":
             return self.play.hinted
         return self.reward.kind == "regret" and self.design.source == "model"
+
+    @property
+    def libraries(self) -> tuple[Library, ...]:
+        """The libraries that env-runners have: those listed, and that of the suite by which the run is measured."""
+        listed, suite = self.sandbox.libraries, self.evaluation.suite
+        needed = SUITE_TRAITS[suite].library if suite else None
+        return listed if needed is None or needed in listed else (*listed, needed)

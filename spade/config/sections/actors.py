@@ -16,6 +16,7 @@ from spade.config.sections.bounds import (
     Share,
     ShareAboveZero,
 )
+from spade.config.suites import Library, ProtocolName
 from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 
 PoolLibrary = Literal["reasoning-gym", "rlve", "gem", "gymnasium"]
@@ -145,6 +146,10 @@ class Pool(Section, frozen=True):
     level_most: CountOrZero = 20
     """Level that no window rises above. RLVE has no such bound."""
 
+    reward: Literal["win", "score"] = "win"
+    """The return of a play of a library's program: "win" pays 1 for what its library counts as right and 0 for
+    anything else, "score" its library's score in [-1, 1]; gymnasium has none. Either way a play is won at 1."""
+
     @property
     def library(self) -> str:
         """The library whose environments are played, by its name in `sandbox.libraries`; "" for other programs."""
@@ -242,16 +247,31 @@ class Actors(Section, frozen=True):
 
 
 class Evaluation(Section, frozen=True):
-    """The policy measured on the same programs again and again, unhinted, and the newest programs on each other.
+    """The policy measured on the same items again and again, unhinted, and the newest programs on each other.
 
-    It is not trained on these plays.
+    An item is a program and an instance of it. The policy is not trained on these plays.
     """
 
-    programs: str = ""
-    """A folder of environment programs (`*.py`), `builtin` (the held-out programs of nano), or "" for no evaluation."""
+    suite: str = ""
+    """The suite whose items are played, in its own words and by its own numbers (docs/evaluation.md, "While a run
+    trains"): `nano`, `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-hard`, `gem`, or `aime25`, `aime26`,
+    `gpqa-diamond`, `livecodebench-v6` with `evaluation.data`. "" for none. What it needs of `sandbox.libraries` need
+    not be listed there."""
 
-    plays: Count = 256
-    """Episodes of one evaluation, on the same instance and sampling seeds each time."""
+    protocol: ProtocolName = "paper"
+    """The suite's numbers; "short" also takes a part of a given file, and any version of a library."""
+
+    data: str = ""
+    """The file of a suite that brings no items (docs/evaluation.md, "Given data")."""
+
+    programs: str = ""
+    """A folder of environment programs (`*.py`) to play in place of a suite, as the run's own are played. "" for
+    none."""
+
+    plays: CountOrZero = 256
+    """Episodes of one evaluation, on the same instance and sampling seeds each time: over a suite's items in turn, in
+    an order that `run.seed` draws, or over the programs of a folder, each time on another instance. 0 plays all
+    samples of the protocol, or each program once."""
 
     in_flight: Count = 8
     """Episodes at once, which is also the most engine rows that the evaluator takes."""
@@ -270,7 +290,6 @@ class Evaluation(Section, frozen=True):
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
-Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "answers", "code"]
 
 
 class Sandbox(Section, frozen=True):

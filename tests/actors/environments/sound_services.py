@@ -3,9 +3,7 @@
 from textwrap import indent
 
 
-def service(
-    name: str, *, setup: str, state: str, ask: str, met: str, tools: str, solution: str, extra: str = ""
-) -> str:
+def service(name: str, *, setup: str, state: str, ask: str, met: str, tools: str, solution: str) -> str:
     """The program of a class; each part is Python text, `setup` runs first in `reset` and may use `rng`."""
     return f"""
 class {name}Env(ToolUseBaseEnv):
@@ -20,7 +18,7 @@ class {name}Env(ToolUseBaseEnv):
 
     def solution(self):
         return {solution}
-{extra}"""
+"""
 
 
 TABLE = """

@@ -177,7 +177,7 @@ async def test_the_plays_follow_the_runs_rules(sandbox):
     assert (await validate(sandbox, slow, 3, LIMITS, Play(max_turns=2))).stages[-1].name == "solution"
 
 
-async def test_the_whole_admission_has_a_deadline(sandbox, mock_clock, monkeypatch):
+async def test_the_whole_admission_has_a_deadline(own_sandbox, mock_clock, monkeypatch):
     limits, request = Limits(load_s=0.5, step_s=0.5), ChildProcess.request
 
     async def slow(*arguments):
@@ -187,12 +187,12 @@ async def test_the_whole_admission_has_a_deadline(sandbox, mock_clock, monkeypat
         return answer
 
     monkeypatch.setattr(ChildProcess, "request", slow)
-    verdict = await validate(sandbox, SEARCH, 7, limits)
+    verdict = await validate(own_sandbox, SEARCH, 7, limits)
     assert not verdict.passed
     assert "more than 2.5 s" in verdict.stages[-1].reason
 
 
-async def test_a_test_of_luck_has_time_for_each_of_its_plays(sandbox, mock_clock, monkeypatch):
+async def test_a_test_of_luck_has_time_for_each_of_its_plays(own_sandbox, mock_clock, monkeypatch):
     """Together they take more than what is left of the deadline that the other stages have."""
     limits, play = Limits(load_s=1.0, step_s=1.0), Trials.play
 
@@ -201,14 +201,14 @@ async def test_a_test_of_luck_has_time_for_each_of_its_plays(sandbox, mock_clock
         return await play(*arguments)
 
     monkeypatch.setattr(Trials, "play", slow)
-    verdict = await validate(sandbox, guess(5), 3, limits)
+    verdict = await validate(own_sandbox, guess(5), 3, limits)
     assert verdict.passed, verdict.stages[-1]
 
 
-async def test_a_failing_sandbox_is_no_verdict(sandbox, monkeypatch):
+async def test_a_failing_sandbox_is_no_verdict(own_sandbox, monkeypatch):
     monkeypatch.setattr("sys.executable", "/bin/false")  # no second zygote starts
     with pytest.raises(RunError, match="the sandbox failed: the zygote did not start"):
-        await validate(sandbox, SEARCH, 3, LIMITS)
+        await validate(own_sandbox, SEARCH, 3, LIMITS)
 
 
 TELLTALE = """
@@ -263,7 +263,7 @@ async def test_a_program_sees_of_admission_what_it_sees_of_plays(sandbox, monkey
 
 async def test_what_is_kept_of_all_plays_is_bounded(sandbox, monkeypatch):
     """Hundreds of plays of the longest observations would be more than an env-runner has memory for."""
-    monkeypatch.setattr("actors.environments.forms.MOST_HEARD", 3 << 20)
+    monkeypatch.setattr("actors.environments.trials.MOST_HEARD", 3 << 20)
     wordy = changed(("reply + ", "reply + ' ' * 50_000 + "))
     last = (await validate(sandbox, wordy, 3, LIMITS)).stages[-1]
     assert (last.passed, last.reason) == (False, "the observations of all plays take more than 3 MiB")

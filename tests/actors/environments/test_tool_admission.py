@@ -170,7 +170,7 @@ async def test_the_domain_of_a_program_is_told_by_its_base_class(sandbox):
 
 
 async def test_what_is_kept_of_all_plays_with_tools_is_bounded(sandbox, monkeypatch):
-    monkeypatch.setattr("actors.environments.tools.stages.MOST_HEARD", 1 << 20)
+    monkeypatch.setattr("actors.environments.trials.MOST_HEARD", 1 << 20)
     wordy = changed(('return "Nobody answers."', 'return "no " * 5_000'))
     last = (await admit(sandbox, wordy)).stages[-1]
     assert (last.passed, last.reason) == (False, "the observations of all plays take more than 1 MiB")

@@ -19,9 +19,7 @@ measuring = functools.partial(acting, evaluator, "evaluator")
 
 @pytest.fixture
 def settings(tmp_path, tokenizer):
-    return actor_settings(
-        tmp_path, "evaluation.programs=''", "evaluation.diversity_programs=3", "evaluation.every_steps=5"
-    )
+    return actor_settings(tmp_path, "evaluation.suite=", "evaluation.diversity_programs=3", "evaluation.every_steps=5")
 
 
 def after(step):

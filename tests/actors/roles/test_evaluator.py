@@ -1,3 +1,4 @@
+import csv
 import functools
 import math
 from pathlib import Path
@@ -7,19 +8,19 @@ import trio
 
 from actors.environments import runner as env_runner
 from actors.roles import evaluator
-from actors.roles.evaluator import draw_plays, read_programs, summary
-from spade.codec import pack_floats, pack_ids, program_digest
-from spade.errors import ConfigError
+from actors.roles.evaluator import summary
+from actors.roles.examiner import Examined
+from actors.suites.held_out import read_held_out
+from spade.codec import program_digest
+from spade.evaluations import SampleRecord
 from spade.policy.best import find
 from spade.policy.manifest import PARAMETERS
 from spade.protocol import (
     Done,
-    EndedPlay,
     Evaluation,
     Observed,
     OpenEpisode,
     StepEpisode,
-    Trajectory,
     Validate,
     Verdict,
     Weights,
@@ -58,8 +59,8 @@ def settings(tmp_path, tokenizer):
     (folder / "a.py").write_text(PARITY)
     (folder / "b.py").write_text(FAULTY)
     return actor_settings(
-        tmp_path, f"evaluation.programs={str(folder)!r}", "evaluation.plays=12", "evaluation.in_flight=3",
-        "evaluation.every_steps=5", "play.context_tokens=700", "play.max_turn_tokens=40",
+        tmp_path, "evaluation.suite=", f"evaluation.programs={str(folder)!r}", "evaluation.plays=12",
+        "evaluation.in_flight=3", "evaluation.every_steps=5", "play.context_tokens=700", "play.max_turn_tokens=40",
         "sandbox.random_win_share=1",  # of what a guess wins half of the time, the luck need not be tested
     )  # fmt: skip
 
@@ -77,32 +78,50 @@ def one(text):
 
 def won_by_one(settings):
     """The number of plays of a.py, which are every other one, that have 1 as the answer."""
-    return sum(play.seed % 2 == 0 for play in draw_plays(settings, [PARITY, FAULTY]) if play.environment == "0")
+    return sum(item.seed % 2 == 0 for item, _ in read_held_out(settings).samples if item.category == "a")
 
 
-async def test_an_evaluation_counts_plays_wins_and_voids(settings, tokenizer):
+async def test_an_evaluation_counts_plays_wins_and_errors_which_are_wrong_answers(settings, tokenizer):
     small = SmallReplay()
     small.weights = published(0)
     async with evaluating(small, settings, tokenizer, one) as asked:
         await small.until_done(1)
     (told,) = small.done
-    rate = won_by_one(settings) / 6
-    assert 0 < rate < 1, "these seeds cannot tell a win from a loss"
-    assert (told.plays, told.voids, told.win_rate) == (6, 6, rate)
-    assert told.error == pytest.approx(math.sqrt(rate * (1 - rate) / 5))
+    rate = won_by_one(settings) / 12
+    assert 0 < rate < 0.5, "these seeds cannot tell a win from a loss"
+    assert (told.plays, told.voids, told.win_rate, told.suite) == (12, 6, rate, "")
+    assert told.error == pytest.approx(math.sqrt(rate * (1 - rate) / 11))
     assert (told.step, told.oldest, told.newest) == (0, VERSION, VERSION)
     assert told.seconds > 0
     assert len(asked) == 6
 
 
-async def test_an_env_runner_is_handed_the_programs_that_the_replay_service_does_not_have(settings, tokenizer):
-    builtin = changed(settings, evaluation={"programs": "builtin"})
+async def test_a_suite_is_played_by_its_own_numbers_with_the_library_that_it_needs(settings, tokenizer, tmp_path):
+    names = "Question", "Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"
+    with (tmp_path / "gpqa.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([names, *([f"Which {n}?", f"right {n}", "b", "c", "d"] for n in range(4))])
+    suited = changed(
+        settings, engine={"context_tokens": 9_000},
+        evaluation={
+            "programs": "", "suite": "gpqa-diamond", "protocol": "short", "data": str(tmp_path / "gpqa.csv"),
+            "plays": 6, "in_flight": 6,
+        },
+    )  # fmt: skip
+    assert suited.sandbox.libraries == ()
+    chosen = read_held_out(suited).samples
+    right = ["answer = 'A'" in item.program for item, _ in chosen]
+    assert 0 < sum(right) < 6, "these rows cannot tell a right answer from a wrong one"
     small = SmallReplay()
     small.weights = published(0)
-    async with evaluating(small, builtin, tokenizer, one):
+    async with evaluating(small, suited, tokenizer, lambda _: "It is \\boxed{A}.") as asked:
         await small.until_done(1)
-    assert (small.done[0].plays, small.done[0].voids) == (12, 0)
-    assert set(small.fetched) == {program_digest(source) for source in read_programs(builtin)}
+    (told,) = small.done
+    assert (told.plays, told.voids, told.suite) == (6, 0, "gpqa-diamond")
+    # Two of the four items were played twice, and both samples of them were alike.
+    assert told.win_rate == sum(right[:4]) / 4
+    assert {(each.temperature, each.top_p, each.top_k, each.max_tokens) for each in asked} == {(0.7, 0.8, 20, 8_192)}
+    assert len({each.seed for each in asked}) == 6
+    assert set(small.fetched) == {program_digest(item.program) for item, _ in chosen}
 
 
 async def test_a_program_of_ones_own_that_reads_the_box_is_sent_it(settings, tokenizer, tmp_path):
@@ -112,7 +131,7 @@ async def test_a_program_of_ones_own_that_reads_the_box_is_sent_it(settings, tok
     small.weights = published(0)
     async with evaluating(small, settings, tokenizer, one):
         await small.until_done(1)
-    assert small.done[0].win_rate == won_by_one(settings) / 6 > 0
+    assert small.done[0].win_rate == won_by_one(settings) / 12 > 0
 
 
 async def test_plays_at_once_of_one_program_have_its_form_found_once(settings, tokenizer):
@@ -133,7 +152,7 @@ async def test_plays_at_once_of_one_program_have_its_form_found_once(settings, t
     small.weights = published(0)
     async with evaluating(small, settings, tokenizer, one, answer):
         await small.until_done(1)
-    assert sorted(validated) == sorted(read_programs(settings))
+    assert sorted(validated) == sorted({item.program for item, _ in read_held_out(settings).samples})
 
 
 async def test_the_next_is_some_steps_later_and_of_the_same_plays(settings, tokenizer):
@@ -173,8 +192,8 @@ async def test_the_policy_of_the_best_evaluation_is_kept_with_the_weights_it_beg
             small.weights = published(step)
             await small.until_done(number)
     folder, kept = find(tmp_path / "best")
-    assert (kept.step, kept.digest, kept.plays) == (winning, "digest-5", 6)
-    assert kept.win_rate == won_by_one(settings) / 6 > 0
+    assert (kept.step, kept.digest, kept.plays) == (winning, "digest-5", 12)
+    assert kept.win_rate == won_by_one(settings) / 12 > 0
     assert (folder / PARAMETERS).read_bytes() == b"5"
 
 
@@ -191,35 +210,24 @@ async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):
             await asked.wait()
         async with service("engine", "engine-1", replay, settings, says(tokenizer, one)):
             await small.until_done(1)
-    assert (small.done[0].plays, small.done[0].win_rate) == (6, won_by_one(settings) / 6)
+    assert (small.done[0].voids, small.done[0].win_rate) == (6, won_by_one(settings) / 12)
 
 
-def ended(episode_return, versions=((3, 2),)):
-    count = sum(count for _, count in versions)
-    trajectory = Trajectory(pack_ids([7] * count), (0, count), pack_floats([-0.5] * count), versions, 1.0)
-    return EndedPlay("p", 1, "terminated", episode_return, (episode_return,), 0.5, trajectory)
+def examined(item, sample, correct, versions=(3,), error=None):
+    record = SampleRecord(
+        item=item, sample=sample, seed=1, prompt="0" * 32, text="", extracted="", correct=correct, score=0.0, finish="",
+        read=1, sampled=1, seconds=0.5, error=error,
+    )  # fmt: skip
+    return Examined(record, frozenset(versions))
 
 
-def test_a_summary():
-    void = EndedPlay("p", 1, "fault", 0.0, (), 0.5, None, "exception: no")
-    nearly = sum([0.1] * 10)  # under 1 by rounding
-    plays = [ended(1.0, ((3, 1), (5, 1))), ended(0.99), ended(0.0, ((4, 2),)), ended(nearly), void]
+def test_a_summary_has_its_error_over_items_and_not_over_samples():
+    pairs = [examined(item, sample, item in "ab", (3, 5)) for item in "abcd" for sample in range(2)]
     error = pytest.approx(math.sqrt(0.5 * 0.5 / 3))
-    assert summary(plays, 2, 1.0, 9.0) == Evaluation(2, 3, 5, 4, 1, 0.5, error, 9.0)
-    assert summary([void], 2, 1.0, 9.0) is None
+    assert summary(pairs, "nano", 2, 9.0) == Evaluation(2, 3, 5, 8, 0, 0.5, error, 9.0, "nano")
 
 
-def test_builtin_programs_are_the_held_out_ones_and_one_a_play(settings):
-    builtin = changed(settings, evaluation={"programs": "builtin"})
-    sources = read_programs(builtin)
-    assert len(set(sources)) > 9  # small worlds may coincide
-    assert len(sources) == 12
-    assert sources == read_programs(builtin)
-
-
-def test_a_folder_without_programs_is_refused(settings, tmp_path):
-    with pytest.raises(ConfigError, match=r"^evaluation\.programs: .*nowhere"):
-        read_programs(changed(settings, evaluation={"programs": str(tmp_path / "nowhere")}))
-    (tmp_path / "programs" / "c.py").write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match=r"^evaluation\.programs: "):
-        read_programs(settings)
+def test_an_error_is_a_wrong_answer_and_errors_alone_are_no_evaluation():
+    failed = examined("b", 0, False, (), "environment")
+    assert summary([examined("a", 0, True), failed], "", 2, 9.0) == Evaluation(2, 3, 3, 2, 1, 0.5, 0.5, 9.0)
+    assert summary([failed], "", 2, 9.0) is None

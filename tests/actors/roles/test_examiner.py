@@ -1,17 +1,29 @@
 """The examiner between a small replay service, scripted words and a real env-runner."""
 
-import types
+import json
+from types import SimpleNamespace
 
 import pytest
 import trio
 
+from actors.roles.episode import Undone
 from actors.roles.examiner import Examiner
-from actors.roles.manner import Manner
+from actors.roles.manner import Manner, Played, WordsOfPlay
 from actors.roles.session import attend
 from actors.suites.talk import SuiteTalk
 from spade.evaluations import EvaluationPlan, Protocol, RecordFile, Rules, Sampling, Scheduled, SuiteItem, sample_seed
-from spade.protocol import CloseEpisode, Done, Faulted, KeepProgram, Needs, Observed, OpenEpisode, StepEpisode
-from tests.actors.small_services import SmallReplay, acting, actor_settings
+from spade.protocol import (
+    CloseEpisode,
+    Done,
+    EndedPlay,
+    Faulted,
+    KeepProgram,
+    Needs,
+    Observed,
+    OpenEpisode,
+    StepEpisode,
+)
+from tests.actors.small_services import VERSION, SmallReplay, acting, actor_settings
 
 PARITY = """\
 class ParityEnv:
@@ -36,36 +48,47 @@ ITEMS = {
 
 @pytest.fixture
 def settings(tmp_path, tokenizer):
-    return actor_settings(tmp_path, "evaluation.in_flight=3", "evaluation.programs=", "play.context_tokens=700")
+    return actor_settings(tmp_path, "evaluation.in_flight=3", "evaluation.suite=", "play.context_tokens=700")
 
 
 @pytest.fixture
 def examine(tmp_path, settings, tokenizer):
-    """Plays the named items, 2 samples of each; returns the lines of the file and the requests that engines got."""
+    """Plays the named items, 2 samples of each, or stops after so many records.
 
-    async def examine(*names, runner=None, say=lambda text: "So \\boxed{1}"):
+    Returns the records, the requests that engines got, and the versions of each sample.
+    """
+
+    async def examine(*names, runner=None, say=lambda text: "So \\boxed{1}", stop=99):
         items = {name: ITEMS[name] for name in names}
         rules = Rules(suite="s", policy="p", seed=5, protocol=PROTOCOL, items=len(items), items_digest="d")
         plan = EvaluationPlan(rules, items, Scheduled(dict.fromkeys(items, ""), PROTOCOL.samples))
-        ended, told = trio.Event(), []
+        ended, told, stopped = trio.Event(), [], trio.CancelScope()
+
+        def over(examined):
+            kept.add(examined.record)
+            told.append(examined.versions)
+            if len(told) == stop:
+                stopped.cancel()
 
         async def run(launch, config, ready):
             async def work(session):
-                def manner():
+                async def manner(_):
                     return Manner(SuiteTalk(PROTOCOL), SAMPLING, PROTOCOL.turns, 700, NEEDS)
 
-                await Examiner(session, plan, manner, kept).work(lambda: told.append(1))
+                samples = [(items[name], number) for name, number in kept.missing]
+                with stopped:
+                    await Examiner(session, "s", 5, manner).examine(samples, over)
                 ended.set()
 
             await attend(launch, config, config.play.lease_s, ready, work)
 
         with RecordFile(tmp_path / "records.jsonl", plan.scheduled) as kept:
             async with acting(
-                types.SimpleNamespace(run=run), "evaluator", SmallReplay(), settings, tokenizer, say, runner
+                SimpleNamespace(run=run), "evaluator", SmallReplay(), settings, tokenizer, say, runner
             ) as asked:
                 await ended.wait()
-            assert not kept.missing
-            return kept.records, asked, len(told)
+            assert stop < 99 or not kept.missing
+            return kept.records, asked, told
 
     return examine
 
@@ -75,7 +98,7 @@ async def test_each_sample_has_a_record_by_the_suites_sampling_and_its_own_seed(
     assert {key: record.correct for key, record in records.items()} == {
         ("one", 0): True, ("one", 1): True, ("two", 0): False, ("two", 1): False,
     }  # fmt: skip
-    assert told == 4
+    assert told == [{VERSION}] * 4
     assert {(one.temperature, one.top_p, one.top_k, one.max_tokens) for one in asked} == {(0.7, 0.8, 20, 40)}
     assert len({one.seed for one in asked}) == 4
     record = records["two", 1]
@@ -99,7 +122,27 @@ async def test_errors_are_wrong_answers_with_their_reason(examine):
 async def test_what_has_a_record_is_not_played_again(examine):
     await examine("one")
     records, asked, told = await examine("one")
-    assert (len(records), asked, told) == (2, [], 0)
+    assert (len(records), asked, told) == (2, [], [])
+
+
+async def test_records_are_the_same_though_the_examiner_is_stopped_and_its_last_line_is_cut(examine, tmp_path):
+    def told():
+        """The file's records without their seconds, and the number of its lines."""
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert all(line.pop("seconds") >= 0 for line in lines)
+        return {(line["item"], line["sample"]): line for line in lines}, len(lines)
+
+    file, names = tmp_path / "records.jsonl", ("one", "two", "never", "long")
+    undisturbed, _, _ = await examine(*names)
+    expected = told()
+    whole = file.read_bytes().splitlines(keepends=True)
+    assert len(undisturbed) == expected[1] == len(whole) == 8
+    file.unlink()
+    before, _, _ = await examine(*names, stop=3)
+    assert len(before) < 8
+    file.write_bytes(file.read_bytes()[:-5])
+    await examine(*names)
+    assert told() == expected
 
 
 async def test_a_program_out_of_time_is_played_once_more(examine):
@@ -137,3 +180,38 @@ async def test_a_fault_of_our_own_is_played_until_it_is_none(examine):
 
     records, _, _ = await examine("one", runner=runner)
     assert all(record.correct for record in records.values())
+
+
+async def test_a_sample_that_ends_services_condemns_itself_and_none_beside_it(monkeypatch, autojump_clock):
+    life = trio.Event()  # of the one env-runner
+
+    async def play(session, lease, source, manner):
+        nonlocal life
+        mine = life
+        if lease.environment == "faulty":
+            await trio.sleep(1)
+            life = trio.Event()
+            mine.set()
+        with trio.move_on_after(2):
+            await mine.wait()
+            return Undone("the env-runner ended", suspect=True)
+        ended = EndedPlay(lease.id, lease.lease, "terminated", 1.0, (1.0,), 2.0, None)
+        return Played(ended, WordsOfPlay(said=["1"]))
+
+    monkeypatch.setattr("actors.roles.examiner.play", play)
+
+    async def services():
+        pass
+
+    settings = SimpleNamespace(evaluation=SimpleNamespace(in_flight=3), bus=SimpleNamespace(heartbeat_s=0.1))
+    session = SimpleNamespace(config=settings, gauges={}, services=services)
+    examined = {}
+
+    async def manner(item):
+        pass
+
+    def over(each):
+        examined[each.record.item] = (each.record.correct, each.record.error)
+
+    await Examiner(session, "s", 5, manner).examine([(ITEMS[name], 0) for name in ("one", "faulty", "two")], over)
+    assert examined == {"one": (True, None), "two": (True, None), "faulty": (False, "environment")}

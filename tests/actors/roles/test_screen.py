@@ -125,7 +125,7 @@ async def test_a_program_beside_which_the_question_has_no_room_is_rejected(setti
 
 def test_a_long_transcript_is_cut_to_what_fits_and_said_to_be(tokenizer, settings):
     profile = ToolProfile(settings.design, settings.play, settings.tools)
-    whole = msgspec.structs.replace(ADMITTED, replayed="call\n" * 5_000)
+    whole = msgspec.structs.replace(ADMITTED, replayed="a line\n" * 5_000)
 
     def tokens(messages):
         return len(tokenizer.prompt_ids(messages))
@@ -134,11 +134,11 @@ def test_a_long_transcript_is_cut_to_what_fits_and_said_to_be(tokenizer, setting
     for room in (bare + 100, bare + 2_000):
         asked = fitted(profile, tokenizer, PROGRAM, whole, room)
         assert room - 20 <= tokens(asked) <= room
-        assert "call\n" in asked[1].content
+        assert "a line\n" in asked[1].content
         assert "[The rest is left out.]\n</transcript>" in asked[1].content
     most = tokens(profile.screen(PROGRAM, whole.replayed, ADMITTED.suspects))
     assert "left out" not in fitted(profile, tokenizer, PROGRAM, whole, most)[1].content
-    assert fitted(profile, tokenizer, PROGRAM, whole, bare - 1) is None
+    assert "a line\n" not in fitted(profile, tokenizer, PROGRAM, whole, bare - 1)[1].content
 
 
 async def test_a_hint_that_gives_a_value_away_is_asked_for_once_more(settings, tokenizer):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import pickle
 import zlib
 
@@ -13,11 +14,11 @@ from actors.sandbox import open_sandbox
 from actors.sandbox.host import widened
 from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.inside.libraries.answers import letter
+from spade.config import Library
 from spade.config import Sandbox as Limits
-from spade.config.sections.actors import Library
 from spade.errors import RunError
 from spade.protocol import Faulted, Needs
-from tests.actors.odd_programs import play
+from tests.actors.odd_programs import children_of, play, until, zygotes_of
 
 LIMITS = Limits(load_s=60.0, step_s=30.0, libraries=("answers", "code"))
 
@@ -73,8 +74,10 @@ def test_a_choice_is_read_leniently(said, read):
 SQUARES = json.dumps([{"input": f"{number}\n", "output": f"{number**2}\n"} for number in (2, 3, 12)])
 SUMS = json.dumps([{"input": "[1, 2]\n3", "output": "6"}, {"input": "[]\n0", "output": "0"}])
 PAIRS = json.dumps([{"input": "3", "output": "[1, 3]"}])
+LISTS = json.dumps([{"input": "3", "output": "[[1, 3]]"}])
 RIGHT = "print(int(input()) ** 2)"
 SUM = "class Solution:\n    def add(self, some: List[int], more: int) -> int:\n        return sum(some) + more"
+MEGABYTES = {"input": "ab" * (1 << 20), "output": "ba" * (1 << 20)}
 THREAD = f"""
 import threading
 def main():
@@ -105,6 +108,21 @@ def method(name="add", tests=SUMS):
     return program("CodeTestsEnv", question="Add them.", tests=tests, function=name)
 
 
+WISH = """
+class WishEnv:  # no ChoiceEnv
+    def reset(self, seed):
+        return "start", {}
+    def step(self, action):
+        frame = sys._getframe()
+        while "request" not in frame.f_locals:
+            frame = frame.f_back
+        wanted = {"is": "wanted", "code": "", "function": "", "given": "", "seconds": 9, "most_bytes": 9}
+        body = json.dumps(wanted | {"nonce": frame.f_locals["request"]["nonce"]}).encode()
+        os.write(24, len(body).to_bytes(4, "little") + body)
+        while True: pass
+"""
+"""A program of no tests, though of the zygote of libraries, that wants code executed."""
+
 PROGRAMS = {
     "right": (stdin(), RIGHT, 1),
     "read as bytes": (stdin(), "import sys\nprint(int(sys.stdin.buffer.readline()) ** 2)", 1),
@@ -129,12 +147,19 @@ PROGRAMS = {
     "reads a file": (stdin(), f"import pathlib\npathlib.Path('/etc/passwd').read_text()\n{RIGHT}", 0),
     "prints too much": (stdin(), "while True: print('x' * 10**6)", 0),
     "takes all memory": (stdin(), "x = bytearray(2**40)", 0),
-    "ends the process": (stdin(), "import os\nos._exit(0)", "died"),
+    "ends the process": (stdin(), "import os\nos._exit(0)", 0),
+    "holds signals off": (stdin(test_s=0.3), "import signal\nsignal.signal(14, signal.SIG_IGN)\nwhile True: pass", 0),
+    "marks the interpreter": (stdin(), f"{RIGHT}\nassert not hasattr(math, 'MARK')\nmath.MARK = 1", 1),
+    "prints much": (stdin(), f"print(' ' * 2000)\n{RIGHT}", 1),
+    "reads and prints megabytes": (program("CodeTestsEnv", tests=json.dumps([MEGABYTES])), "print(input()[::-1])", 1),
     "a method": (method(), SUM, 1),
     "a method that is wrong": (method(), SUM.replace("+ more", ""), 0),
     "a method that is missing": (method("sub"), SUM, 0),
     "a tuple for a list": (method("pair", PAIRS), "class Solution:\n    def pair(self, n): return (1, n)", 1),
+    "a list of tuples": (method("pair", LISTS), "def pair(n): return [(1, n)]", 0),
+    "numbers of numpy": (method("pair", PAIRS), "import numpy\ndef pair(n): return [numpy.int64(1), numpy.int8(n)]", 1),
     "a function": (method(), "def add(some, more): return sum(some) + more", 1),
+    "a wish": (WISH, "", "protocol"),
     "half of the tests": (stdin(pays="score", hidden='[{"input": "5", "output": "26"}]'), RIGHT, 0.75),
 }  # fmt: skip
 
@@ -144,10 +169,21 @@ async def test_programs_are_run_on_their_tests():
     assert found == {name: wanted for name, (*_, wanted) in PROGRAMS.items()}
 
 
-async def test_a_program_that_holds_signals_off_meets_the_deadline_of_the_step():
-    deaf = "import signal\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nwhile True: pass"
-    async with open_sandbox(msgspec.structs.replace(LIMITS, step_s=1.0)) as sandbox:
-        assert (await play(sandbox, stdin(test_s=0.2), deaf))[-1].kind == "timeout"
+async def test_executions_end_with_the_play_and_with_the_deadline_of_the_step():
+    def children():
+        return sum(len(children_of(zygote)) for zygote in zygotes_of(os.getpid()))
+
+    slow = f"import time\ntime.sleep(0.4)\n{RIGHT}"
+    async with open_sandbox(LIMITS) as sandbox, trio.open_nursery() as nursery:
+        await sandbox.open("e", stdin(test_s=20.0), 1, 1)
+        nursery.start_soon(sandbox.step, "e", 1, "while True: pass")
+        await until(lambda: children() == 2)
+        sandbox.close("e")
+        await until(lambda: children() == 0)
+        sandbox.limits = msgspec.structs.replace(LIMITS, step_s=1.0)
+        last = (await play(sandbox, stdin(pays="score", hidden=SQUARES), slow))[-1]
+    assert last.terminated
+    assert last.reward <= 2 / 6  # the other tests have failed
 
 
 async def test_a_problem_may_have_16_mib_of_tests():
@@ -176,7 +212,7 @@ async def test_processor_time_is_limited_and_may_be_more_for_an_item():
     one = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=25.0)
     async with open_sandbox(msgspec.structs.replace(LIMITS, processor_s=1.0)) as sandbox:
         await sandbox.open("e", one, 1, 1)
-        assert (await sandbox.step("e", 1, busy)).kind == "died"
+        assert (await sandbox.step("e", 1, busy)).reward == 0
         await sandbox.open("f", one, 1, 1, Needs(processor_s=20.0))
         assert (await sandbox.step("f", 1, busy)).reward == 1
 

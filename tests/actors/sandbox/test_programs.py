@@ -43,7 +43,7 @@ async def test_those_who_want_a_program_at_once_wait_for_one_fetch(autojump_cloc
 
 
 async def fetched(programs, asked, numbers):
-    """Which of these had to be asked for, one after the other."""
+    """The numbers that had to be asked for, one after the other."""
     before = len(asked)
     for number in numbers:
         assert await programs.get(DIGESTS[number]) == SOURCES[number]

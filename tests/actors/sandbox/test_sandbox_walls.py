@@ -40,65 +40,65 @@ from tests.actors.odd_programs import (
 )
 
 
-async def test_a_program_has_no_privileges_and_none_of_our_surroundings(sandbox, monkeypatch):
+async def test_a_program_has_no_privileges_and_none_of_our_surroundings(own_sandbox, monkeypatch):
     monkeypatch.setenv("SECRET", "hush")
     there = (
         "import select\ndef there(fd):\n    poll = select.poll()\n    poll.register(fd)\n"
         "    return poll.poll(0) != [(fd, select.POLLNVAL)]"
     )
     shown = "text = str((os.geteuid() == 0, 'SECRET' in os.environ, [fd for fd in range(1024) if there(fd)]))"
-    observed = await sandbox.open("e", program(module=there, reset=shown), 1, 3)
+    observed = await own_sandbox.open("e", program(module=there, reset=shown), 1, 3)
     # Standard streams and the channel; nothing else.
     assert observed.observation == "(False, False, [0, 1, 2, 24])"
 
 
-async def test_every_child_is_reaped_and_no_descriptor_leaks(sandbox):
-    await zygotes_started(sandbox)
+async def test_every_child_is_reaped_and_no_descriptor_leaks(own_sandbox):
+    await zygotes_started(own_sandbox)
     zygotes = zygotes_of(os.getpid())
     await childless(zygotes)
     before = len(os.listdir("/proc/self/fd"))
     for index in range(20):
-        await play(sandbox, DOOR, "?", "?", name=str(index % 3))
-        await fault(sandbox, program(step="os._exit(1)"))
+        await play(own_sandbox, DOOR, "?", "?", name=str(index % 3))
+        await fault(own_sandbox, program(step="os._exit(1)"))
     for index in range(3):
-        sandbox.close(str(index))
-    assert sandbox.live == 0
+        own_sandbox.close(str(index))
+    assert own_sandbox.live == 0
     await childless(zygotes)
     assert len(os.listdir("/proc/self/fd")) == before
     assert zygotes_of(os.getpid()) == zygotes
 
 
-async def test_a_cancelled_opening_leaves_no_child(sandbox):
+async def test_a_cancelled_opening_leaves_no_child(own_sandbox):
     with trio.move_on_after(0.2) as scope:
-        await sandbox.open("e", program(reset="while True:\n    pass"), 1, 3)
+        await own_sandbox.open("e", program(reset="while True:\n    pass"), 1, 3)
     assert scope.cancelled_caught
     await childless(zygotes_of(os.getpid()))
 
 
-async def test_an_episode_closed_in_mid_step_is_no_fault_of_its_program(sandbox):
-    await sandbox.open("e", program(step="while True:\n    pass"), 1, 3)
+async def test_an_episode_closed_in_mid_step_is_no_fault_of_its_program(own_sandbox):
+    await own_sandbox.open("e", program(step="while True:\n    pass"), 1, 3)
     answers = []
 
     async def step() -> None:
-        answers.append(await sandbox.step("e", 1, "go"))
+        answers.append(await own_sandbox.step("e", 1, "go"))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(step)
         await wait_all_tasks_blocked(0.05)
-        sandbox.close("e")
+        own_sandbox.close("e")
     assert [(answer.kind, answer.environment_fault) for answer in answers] == [("infrastructure", False)]
-    assert sandbox.faults == {"infrastructure": 1}
+    assert own_sandbox.faults == {"infrastructure": 1}
 
 
-async def test_a_dead_zygote_is_an_infrastructure_fault_and_another_one_follows(sandbox):
-    await sandbox.open("e", DOOR, 1, 3)
+async def test_a_dead_zygote_is_an_infrastructure_fault_and_another_one_follows(own_sandbox):
+    await own_sandbox.open("e", DOOR, 1, 3)
     (zygote,) = [each for each in zygotes_of(os.getpid()) if children_of(each)]
     children = set(children_of(zygote))
     os.kill(zygote, signal.SIGKILL)
     await dead(zygote, *children)  # before that a child may still answer
-    ended = await sandbox.step("e", 1, "?")
+    ended = await own_sandbox.step("e", 1, "?")
     assert (ended.kind, ended.environment_fault) == ("infrastructure", False)
-    assert isinstance(await sandbox.open("e", DOOR, 1, 3), Observed)
+    assert isinstance(await own_sandbox.open("e", DOOR, 1, 3), Observed)
 
 
 async def test_leaving_in_haste_is_silent(capfd):

@@ -49,7 +49,7 @@ def test_a_row_of_aime_is_a_problem_and_a_number(tmp_path, row, answer):
     assert attributes(item) == ("MathAnswerEnv", {"question": "p", "answer": answer})
 
 
-@pytest.mark.parametrize("answer", ["1000", "-1", "1/2", "", None, "x" * 999, 0.5, "\\boxed{a}"])
+@pytest.mark.parametrize("answer", ["1000", "-1", "1/2", "", None, "x" * 999, 0.5, "\\boxed{a}", "٣"])
 def test_an_answer_that_aime_cannot_have_is_one_line(tmp_path, answer):
     with pytest.raises(RunError, match=r"rows\.jsonl, line 2.*column"):
         items("aime25", lines(tmp_path, {"problem": "p", "answer": 1}, {"problem": "q", "answer": answer}))

@@ -7,12 +7,16 @@ from importlib import metadata
 import msgspec
 import pytest
 
+from actors.sandbox.inside.libraries import LIBRARIES
 from actors.suites import SUITES, resolve
 from actors.suites.answers import READERS
 from actors.suites.reasoning_gym import HARD
-from spade.errors import ConfigError
+from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
+from spade.errors import ConfigError, RunError
 from spade.evaluations import Protocol, sample_seed
+from spade.policy.model_folder import NANO, SHIPPED
 from spade.protocol import Observed
+from spade.tokens import Tokenizer
 
 MADE = [name for name, suite in SUITES.items() if not suite.columns]
 PROTOCOLS = [(suite, protocol) for suite in SUITES.values() for protocol in suite.protocols.values()]
@@ -113,7 +117,7 @@ def test_an_evaluation_is_resolved_to_its_rules_and_samples():
 
 def test_a_play_of_a_suite_opens_with_its_prompt_and_no_message_of_the_system():
     protocol = SUITES["aime25"].protocol("paper")
-    talk = SUITES["aime25"].talk(protocol)
+    talk = SUITES["aime25"].talks(protocol, None)()
     (message,) = talk.open(Observed("What is {x}?"), None).messages
     assert message.role == "user"
     assert message.content == protocol.ask("What is {x}?")
@@ -124,9 +128,26 @@ def test_a_play_of_a_suite_opens_with_its_prompt_and_no_message_of_the_system():
 
 @pytest.mark.parametrize("name", SUITES)
 def test_every_suite_has_a_talk_for_each_protocol(name):
-    suite = SUITES[name]
+    suite, tokenizer = SUITES[name], Tokenizer.load(SHIPPED["nano-tools"])
     for protocol in suite.protocols.values():
-        assert suite.talk(protocol).act("\\boxed{1}") is not None
+        assert suite.talks(protocol, tokenizer)().act("\\boxed{1}") is not None
+
+
+def test_a_suite_with_tools_refuses_a_checkpoint_without():
+    suite = SUITES["nano-tools"]
+    with pytest.raises(RunError, match=r"^suite nano-tools: the chat template of this model drops the tools"):
+        suite.talks(suite.protocol("short"), Tokenizer.load(NANO))
+
+
+def test_the_kernel_knows_of_each_suite_its_library_and_that_it_needs_a_file():
+    assert SUITE_TRAITS.keys() == SUITES.keys()
+    assert not SUITES.keys() & set(HARNESS_SUITES)
+    for name, suite in SUITES.items():
+        assert SUITE_TRAITS[name].given == bool(suite.columns)
+        if name in MADE:
+            (item, *_) = suite.items(suite.protocol("short"))
+            classes = LIBRARIES[suite.library].classes if suite.library else ()
+            assert any(f"({each})" in item.program for each in classes) == (suite.library is not None)
 
 
 def test_samples_are_seeded_by_all_that_names_them():

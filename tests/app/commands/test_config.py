@@ -21,7 +21,7 @@ def refused(*overrides: str) -> list[str]:
 
 
 def test_nano_is_looked_at_whole():
-    assert check_config("nano", ()).endswith("; 192 programs to evaluate on; model nano")
+    assert check_config("nano", ()).endswith("; 192 items of nano to evaluate on; model nano")
 
 
 @pytest.mark.parametrize(("content", "says"), [
@@ -45,12 +45,14 @@ def test_the_documents_of_an_own_corpus_are_counted(tmp_path):
 
 
 def test_programs_of_an_evaluation_are_counted_or_refused(tmp_path):
-    (said,) = refused(f"evaluation.programs={tmp_path}")
+    folder = "evaluation.suite=", f"evaluation.programs={tmp_path}"
+    (said,) = refused(*folder)
     assert "has no environment program" in said
     (tmp_path / "tide.py").write_text("class TideEnv: ...")
-    assert "; 1 programs to evaluate on; " in check_config("nano", (f"evaluation.programs={tmp_path}",))
+    assert "; 192 items of programs to evaluate on; " in check_config("nano", folder)
+    assert "; 1 items of programs to evaluate on; " in check_config("nano", (*folder, "evaluation.plays=0"))
     (tmp_path / "text.py").write_bytes(b"\xff\xfe")
-    (said,) = refused(f"evaluation.programs={tmp_path}")
+    (said,) = refused(*folder)
     assert "cannot be read" in said
 
 
@@ -75,7 +77,7 @@ def test_a_checkpoint_folder_is_opened_and_a_name_on_the_hub_is_not_looked_up(tm
 
 
 def test_a_domain_that_a_model_or_its_prompts_do_not_have_is_refused():
-    (said,) = refused("run.domain=tools", "evaluation.programs=")
+    (said,) = refused("run.domain=tools", "evaluation.suite=")
     assert said.startswith("run.domain = 'tools': the chat template of nano drops the tools; use a model whose")
 
 
@@ -92,8 +94,8 @@ def test_a_key_of_an_endpoint_is_read(tmp_path):
 
 
 def test_all_that_is_wrong_is_said_at_once_and_a_setting_alone_first(tmp_path):
-    said = refused(f"design.corpus={tmp_path / 'none'}", f"evaluation.programs={tmp_path}", "bus.keys=/none")
-    for line, named in zip(said, ("design.corpus: ", "evaluation.programs: ", "/none/client.key_secret "), strict=True):
+    said = refused(f"design.corpus={tmp_path / 'none'}", "evaluation.suite=nano-tools", "bus.keys=/none")
+    for line, named in zip(said, ("design.corpus: ", "/none/client.key_secret ", "suite nano-tools: "), strict=True):
         assert line.startswith(named)
     with pytest.raises(ConfigError, match=r"learner\.lr"):
         check_config("nano", ("learner.lr=-1", "design.corpus=none"))

@@ -25,7 +25,7 @@ def desk(tmp_path):
 
 
 def plain(done, code=0):
-    """What was printed, as lines."""
+    """The lines that a command without a fault printed."""
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
     return done.stdout.splitlines()
 
@@ -139,7 +139,7 @@ class Kept:
 
 
 def test_the_transcript_has_calls_results_changes_and_criteria(spade, shape, tmp_path):
-    kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.programs=", "play.max_turns=5")
+    kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.suite=", "play.max_turns=5")
     find, close = called(shape, "find", status="new"), called(shape, "close", ticket="T-7")
     words = f"Look. {called(shape, 'find', status='old')}<tool_call>?</tool_call>{find}", close, "<answer>done</answer>"
     id = kept.play(*words, hinted=True)
@@ -158,7 +158,7 @@ def test_the_transcript_has_calls_results_changes_and_criteria(spade, shape, tmp
 
 
 def test_an_environment_names_a_play_of_its_best_and_one_of_its_worst_return(spade, shape, tmp_path):
-    kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.programs=")
+    kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.suite=")
     kept.play("<answer>done</answer>", value=0.0, terminated=False)
     kept.play("<answer>done</answer>", hinted=True)
     said = plain(spade("env", "show", "run", "e000000", cwd=tmp_path))
@@ -184,7 +184,7 @@ def test_the_transcript_of_a_game_has_its_actions_and_rewards(spade, shape, tmp_
     ({"turns": 3}, "has 3 turns, but tokens of 1"),
 ])  # fmt: skip
 def test_a_play_that_cannot_be_shown_is_refused_in_one_line(spade, shape, tmp_path, fields, says):
-    kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.programs=")
+    kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.suite=")
     id = kept.play("<answer>done</answer>", **fields)
     done = spade("env", "show", "run", id, cwd=tmp_path)
     assert done.returncode == 1
@@ -193,7 +193,7 @@ def test_a_play_that_cannot_be_shown_is_refused_in_one_line(spade, shape, tmp_pa
 
 
 def test_a_play_without_its_tokens_or_of_no_such_id_is_refused_in_one_line(spade, shape, tmp_path):
-    kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.programs=")
+    kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.suite=")
     id = kept.play("<answer>done</answer>")
     kept.keep(("trajectories", id, None))
     assert "were deleted, as replay.retain_s" in spade("env", "show", "run", id, cwd=tmp_path).stderr

@@ -6,11 +6,22 @@ from typer.testing import CliRunner
 from actors.suites import SUITES
 from spade.app import cli
 from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
-from spade.app.supervisor.examination import ROOM, context_of, settings
-from spade.app.supervisor.measuring import EvalOptions, Subject, chosen, data_files, evaluate, named_suites
+from spade.app.supervisor.examination import settings
+from spade.app.supervisor.measuring import (
+    EvalOptions,
+    Subject,
+    _planned,
+    _refuse_others,
+    chosen,
+    data_files,
+    evaluate,
+    named_suites,
+)
 from spade.app.supervisor.policies import check_asked, pin, release
+from spade.config import Pool
 from spade.errors import ConfigError, RunError
-from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, summarised
+from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarised
+from spade.evaluations.rules import ROOM
 from spade.policy.model_folder import NANO
 
 NANO_SUITE = SUITES["nano"]
@@ -51,11 +62,16 @@ def summary(right):
         ({"items": 3, "protocol": "paper"}, "--items: a part of a suite is played with --protocol short alone"),
         ({"data": ("nano",)}, "--data 'nano': write NAME=FILE"),
         ({"data": ("aime25=x.csv",)}, "--data 'aime25': is no suite of --suite"),
+        (
+            {"suites": "aime25", "data": ("aime25=x.csv", "aime25=y.csv")},
+            "--data aime25: two files are given",
+        ),
         ({"policy": "best"}, "policy 'best': write newest, start, step:N, or 8 to 32 digits of a digest"),
         ({"policy": "step:3"}, "policy 'step:3': only a run has steps; of a model there is newest alone"),
         ({"against": "abcdef12"}, "no policy abcdef12 is kept or was measured; there is none"),
         ({"against": "nowhere"}, "policy 'nowhere': write newest, "),
         ({"overrides": ("engine.rows=0",)}, "engine.rows: must be a whole number from 1"),
+        ({"overrides": ("model.path=other",)}, "--set model.path: give the model in the place of RUN"),
     ],
 )
 def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tmp_path, monkeypatch):
@@ -78,6 +94,45 @@ def test_a_suite_without_its_data_is_complained_of_and_the_others_are_played(tmp
     (complaint,) = complaints
     assert complaint.startswith("spade: suite gpqa-diamond: needs its data, the CSV with the columns Question, ")
     assert complaint.endswith("give --data gpqa-diamond=FILE")
+
+
+def planned(suites="nano", complain=nothing, **other):
+    words = asked(suites, **other)
+    subject = Subject.of("nano", None)
+    with subject.pinned("newest") as policy:
+        return _planned(subject, policy, chosen(words), words, complain)
+
+
+def test_policies_that_would_not_compare_are_refused_before_one_is_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    now, before = planned(), planned(overrides=("engine.arithmetic=model",))
+    _refuse_others(now, now)
+    with pytest.raises(ConfigError, match="differ in conditions do not compare"):
+        _refuse_others(now, before)
+
+
+def test_an_item_that_no_message_can_hold_is_complained_of(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").write_text('{"problem": "' + "x" * 40_000 + '", "answer": 1}')
+    complaints = []
+    given = planned("aime25", complaints.append, data=("aime25=a.jsonl",), overrides=("bus.max_message_bytes=65_536",))
+    assert not given.exams
+    assert "the program of item '1' has 4" in complaints[0]
+    assert "over half of bus.max_message_bytes" in complaints[0]
+
+
+def test_what_a_kill_has_left_is_deleted_and_what_another_command_uses_is_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (exam,) = (given := planned()).exams
+    left = tmp_path / "evaluations" / "processes" / exam.plan.rules.digest[:16]
+    (left / "logs").mkdir(parents=True)
+    with open_folder(tmp_path, exam.plan.rules, exam.plan.scheduled), pytest.raises(RunError, match="another process"):
+        given.measured(nothing)
+    assert left.is_dir()
+    gone = given._replace(policy=given.policy._replace(folder=None))
+    with pytest.raises(RunError, match=r"the weights of policy .* are gone, so it cannot be measured"):
+        gone.measured(nothing)
+    assert not left.parent.exists()
 
 
 def test_a_model_that_is_none_is_refused(tmp_path):
@@ -106,8 +161,8 @@ def test_the_policy_of_a_model_is_its_checkpoint_where_it_lies(tmp_path):
 
 def test_a_context_holds_all_turns_as_far_as_the_model_goes():
     protocol = NANO_SUITE.protocol("paper")
-    assert context_of(protocol, 1_024) == 1_024
-    assert context_of(protocol, 1 << 20) == ROOM + 8 * 24
+    assert protocol.context_tokens(1_024) == 1_024
+    assert protocol.context_tokens(1 << 20) == ROOM + 8 * 24
 
 
 def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_suites():
@@ -120,6 +175,13 @@ def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_su
     assert config.engine.request_deadline_s == 4 * 1_800
     assert settings("nano", (), NANO, "float32", suites[2:], 1_024).engine.arithmetic == "float64"
     assert settings("nano", ("evaluation.in_flight=3",), NANO, "float32", suites[2:], 900).evaluation.in_flight == 3
+
+
+def test_a_run_of_a_pool_is_measured_without_its_pool():
+    suites = [(NANO_SUITE, NANO_SUITE.protocol("paper"))]
+    config = settings("nano-fixed", (), NANO, "float32", suites, 1_024)
+    assert config.design.source == "model"
+    assert config.pool == Pool(window_plays=config.pool.window_plays, window_rate=config.pool.window_rate)
 
 
 def test_the_paired_difference_leads():

@@ -105,6 +105,10 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
         (("design.source=pool", "pool.source=rlve:all"), r"sandbox.libraries: lacks 'rlve' .*; set it to \[\"rlve\"\]"),
         (("design.source=pool", "pool.source=folder:x", "pool.level=2"), "only libraries have levels"),
         (("design.source=pool", "pool.source=folder:x", "pool.difficulty=window"), "only libraries have levels"),
+        (
+            ("design.source=pool", "pool.source=folder:x", "pool.reward=score"),
+            "pool.reward: a score is given by the programs of reasoning-gym, rlve, gem; pool.source is 'folder:x'",
+        ),
         (("pool.level=1", "pool.difficulty=window", "pool.source=rlve", 'sandbox.libraries=["rlve"]'), "begins with"),
         (("design.seeds=rlve:all",), "design.seeds: write folder:DIR or run:RUN, is 'rlve:all'"),
         (

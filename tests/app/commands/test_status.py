@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from replay.service.status import metrics_row
-from spade.app.commands.status import status
+from spade.app.commands.look.status import status
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.protocol import Counts, Evaluation, Histories, Process, Recent, SkillFigures, Status, StepMetrics, Traffic

@@ -126,6 +126,12 @@ def test_evaluations_in_a_line():
     assert evaluated(status) == "held-out win rate 0.40 ± 0.03 after step 0 -> 0.60 ± 0.03 after step 200"
     first = with_histories(status, evaluations=status.histories.evaluations[:1])
     assert evaluated(first) == "held-out win rate 0.40 ± 0.03 after step 0"
+    now = [Evaluation(210, 9, 9, 96, 2, 0.1, 0.02, 9.0, "gem"), Evaluation(220, 9, 9, 96, 0, 0.2, 0.02, 9.0, "gem")]
+    other = with_histories(status, evaluations=(*status.histories.evaluations, *now))
+    assert evaluated(other) == (
+        "held-out win rate on gem 0.10 ± 0.02 after step 210 (2 of 96 plays ended in errors) -> "
+        "0.20 ± 0.02 after step 220"
+    )
     assert evaluated(Status()) == ""
 
 

@@ -3,12 +3,15 @@
 import shutil
 
 import pytest
+from msgspec.structs import replace
 
 from spade.app.rundir import RunDir
 from spade.app.supervisor import policies
-from spade.app.supervisor.policies import KeptPolicy, pin, release
+from spade.app.supervisor.policies import KeptPolicy, pin, pinned, release
 from spade.errors import ConfigError, RunError
+from spade.evaluations import found, open_folder
 from spade.policy import manifest
+from tests.spade.evaluations.samples import RULES, SCHEDULED
 
 
 @pytest.fixture
@@ -34,6 +37,31 @@ def test_the_newest_is_pinned_and_outlives_its_retirement(run, tiny_checkpoint):
     assert pin(run, str(tiny_checkpoint), "float32", "newest", place).name == "step 3"
     release(pinned, place)
     assert [path.name for path in (place / "weights").iterdir()] == [f"{3:032x}"]
+
+
+def test_weights_that_another_command_measures_stay_until_it_ends(run, tiny_checkpoint):
+    place = run.path / "evaluations"
+    with pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy:
+        release(pin(run, str(tiny_checkpoint), "float32", "newest", place), place)
+        assert policy.folder.is_dir()
+    assert not policy.folder.exists()
+
+
+def test_weights_stay_while_an_evaluation_of_them_has_samples_to_play(run, tiny_checkpoint):
+    place = run.path / "evaluations"
+    with (
+        pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy,
+        open_folder(run.path, replace(RULES, policy=policy.digest), SCHEDULED),
+    ):
+        pass
+    assert policy.folder.is_dir()
+    (kept,) = found(run.path)
+    (kept.folder / "protocol.toml").write_text("damaged")
+    release(policy, place)
+    assert policy.folder.is_dir()
+    shutil.rmtree(kept.folder)
+    release(policy, place)
+    assert not policy.folder.exists()
 
 
 def test_a_step_or_digest_that_is_not_kept_is_refused_with_those_that_are(run, tiny_checkpoint):

@@ -1,6 +1,6 @@
 """Made-up rules and records."""
 
-from spade.evaluations import Protocol, Rules, SampleRecord, Sampling, Scheduled
+from spade.evaluations import Protocol, Rules, SampleRecord, Sampling, Scheduled, sample_seed
 
 PROTOCOL = Protocol(
     name="paper",
@@ -25,7 +25,7 @@ def record(item="a", sample=0, correct=False, **changed):
     fields = {
         "item": item,
         "sample": sample,
-        "seed": 17,
+        "seed": sample_seed(RULES.suite, item, sample, RULES.seed),
         "prompt": "0f" * 16,
         "text": "I say \\boxed{4}\n",
         "extracted": "4",

@@ -105,10 +105,23 @@ def test_rules_of_another_evaluation_in_the_folder_are_refused(tmp_path):
 def test_a_damaged_summary_is_one_line_and_is_made_anew(tmp_path):
     folder = evaluate(tmp_path)
     (folder / "summary.json").write_bytes(b'{"scheduled": 1')
-    with pytest.raises(RunError, match=r"summary.json: "):
+    with pytest.raises(RunError, match=r"summary.json: .*; delete it, and the same `spade eval` makes it anew"):
         read_summary(folder)
     evaluate(tmp_path)
     assert read_summary(folder) == summarised(RECORDS, SCHEDULED)
+
+
+def test_records_of_another_seed_are_refused_and_stay(tmp_path):
+    file = evaluate(tmp_path) / "records.jsonl"
+    other = replace(RULES, seed=1)
+    with open_folder(tmp_path, other, SCHEDULED):
+        pass
+    copied = folder_of(tmp_path, other) / "records.jsonl"
+    copied.write_bytes(file.read_bytes())
+    with pytest.raises(RunError, match=r"records.jsonl: the seed of sample 0 of 'a' is that of another evaluation"):
+        evaluate(tmp_path, other)
+    assert copied.read_bytes() == file.read_bytes()
+    assert read_summary(folder_of(tmp_path, other)).played == 0
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):

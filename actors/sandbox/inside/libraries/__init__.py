@@ -40,6 +40,9 @@ LIBRARIES = {
 }
 """By the names of `sandbox.libraries`."""
 
+JUDGES = ("CodeTestsEnv",)
+"""The base classes whose programs may have code executed in further processes."""
+
 
 def load(names: Sequence[str]) -> dict[str, object]:
     """The base classes of these libraries, by name, once each environment of theirs has been reset."""

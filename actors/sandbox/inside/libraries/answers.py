@@ -7,23 +7,27 @@ import math_verify
 from .one_answer import OneAnswerEnv
 
 
-class MathAnswerEnv(OneAnswerEnv):
-    """A problem whose answer is compared as mathematics. An answer without a box is taken as the inside of one."""
+class WrittenQuestionEnv(OneAnswerEnv):
+    """A question that has its answer beside it; no seed changes either."""
 
     question = ""
     answer = ""
 
     def pose(self, seed: int) -> str:
-        """The question, whatever the seed."""
+        """The question."""
         return self.question
-
-    def score(self, answer: str) -> float:
-        """1 for an equal answer."""
-        return float(math_verify.verify(math_verify.parse(boxed(self.answer)), math_verify.parse(boxed(answer))))
 
     def solution(self) -> list[str]:
         """The answer."""
         return [self.answer]
+
+
+class MathAnswerEnv(WrittenQuestionEnv):
+    """A problem whose answer is compared as mathematics. An answer without a box is taken as the inside of one."""
+
+    def score(self, answer: str) -> float:
+        """1 for an equal answer."""
+        return float(math_verify.verify(math_verify.parse(boxed(self.answer)), math_verify.parse(boxed(answer))))
 
 
 def boxed(answer: str) -> str:
@@ -31,24 +35,14 @@ def boxed(answer: str) -> str:
     return answer if r"\boxed" in answer else rf"\boxed{{{answer}}}"
 
 
-class ChoiceEnv(OneAnswerEnv):
+class ChoiceEnv(WrittenQuestionEnv):
     """A question, with its choices as it shows them, whose answer is one of `letters`."""
 
-    question = ""
     letters = "ABCD"
-    answer = ""
-
-    def pose(self, seed: int) -> str:
-        """The question, whatever the seed."""
-        return self.question
 
     def score(self, answer: str) -> float:
         """1 for the right letter."""
         return float(letter(answer, self.letters) == self.answer)
-
-    def solution(self) -> list[str]:
-        """The letter."""
-        return [self.answer]
 
 
 def letter(answer: str, letters: str) -> str:

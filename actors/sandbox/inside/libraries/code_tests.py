@@ -1,63 +1,25 @@
-"""Problems of programming: the answer is a program, which is run on tests that stand in the environment's own text.
+"""Problems of programming: the answer is a program, which must pass tests that stand in the environment's own text.
 
-It is LiveCodeBench's way to test, in its two forms: a whole program between standard input and output, or a method of a
-class `Solution`. The answer runs in this process, as the tests do: what it is held by are the walls of the sandbox.
+They are LiveCodeBench's, in its two forms: text on standard input and output, or the arguments and the result of a
+method. The outputs that are expected are compared here, and the answer is executed elsewhere.
 """
 
 import base64
-import bisect
-import collections
-import contextlib
-import copy
-import datetime
-import functools
-import heapq
-import io
-import itertools
 import json
-import math
-import operator
 import pickle
-import random
-import re
-import signal
-import statistics
-import string
-import sys
-import threading
-import typing
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Generator
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from .one_answer import OneAnswerEnv
+from ..judging import Execution, Judging, JudgingEnv
+from .one_answer import OneAnswerEnv, verdict
 
-OUTPUT_BYTES = 16 << 20
-RECURSION = 50_000
-PRELUDE = (typing, string, re, collections, heapq, bisect, copy, math, random, statistics, itertools, functools)
-"""Modules whose names an answer takes for granted, the later ones before the earlier ones, as well as the modules."""
-
-
-class OvertimeError(BaseException):
-    """A test took too long. Not an Exception, so that an answer does not take it for one of its own."""
+SPARE_BYTES = 1 << 16
+"""Room for spaces, and for the other forms of a number, in an output that may pass."""
 
 
-class SpilledError(Exception):
-    """An answer printed too much."""
-
-
-class Spill(io.BytesIO):
-    """Standard output of bounded length."""
-
-    def write(self, data: Any) -> int:
-        """Raises SpilledError beyond OUTPUT_BYTES."""
-        if self.tell() + len(data) > OUTPUT_BYTES:
-            raise SpilledError
-        return super().write(data)
-
-
-class CodeTestsEnv(OneAnswerEnv):
+class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
     """A problem with its tests.
 
     `tests` and `hidden` are tests in either of LiveCodeBench's forms: JSON (a list of objects with `input` and
@@ -80,25 +42,23 @@ class CodeTestsEnv(OneAnswerEnv):
             raise ValueError("the problem has no tests")
         return self.question
 
-    def score(self, answer: str) -> float:
+    def judge(self, action: str) -> Judging:
+        """The verdict on a program: it ends the episode."""
+        score = yield from self._scored(action.strip())
+        return verdict(score, self.pays)
+
+    def _scored(self, code: str) -> Generator[Execution, str | None, float]:
         """The share of tests that the program passes."""
+        same = same_value if self.function else same_text
         passed = 0
         for test in self._tests:
-            right = self._passes(answer, str(test["input"]), str(test["output"]))
+            given, wanted = str(test["input"]), str(test["output"])
+            output = yield Execution(code, self.function, given, self.test_s, 4 * len(wanted) + SPARE_BYTES)
+            right = output is not None and same(output, wanted)
             passed += right
             if not right and self.pays == "win":
                 return 0.0
         return passed / len(self._tests)
-
-    def _passes(self, answer: str, given: str, wanted: str) -> bool:
-        """One test. Whatever the answer raises, it fails by it."""
-        try:
-            with limited(self.test_s), serial_threads():
-                if self.function:
-                    return called(answer, self.function, given, wanted)
-                return same_text(printed(answer, given), wanted)
-        except BaseException:
-            return False
 
     def solution(self) -> list[str] | str:
         """The reference program, if there is one."""
@@ -113,45 +73,12 @@ def unpacked(tests: str) -> list[dict[str, Any]]:
     return list(json.loads(text))
 
 
-def names(module: str) -> dict[str, Any]:
-    """The namespace in which an answer runs."""
-    found: dict[str, Any] = {}
-    for each in PRELUDE:
-        found |= {name: getattr(each, name) for name in getattr(each, "__all__", dir(each)) if not name.startswith("_")}
-    found |= {each.__name__: each for each in (*PRELUDE, datetime, io, json, operator, sys)}
-    return found | {"__name__": module}
-
-
-def printed(answer: str, given: str) -> str:
-    """The text that the program writes to standard output for that input; an exit is the end of it, no failure."""
-    before = sys.stdin, sys.stdout
-    spill = Spill()
-    sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
-    sys.stdout = io.TextIOWrapper(spill)
-    kept = sys.stdout
+def same_value(said: str, wanted: str) -> bool:
+    """Equal as JSON."""
     try:
-        own = names("__main__")
-        own["open"] = lambda *_, **__: sys.stdin  # `open(0)` is common, and no file can be opened
-        with contextlib.suppress(SystemExit):
-            exec(compile(answer, "answer.py", "exec"), own)
-        kept.flush()
-        return spill.getvalue().decode()
-    finally:
-        sys.stdin, sys.stdout = before
-
-
-def called(answer: str, function: str, given: str, wanted: str) -> bool:
-    """One call: each line of the input is an argument as JSON; so is the output."""
-    own = names("solution")
-    exec(compile(answer, "answer.py", "exec"), own)
-    method: Callable[..., object] = getattr(own["Solution"](), function) if "Solution" in own else own[function]
-    result = method(*(json.loads(line) for line in given.splitlines()))
-    return bool(plain(result) == json.loads(wanted))
-
-
-def plain(value: object) -> object:
-    """A tuple as the list that JSON has for it."""
-    return list(value) if isinstance(value, tuple) else value
+        return bool(json.loads(said) == json.loads(wanted))
+    except (ValueError, RecursionError):
+        return False
 
 
 def same_text(said: str, wanted: str) -> bool:
@@ -169,42 +96,8 @@ def same_line(line: str, other: str) -> bool:
         return False
 
 
-@contextlib.contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raises OvertimeError in the block after so many seconds, and again every tenth of one while it is caught.
-
-    A block that holds signals off meets the deadline of the step.
-    """
-
-    def over(*_: object) -> None:
-        raise OvertimeError
-
-    before = signal.signal(signal.SIGALRM, over), sys.getrecursionlimit()
-    sys.setrecursionlimit(RECURSION)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before[0])
-        sys.setrecursionlimit(before[1])
-
-
-@contextlib.contextmanager
-def serial_threads() -> Iterator[None]:
-    """Run a thread where it is started, since there are none: programs use one for its larger stack."""
-    kept = threading.Thread.start, threading.Thread.join
-    threading.Thread.start = threading.Thread.run  # type: ignore[method-assign]
-    threading.Thread.join = lambda *_: None  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        threading.Thread.start, threading.Thread.join = kept  # type: ignore[method-assign]
-
-
 def warm() -> None:
-    """A program that is right."""
-    given = {"tests": '[{"input": "2", "output": "4"}]'}
-    problem = type("WarmEnv", (CodeTestsEnv,), given)()
+    """A problem, and the first thing that it wants executed."""
+    problem = type("WarmEnv", (CodeTestsEnv,), {"tests": '[{"input": "2", "output": "4"}]'})()
     problem.pose(0)
-    assert problem.score("print(int(input()) ** 2)") == 1
+    assert next(problem.judge("print(4)")).given == "2"

@@ -4,6 +4,7 @@ import random
 from typing import Literal
 
 WINS = 1.0 - 1e-6
+Pays = Literal["win", "score"]
 DRAWS = 10
 """Draws after which a generator that finds no instance has failed; RLVE draws again as well."""
 
@@ -11,7 +12,7 @@ DRAWS = 10
 class OneAnswerEnv:
     """Subclasses pose a question and score an answer; the score is in [-1, 1], and 1 wins."""
 
-    pays: Literal["win", "score"] = "win"
+    pays: Pays = "win"
     """"win" pays 1 for a right answer and 0 for any other; "score" pays the score."""
 
     def pose(self, seed: int) -> str:
@@ -34,9 +35,13 @@ class OneAnswerEnv:
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
         """The verdict: it ends the episode."""
-        score = self.score(action.strip())
-        right = score >= WINS
-        return "Correct." if right else "Wrong.", score if self.pays == "score" else float(right), True, False, {}
+        return verdict(self.score(action.strip()), self.pays)
+
+
+def verdict(score: float, pays: Pays) -> tuple[str, float, bool, bool, dict[str, object]]:
+    """The last step of an episode whose answer has this score."""
+    right = score >= WINS
+    return "Correct." if right else "Wrong.", score if pays == "score" else float(right), True, False, {}
 
 
 def graded(score: float) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.app.commands.env.programs import read_program
+from spade.app.commands.env.programs import find_environment, read_program
 from spade.app.commands.options import Recipe, Set, an_id
 from spade.errors import RunError
 
@@ -56,12 +56,7 @@ def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
         return read_program(Path(name)), "", None
-    from replay.inspect.environments import read_environment
-    from spade.app.rundir import RunDir
-
-    env = read_environment(RunDir(run).require().store, an_id(name))
-    if env is None:
-        raise RunError(f"no environment {name!r} in {run}; `spade env ls {run}` lists them")
+    env = find_environment(run, an_id(name))
     return env.source, env.hint, env.reads
 
 

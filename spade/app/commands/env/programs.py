@@ -64,7 +64,6 @@ def show(
     """
     from rich.syntax import Syntax
 
-    from replay.inspect.environments import read_environment
     from replay.inspect.plays import read_examples
     from replay.ledger.keys import is_play
     from spade.app.commands.env.transcript import show_play
@@ -74,11 +73,7 @@ def show(
     if is_play(id):
         show_play(run, id)
         return
-    store = RunDir(run).require().store
-    env = read_environment(store, id)
-    if env is None:
-        raise RunError(f"no environment {id!r} in {run}; `spade env ls {run}` lists them")
-    console = Screen()
+    env, console = find_environment(run, id), Screen()
     console.tell(
         (env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document or 'no document'}", "dim")
     )
@@ -86,27 +81,40 @@ def show(
     console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
     if env.hint:
         console.tell(("hint", "cyan"), f"  {env.hint}")
+    examples = read_examples(RunDir(run).store, id)
+    plays = [
+        ("a play", f"{play.id}, return {play.episode_return:g} in {play.turns} turns")
+        for play in (*examples[:1], *examples[1:][-1:])
+    ]
+    for name, told in (*_figures(env), *_told(env), *plays):
+        console.tell((f"{name:<18}", "dim"), f" {told}")
+
+
+def find_environment(run: Path, id: str) -> "EnvironmentDetail":
+    """An environment of a run. Raises RunError if there is none of that id."""
+    from replay.inspect.environments import read_environment
+    from spade.app.rundir import RunDir
+
+    env = read_environment(RunDir(run).require().store, id)
+    if env is None:
+        raise RunError(f"no environment {id!r} in {run}; `spade env ls {run}` lists them")
+    return env
+
+
+def _figures(env: "EnvironmentDetail") -> list[tuple[str, str]]:
+    """The figures of the window, by name."""
     unknown = "not scored yet" if env.state == "active" else "not measured"
-    for name, value in (
+    figures = (
         ("win rate unhinted", env.win_rate_unhinted),
         ("win rate hinted", env.win_rate_hinted),
         ("regret", env.regret),
         ("designer reward", env.reward),
-    ):
-        console.tell((f"{name:<18}", "dim"), f" {unknown if value is None else f'{value:.3f}'}")
-    for name, told in _told(env):
-        console.tell((f"{name:<18}", "dim"), f" {told}")
-    if env.audit:
-        console.tell((f"{'audit':<18}", "dim"), f" {env.audit}")
-    if env.repairs:
-        console.tell((f"{'repaired':<18}", "dim"), f" {', '.join(env.repairs)}")
-    examples = read_examples(store, id)
-    for play in (*examples[:1], *examples[1:][-1:]):
-        console.tell((f"{'a play':<18}", "dim"), f" {play.id}, return {play.episode_return:g} in {play.turns} turns")
+    )
+    return [(name, unknown if value is None else f"{value:.3f}") for name, value in figures]
 
 
 def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
-    """All that is known of the program, by name: its measures, and what it was asked to be."""
+    """All that is known of the program, by name: its measures, what it was asked to be, what was done to it."""
     measures = env.measures
     reveals = {True: "reveals the method", False: "does not reveal the method", None: None}[measures.reveals]
     known = (
@@ -120,6 +128,8 @@ def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
         ("tools", measures.tools),
         ("conditions", None if measures.conditions is None else f"{measures.conditions:.1f} a criterion"),
         ("guarded failure", {True: "yes", False: "no", None: None}[measures.guarded]),
+        ("audit", env.audit or None),
+        ("repaired", ", ".join(env.repairs) or None),
     )
     return [(name, str(value)) for name, value in known if value is not None]
 

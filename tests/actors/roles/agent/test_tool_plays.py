@@ -46,7 +46,7 @@ def shape(request, tmp_path):
 @pytest.fixture
 def settings(shape, tmp_path):
     room = "play.context_tokens=4000", "engine.context_tokens=4096", "play.max_turn_tokens=1000"
-    domain = "run.domain=tools", "evaluation.programs="
+    domain = "run.domain=tools", "evaluation.suite="
     return actor_settings(tmp_path, *domain, "tools.calls_per_turn=2", "play.max_turns=5", *room)
 
 

@@ -19,7 +19,7 @@ from tests.spade.token_shapes import TOOL_SHAPES
 
 DONE = "<answer>done</answer>"
 CHOSEN = (
-    "run.domain=tools", "evaluation.programs=", "play.context_tokens=4000", "engine.context_tokens=4096",
+    "run.domain=tools", "evaluation.suite=", "play.context_tokens=4000", "engine.context_tokens=4096",
     "play.max_turn_tokens=1000", "play.max_turns=4",
 )  # fmt: skip
 

@@ -33,6 +33,6 @@ def test_a_template_that_lacks_something_is_refused_in_one_line(tmp_path, old, n
     with pytest.raises(RunError) as caught:
         find_dialect(Tokenizer.load(tmp_path), DIALECTS, "some/model")
     line = str(caught.value)
-    assert line.startswith(f"run.domain = 'tools': the chat template of some/model {why}")
+    assert line.startswith(f"the chat template of some/model {why}")
     assert "Qwen3" in line
     assert "\n" not in line

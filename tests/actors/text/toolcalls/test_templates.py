@@ -30,7 +30,7 @@ class Family:
         self.dialect = find_dialect(self.ours, DIALECTS, shape.name)
 
     def written(self, calls):
-        """What follows the model's question, as transformers renders it."""
+        """The text behind the question, as transformers renders it."""
         from transformers.utils.chat_template_utils import render_jinja_template
 
         called = [{"type": "function", "function": {"name": name, "arguments": each}} for name, each in calls]

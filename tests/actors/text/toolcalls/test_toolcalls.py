@@ -213,6 +213,6 @@ def test_the_answer_is_the_last_whole_one_outside_of_the_calls(text, answer):
     "</parameter> </function", "<tool_call><function=f><parameter=a>x</parameter></function>", "<tool_call><function=",
 ])  # fmt: skip
 def test_hostile_texts_take_linear_time(dialect, unit):
-    begin = time.perf_counter()
+    begin = time.process_time()
     dialect.read("<tool_call><function=f><parameter=a>" + unit * (200_000 // len(unit)), {})
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2

@@ -1,0 +1,75 @@
+"""A child that judges what a player's code does: the code is executed in further children, one after the other.
+
+Such a child knows the outputs that are expected, the others know an input each. So the code can forge its output alone.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from actors.sandbox.inside.messages import EXECUTION_BYTES
+from actors.sandbox.process import Answer, ChildProcess
+from actors.sandbox.wire import Execute, Executed, ExecutionWanted, Request, Resume
+from spade.protocol import Faulted
+
+VERDICT_S = 5.0
+"""Seconds that the judging child has beyond those of its executions."""
+
+FRAME_SPARE_BYTES = 1 << 10
+"""The size of an answer beside the output of an execution."""
+
+
+class JudgingProcess(ChildProcess):
+    """`sibling` makes a fresh child of the same zygote, with the same limits."""
+
+    def __init__(
+        self, sibling: Callable[[], Awaitable[ChildProcess]], channel: socket.socket, base_bytes: int = 0
+    ) -> None:
+        super().__init__(channel, base_bytes)
+        self.frame_bytes = EXECUTION_BYTES
+        self._sibling = sibling
+        self._executing: ChildProcess | None = None
+
+    async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
+        """The answer, after all executions that it wants, which take at most `deadline_s` together.
+
+        What is wanted later has no output.
+        """
+        ends = trio.current_time() + deadline_s
+        answer = await super().request(request, deadline_s)
+        try:
+            while isinstance(answer, ExecutionWanted):
+                output = await self._executed(answer, ends - trio.current_time())
+                if isinstance(output, Faulted):
+                    self.end(output)
+                    return output
+                answer = await super().request(Resume(output), max(ends + VERDICT_S - trio.current_time(), 0))
+        except BaseException:
+            self.kill()  # cancelled between two requests
+            raise
+        return answer
+
+    async def _executed(self, wanted: ExecutionWanted, left_s: float) -> str | Faulted | None:
+        """The output, None if the code fails in any way; a fault of ours."""
+        if left_s <= 0:
+            return None
+        process = self._executing = await self._sibling()
+        if self._killed:  # meanwhile
+            process.kill()
+        process.frame_bytes = min(wanted.most_bytes + FRAME_SPARE_BYTES, EXECUTION_BYTES)
+        try:
+            request = Execute(wanted.code, wanted.function, wanted.given)
+            answer = await process.request(request, min(wanted.seconds, left_s))
+        finally:
+            process.kill()
+            self._executing = None
+        if isinstance(answer, Faulted) and not answer.environment_fault:
+            return answer
+        return answer.output if isinstance(answer, Executed) else None
+
+    def kill(self) -> None:
+        """Kill the child, and the one that executes for it."""
+        super().kill()
+        if self._executing is not None:
+            self._executing.kill()

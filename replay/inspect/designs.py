@@ -1,0 +1,71 @@
+"""All that designers of a run brought, and a few of their environments with programs, plays and tokens."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from replay.ledger.keys import environment_prefix
+from replay.ledger.records import Environment, PlayRecord, Publication, Reject, Source
+from replay.store import Store, open_reader
+from spade.protocol import Trajectory
+
+Choose = Callable[[Sequence[Environment]], Sequence[str]]
+"""The ids of the environments to show, out of all."""
+Pick = Callable[[Sequence[PlayRecord]], Sequence[str]]
+"""The ids of the plays whose tokens to show, out of an environment's."""
+
+
+class ShownEnvironment(msgspec.Struct, frozen=True):
+    """An environment with its program and finished plays; the tokens of those picked, where they are still kept."""
+
+    environment: Environment
+    source: Source
+    plays: tuple[PlayRecord, ...]
+    tokens: dict[str, Trajectory]
+
+
+class DesignRecords(msgspec.Struct, frozen=True):
+    """The environments of a run, the oldest first, and `steps`: the learner step of each policy version.
+
+    `reasons` counts the rejected candidates by stage and reason; `examples` has the newest of each stage. `digest` is
+    that of the newest weights, "" before the first.
+    """
+
+    environments: tuple[Environment, ...] = ()
+    reasons: dict[tuple[str, str], int] = {}
+    examples: dict[str, Reject] = {}
+    steps: dict[int, int] = {}
+    digest: str = ""
+    shown: tuple[ShownEnvironment, ...] = ()
+
+
+def read_designs(path: Path, choose: Choose, pick: Pick, kind_of: Callable[[str], str]) -> DesignRecords:
+    """The designs of one commit; `kind_of` makes one reason of those that differ in details.
+
+    Raises RunError if there is no store, DamagedError where one cannot be read.
+    """
+    with open_reader(path) as store, store.pinned():
+        environments = tuple(store.scan("environments", Environment))
+        reasons: dict[tuple[str, str], int] = {}
+        examples: dict[str, Reject] = {}
+        for _, reject in store.decoded("rejects", Reject):
+            reason = reject.stage, kind_of(reject.reason)
+            reasons[reason] = reasons.get(reason, 0) + 1
+            examples[reject.stage] = reject
+        published = [one.weights for one in store.scan("publications", Publication)]
+        steps = {weights.version: weights.step for weights in published}
+        by_id = {environment.id: environment for environment in environments}
+        shown = tuple(_shown(store, by_id[id], pick) for id in choose(environments))
+    digest = published[-1].digest if published else ""
+    return DesignRecords(environments, reasons, examples, steps, digest, shown)
+
+
+def _shown(store: Store, environment: Environment, pick: Pick) -> ShownEnvironment:
+    plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment.id))
+    finished = tuple(play for play in plays if play.state == "finished")
+    (source,) = store.get_many("sources", [environment.id], Source)
+    found = {id: store.get("trajectories", id, Trajectory) for id in pick(finished)}
+    return ShownEnvironment(
+        environment, source, finished, {id: tokens for id, tokens in found.items() if tokens is not None}
+    )

@@ -1,0 +1,146 @@
+"""The rows of a run's `metrics.jsonl`, as its service wrote them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from spade.decoding import UnreadableError, decoded
+from spade.disk import regular
+from spade.protocol import SkillFigures
+
+ROW_BYTES = 1 << 22
+"""A row is at most as long; a longer one counts as unreadable."""
+
+Step = Annotated[int, Meta(ge=0, le=1 << 53)]
+Figure = float | None
+
+
+class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
+    """One learner step; names, units and windows as in `docs/metrics.md`. None: not measured."""
+
+    learner_step: Step
+    elapsed_s: float = 0.0
+    validity: Figure = None
+    win_rate_unhinted: Figure = None
+    win_rate_hinted: Figure = None
+    win_rate_error: Figure = None
+    regret: Figure = None
+    regret_error: Figure = None
+    learnable_share: Figure = None
+    zero_variance_share: Figure = None
+    designer_reward: Figure = None
+    reward_levels: Figure = None
+    response_tokens: Figure = None
+    response_tokens_hinted: Figure = None
+    turns: Figure = None
+    turns_hinted: Figure = None
+    program_lines: Figure = None
+    hidden_variables: Figure = None
+    revealing_share: Figure = None
+    similarity: Figure = None
+    calls_per_turn: Figure = None
+    malformed_share: Figure = None
+    refused_share: Figure = None
+    done_share: Figure = None
+    free_share: Figure = None
+    level_low: Figure = None
+    level_high: Figure = None
+    plays_per_s: Figure = None
+    sampled_tokens_per_s: Figure = None
+    lag_mean: Figure = None
+    wasted_share_agent: Figure = None
+    wasted_share_designer: Figure = None
+    backlog: Figure = None
+    broadcast_s: Figure = None
+    step_s: Figure = None
+    wait_s: Figure = None
+    loss: Figure = None
+    entropy: Figure = None
+    grad_norm: Figure = None
+    mismatch: Figure = None
+    effective_sample_share: Figure = None
+    skills: dict[str, SkillFigures] = {}
+    variants: dict[str, SkillFigures] = {}
+
+
+class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluation"):
+    """One evaluation on the fixed set: the policy of `step` won `win_rate` of `plays`."""
+
+    step: Step
+    plays: Annotated[int, Meta(ge=1)]
+    win_rate: Annotated[float, Meta(ge=0, le=1)]
+
+
+class DiversityRow(msgspec.Struct, frozen=True, tag_field="kind", tag="diversity"):
+    """One measurement of the diversity."""
+
+    step: Step
+    share: float
+
+
+class EventRow(msgspec.Struct, frozen=True, tag_field="kind", tag="event"):
+    """An event of the run; `changed` as "section.field": (before, now)."""
+
+    event: str
+    elapsed_s: float = 0.0
+    changed: dict[str, tuple[str, str]] = {}
+    why: str = ""
+
+
+Kind = TypeVar("Kind")
+Row = StepRow | EvaluationRow | DiversityRow | EventRow
+
+_rows: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
+
+
+class JournalRows(msgspec.Struct, frozen=True):
+    """The rows by kind, in order of time; of a learner step that was done again, the last one. `unreadable` counts."""
+
+    steps: tuple[StepRow, ...] = ()
+    evaluations: tuple[EvaluationRow, ...] = ()
+    diversities: tuple[DiversityRow, ...] = ()
+    events: tuple[EventRow, ...] = ()
+    unreadable: int = 0
+
+
+def read_journal(file: Path) -> JournalRows:
+    """The rows of a `metrics.jsonl`; the last one of a live run may be half written. Raises OSError, RunError."""
+    steps: dict[int, StepRow] = {}
+    evaluations: dict[int, EvaluationRow] = {}
+    diversities: dict[int, DiversityRow] = {}
+    events: list[EventRow] = []
+    unreadable = 0
+    with regular(file) as opened:
+        for line in _lines(opened):
+            try:
+                row = decoded(_rows.decode, line)
+            except UnreadableError:
+                unreadable += 1
+                continue
+            match row:
+                case StepRow():
+                    steps[row.learner_step] = row
+                case EvaluationRow():
+                    evaluations[row.step] = row
+                case DiversityRow():
+                    diversities[row.step] = row
+                case EventRow():
+                    events.append(row)
+    return JournalRows(_in_order(steps), _in_order(evaluations), _in_order(diversities), tuple(events), unreadable)
+
+
+def _in_order(rows: dict[int, Kind]) -> tuple[Kind, ...]:
+    return tuple(rows[step] for step in sorted(rows))
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Lines that are not blank; of one over ROW_BYTES the beginning, which is no JSON."""
+    while line := file.readline(ROW_BYTES):
+        part = line
+        while len(part) == ROW_BYTES and not part.endswith(b"\n"):
+            part = file.readline(ROW_BYTES)
+        if line.strip():
+            yield line

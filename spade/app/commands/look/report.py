@@ -1,0 +1,76 @@
+"""`spade report`: one page about one or several runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spade.app.printing import say
+from spade.errors import BusError, ConfigError, RunError, reason
+
+if TYPE_CHECKING:
+    from spade.app.rundir import RunDir
+    from spade.protocol import Status
+
+MOST_RUNS = 200
+
+
+def report(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="[ARM=]RUN…", help="Run directories, each perhaps with the name of its arm.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write one HTML page about runs.
+
+    It has curves, the curriculum, environments, rejected programs, and the health of each run.
+
+    Runs of one ARM, or else of the same settings, are shown as their mean with its 95 % interval. The page is one file
+    that needs no network. The runs may be up.
+    """
+    import time
+
+    from spade.app.report.arms import arms, asked, run_names
+    from spade.app.report.collect import collect
+    from spade.app.report.page import render, share_of
+    from spade.app.rundir import RunDir
+    from spade.disk import replace
+
+    if len(runs) > MOST_RUNS:
+        raise ConfigError(f"{len(runs)} runs are too many for one page; give at most {MOST_RUNS}")
+    words = [asked(word) for word in runs]
+    folders = [RunDir(word.path).require() for word in words]
+    names = run_names([folder.path for folder in folders])
+    seen = [
+        collect(folder, name, _status(folder), share_of(len(runs))) for folder, name in zip(folders, names, strict=True)
+    ]
+    found = arms(names, [word.arm for word in words], [run.config for run in seen])
+    page = render(seen, found, time.time()).encode()
+    replace(out, page)
+    say(f"{out}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}, {len(page) / 2**20:.1f} MiB")
+    for run in seen:
+        for note in run.notes:
+            say(f"  {run.name}: {note}")
+
+
+def _status(run: "RunDir") -> "Status | str":
+    """The live or last status, or the reason why there is none."""
+    import trio
+
+    from spade.app.screen.observe import read_status
+    from spade.app.screen.reach import reach
+
+    why: list[str] = []
+    try:
+        return trio.run(read_status, reach(run))
+    except* (BusError, RunError) as errors:
+        why = _reasons(errors)
+    return f"its status cannot be read: {'; '.join(why)}"
+
+
+def _reasons(errors: BaseExceptionGroup[BusError | RunError]) -> list[str]:
+    """The reasons of a group, and of groups in it."""
+    each = (
+        _reasons(error) if isinstance(error, BaseExceptionGroup) else [reason(error)] for error in errors.exceptions
+    )
+    return [why for reasons in each for why in reasons]

@@ -1,0 +1,99 @@
+"""The charts of a page: each figure of each arm, with its text alternative and its numbers. Pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spade.app.report.arms import Arm
+from spade.app.report.drawing import DrawnChart, Line, draw, figure_text, interval_text, letter
+from spade.app.report.figures import CHAPTERS, Chapter, Figure, RunFigures, part_chapter
+from spade.app.report.series import Curve, pool, thin
+
+MOST_FAINT = 12
+"""Up to as many runs are drawn singly behind their arm's mean."""
+FAINT_POINTS = 60
+_TOLD_ARMS = 4  # in a text alternative
+_CELLS = 5
+
+
+class Numbers(NamedTuple):
+    """Some points of an arm's curve: (step, value with its interval)."""
+
+    letter: str
+    name: str
+    cells: tuple[tuple[str, str], ...]
+
+
+class Chart(NamedTuple):
+    """A drawn figure; `alternative` says in words what it shows."""
+
+    title: str
+    says: str
+    alternative: str
+    drawn: DrawnChart
+    numbers: tuple[Numbers, ...]
+
+
+class ChapterCharts(NamedTuple):
+    """A chapter: its charts, and the titles of those that no run has."""
+
+    title: str
+    charts: tuple[Chart, ...]
+    missing: tuple[str, ...]
+
+
+def draw_chapters(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ChapterCharts]:
+    """All chapters; of skills and variants those that the runs have."""
+    parts = [part_chapter("By skill", "skills", runs), part_chapter("By variant", "variants", runs)]
+    return [_chapter(chapter, arms, runs) for chapter in (*CHAPTERS, *(part for part in parts if part.figures))]
+
+
+def arm_curve(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Curve:
+    """The curve of an arm: its run's, or the mean over its runs with its interval."""
+    return thin(pool([figure.curve(runs[member]) for member in arm.members], figure.low, figure.high))
+
+
+def _chapter(chapter: Chapter, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> ChapterCharts:
+    made = [(figure.title, _chart(figure, arms, runs)) for figure in chapter.figures]
+    charts = tuple(chart for _, chart in made if chart is not None)
+    return ChapterCharts(chapter.title, charts, tuple(title for title, chart in made if chart is None))
+
+
+def _chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> Chart | None:
+    lines = [_line(figure, arm, runs) for arm in arms]
+    if not any(line.curve for line in lines):
+        return None
+    told = [(place, line) for place, line in enumerate(lines) if line.curve]
+    more = f"; and {len(told) - _TOLD_ARMS} more" if len(told) > _TOLD_ARMS else ""
+    words = "; ".join(_told(place, line, figure.share, len(arms) > 1) for place, line in told[:_TOLD_ARMS])
+    return Chart(
+        figure.title,
+        figure.says,
+        f"{figure.title} by learner step: {words}{more}.",
+        draw(lines, figure.share, figure.zero),
+        tuple(_numbers(place, line, figure.share) for place, line in told),
+    )
+
+
+def _line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
+    curves = [figure.curve(runs[member]) for member in arm.members]
+    mean = thin(pool(curves, figure.low, figure.high))
+    single = len(arm.members) > 1 and len(runs) <= MOST_FAINT
+    return Line(arm.name, mean, tuple(thin(curve, FAINT_POINTS) for curve in curves if curve) if single else ())
+
+
+def _told(place: int, line: Line, share: bool, several: bool) -> str:
+    first, last = line.curve[0], line.curve[-1]
+    who = f"{letter(place)} ({line.name}) " if several else ""
+    now = f"{interval_text(last, share)} at step {last.step:,.0f}"
+    return (
+        f"{who}{now}"
+        if first == last
+        else f"{who}from {figure_text(first.value, share)} at step {first.step:,.0f} to {now}"
+    )
+
+
+def _numbers(place: int, line: Line, share: bool) -> Numbers:
+    last = len(line.curve) - 1
+    places = sorted({round(last * part / (_CELLS - 1)) for part in range(_CELLS)})
+    cells = tuple((f"{line.curve[at].step:,.0f}", interval_text(line.curve[at], share)) for at in places)
+    return Numbers(letter(place), line.name, cells)

@@ -1,0 +1,121 @@
+"""All that a run saved, read for a page: what cannot be read is a note, and the rest is shown."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+import spade
+from replay.inspect.designs import DesignRecords, read_designs
+from replay.inspect.journal import JournalRows, read_journal
+from replay.ledger.records import Environment
+from spade.app.report import gallery
+from spade.app.report.transcript import Part, transcript
+from spade.app.rundir import RunDir, RunRecord
+from spade.config import Config
+from spade.errors import RunError, SpadeError, reason
+from spade.evaluations import KeptEvaluation, found
+from spade.protocol import Status
+
+Result = TypeVar("Result")
+
+
+class SeenRun(msgspec.Struct, frozen=True):
+    """A run as it was saved; `notes` says what is missing. `why` has the reasons for the choice of each environment.
+
+    `transcripts` are by play.
+    """
+
+    name: str
+    state: str
+    config: Config | None
+    record: RunRecord | None
+    status: Status | None
+    rows: JournalRows
+    designs: DesignRecords
+    evaluations: tuple[KeptEvaluation, ...]
+    why: dict[str, list[str]]
+    transcripts: dict[str, list[Part]]
+    notes: tuple[str, ...]
+
+
+def collect(run: RunDir, name: str, status: Status | str, most: int) -> SeenRun:
+    """Read a run; `status` is its status or the reason why there is none, `most` bounds its environments.
+
+    Raises RunError if no run was ever started there.
+    """
+    run.require()
+    notes = [status] if isinstance(status, str) else []
+    config = _or_note(notes, run.config)
+    record = _or_note(notes, run.record)
+    rows = _or_note(notes, lambda: _rows(run)) or JournalRows()
+    if rows.unreadable:
+        notes.append(f"metrics.jsonl: {rows.unreadable} rows cannot be read and are left out")
+    if not rows.evaluations:
+        notes.append(
+            "no evaluation is over, so there is no held-out win rate (evaluation.programs sets what is played)"
+        )
+    why: dict[str, list[str]] = {}
+    designs = _or_note(notes, lambda: _designs(run, why, most)) or DesignRecords()
+    evaluations = _or_note(notes, lambda: tuple(found(run.path))) or ()
+    transcripts = _or_note(notes, lambda: _transcripts(run, config, designs)) or {}
+    if record is not None and record.spade != spade.__version__:
+        notes.append(f"it was started by SPADE {record.spade}, this page was made by {spade.__version__}")
+    return SeenRun(
+        name, _state(run, status, rows), config, record, status if isinstance(status, Status) else None,
+        rows, designs, evaluations, why, transcripts, tuple(notes),
+    )  # fmt: skip
+
+
+def _or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
+    try:
+        return read()
+    except (SpadeError, OSError) as error:
+        notes.append(reason(error))
+        return None
+
+
+def _rows(run: RunDir) -> JournalRows:
+    try:
+        return read_journal(run.path / "metrics.jsonl")
+    except FileNotFoundError:
+        raise RunError("it has no metrics.jsonl, since no learner step was made yet: no curves") from None
+
+
+def _designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRecords:
+    def choose(environments: Sequence[Environment]) -> list[str]:
+        why.update(gallery.choose(environments, most))
+        return list(why)
+
+    return read_designs(run.store, choose, gallery.pick, gallery.kind_of)
+
+
+def _transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> dict[str, list[Part]]:
+    """The plays whose tokens are kept, as text. Raises RunError where there is no tokenizer for it."""
+    kept = {id: tokens for shown in designs.shown for id, tokens in shown.tokens.items()}
+    if not kept or config is None:
+        return {}
+    from actors.roles.domains import load_talks
+    from spade.tokens import Tokenizer
+
+    folder = run.weights / designs.digest  # not the model that the run began with, which may have to be downloaded
+    if not folder.is_dir():
+        raise RunError(f"{folder}: the newest policy is missing, and its tokenizer with it: no transcripts")
+    tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
+    decode = partial(tokenizer.decode, keep=load_talks(config, tokenizer)("inside").marks)
+    return {id: transcript(tokens, decode) for id, tokens in kept.items()}
+
+
+def _state(run: RunDir, status: Status | str, rows: JournalRows) -> str:
+    """The run's state in words."""
+    if run.holders():
+        return "it is up, and this page shows it as it was"
+    if isinstance(status, Status) and status.finished:
+        return f"finished: {status.finished}"
+    last = rows.events[-1] if rows.events else None
+    if last is None:
+        return "nothing was recorded of it"
+    if last.event in ("stop", "finish"):
+        return f"stopped{f': {last.why}' if last.why else ''}"
+    return "ended without a stop: it was killed, or its machine went away"

@@ -1,0 +1,222 @@
+"""The geometry of a line chart: scales, ticks, lines and bands in the units of its picture. Pure."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spade.app.report.series import Curve, Point
+
+WIDTH, HEIGHT = 360, 200
+LEFT, RIGHT, TOP, BOTTOM = 46, 338, 10, 172
+"""Edges of the plot inside the picture."""
+HOVERS = 24
+"""Points of a curve that tell their value to a mouse."""
+_LABEL = 11  # height of a letter
+_LARGEST_PLAIN = 1e9
+_LARGE, _MOST_DECIMALS = 1e5, 4  # from here on labels have an exponent
+_NEAR = 12  # two letters that end as near to each other need room
+_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # span of a share's axis, and of another as a part of its values
+
+
+class Line(NamedTuple):
+    """A curve to draw: the text of its legend, and the faint curves of single runs behind it."""
+
+    name: str
+    curve: Curve
+    faint: tuple[Curve, ...] = ()
+
+
+class Tick(NamedTuple):
+    """A tick of an axis: its place, and its label."""
+
+    at: float
+    label: str
+
+
+class Hover(NamedTuple):
+    """A place that tells `text` to a mouse."""
+
+    x: float
+    y: float
+    text: str
+
+
+class DrawnLine(NamedTuple):
+    """A curve as SVG points; `letter` stands at its end, at the height `letter_y`. `place`: among all lines.
+
+    `dot` is a lone point, and `bar` its interval.
+    """
+
+    place: int
+    name: str
+    letter: str
+    points: str
+    band: str
+    faint: tuple[str, ...]
+    dot: tuple[float, float] | None
+    bar: tuple[float, float] | None
+    end: float
+    letter_y: float
+    hovers: tuple[Hover, ...]
+
+
+class DrawnChart(NamedTuple):
+    """A chart as numbers and labels."""
+
+    xs: tuple[Tick, ...]
+    ys: tuple[Tick, ...]
+    zero: float | None
+    lines: tuple[DrawnLine, ...]
+
+
+class Scale(NamedTuple):
+    """A straight map of [low, high] to [begin, end]."""
+
+    low: float
+    high: float
+    begin: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The place of a value, to a tenth; a value outside is put at the nearer end."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin), 1)
+
+
+def letter(place: int) -> str:
+    """A, B, … Z, A2, …: the sign of a curve beside its colour."""
+    turn, number = divmod(place, 26)
+    return chr(ord("A") + number) + (str(turn + 1) if turn else "")
+
+
+def figure_text(value: float, share: bool) -> str:
+    """A value for a person: a share in percent, another number with three digits."""
+    if share:
+        told = f"{value:.1%}" if 0 < abs(value) < 0.1 else f"{value:.0%}"
+    elif value and abs(value) < 1e-3:
+        told = f"{value:.1e}"
+    else:
+        told = f"{value:,.0f}" if 1000 <= abs(value) < _LARGEST_PLAIN else f"{value:.3g}"
+    return told.replace("-", "−").replace("%", " %")
+
+
+def interval_text(point: Point, share: bool) -> str:
+    """A value with its interval."""
+    told = figure_text(point.value, share)
+    if point.low is None or point.high is None:
+        return told
+    return f"{told} ({figure_text(point.low, share)} to {figure_text(point.high, share)})"
+
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Round numbers in [low, high], at most `most` + 1 of them and at least one where it spans anything."""
+    raw = (high - low) / most
+    magnitude = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= raw * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> DrawnChart:
+    """The chart of lines of which at least one has a point."""
+    curves = [curve for line in lines for curve in (line.curve, *line.faint) if curve]
+    steps = [point.step for curve in curves for point in curve]
+    x = Scale(min(steps), max(max(steps), min(steps) + 1), LEFT, RIGHT)
+    low, high = _range(curves, share, zero)
+    y = Scale(low, high, BOTTOM, TOP)
+    drawn = [_line(place, line, x, y, share) for place, line in enumerate(lines) if line.curve]
+    spread = _apart([(line.end, line.letter_y) for line in drawn])
+    return DrawnChart(
+        tuple(Tick(x(value), f"{value:,.0f}") for value in ticks(x.low, x.high, 4) if value.is_integer()),
+        tuple(Tick(y(value), label) for value, label in _labelled(ticks(low, high, 5), share)),
+        y(0.0) if low < 0 < high else None,
+        tuple(line._replace(letter_y=at) for line, at in zip(drawn, spread, strict=True)),
+    )
+
+
+def _range(curves: Sequence[Curve], share: bool, zero: bool) -> tuple[float, float]:
+    ends = [end for curve in curves for point in curve for end in (point.value, point.low, point.high)]
+    known = [end for end in ends if end is not None] + ([0.0] if zero else [])
+    low, high = min(known), max(known)
+    least = _LEAST_SHARES if share else _LEAST_PART * max(abs(low), abs(high)) or 1.0
+    lack = least - (high - low)
+    if lack > 0:
+        low, high = low - lack / 2, high + lack / 2
+    room = 0.04 * (high - low)
+    low = low if zero and low == 0 else low - room
+    return (max(low, 0.0), min(high + room, 1.0)) if share else (low, high + room)
+
+
+def _labelled(values: Sequence[float], share: bool) -> list[tuple[float, str]]:
+    """Values of an axis with labels of as many decimals as tell them apart."""
+    scaled = [100 * value if share else value for value in values]
+    step = scaled[1] - scaled[0] if len(scaled) > 1 else abs(scaled[0]) if scaled else 0.0
+    smallest = math.floor(math.log10(step) + 1e-9) if step else 0
+    most = max(map(abs, scaled), default=0.0)
+    digits = max(0, math.floor(math.log10(most)) - smallest) if most else 0
+    shape = f".{digits}e" if most >= _LARGE or -smallest > _MOST_DECIMALS else f",.{max(0, -smallest)}f"
+    labels = [format(value + 0.0, shape).replace("-", "−") for value in scaled]
+    return [(value, f"{label} %" if share else label) for value, label in zip(values, labels, strict=True)]
+
+
+def _line(place: int, line: Line, x: Scale, y: Scale, share: bool) -> DrawnLine:
+    curve, last = line.curve, line.curve[-1]
+    alone = len(curve) == 1
+    every = max(1, math.ceil(len(curve) / HOVERS))
+    near = [point for number, point in enumerate(reversed(curve)) if number % every == 0]
+    return DrawnLine(
+        place=place,
+        name=line.name,
+        letter=letter(place),
+        points="" if alone else _path(curve, x, y),
+        band="" if alone else _band(curve, x, y),
+        faint=tuple(_path(each, x, y) for each in line.faint if len(each) > 1),
+        dot=(x(last.step), y(last.value)) if alone else None,
+        bar=(y(last.low), y(last.high)) if alone and last.low is not None and last.high is not None else None,
+        end=x(last.step),
+        letter_y=y(last.value),
+        hovers=tuple(
+            Hover(x(point.step), y(point.value), f"{line.name}, step {point.step:,.0f}: {interval_text(point, share)}")
+            for point in near
+        ),
+    )
+
+
+def _path(curve: Curve, x: Scale, y: Scale) -> str:
+    return " ".join(f"{x(point.step):g},{y(point.value):g}" for point in curve)
+
+
+def _band(curve: Curve, x: Scale, y: Scale) -> str:
+    """The outline of the intervals; "" where fewer than two points have one."""
+    known = [(x(p.step), y(p.low), y(p.high)) for p in curve if p.low is not None and p.high is not None]
+    if len(known) < 2:
+        return ""
+    above = [f"{at:g},{high:g}" for at, _, high in known]
+    below = [f"{at:g},{low:g}" for at, low, _ in reversed(known)]
+    return " ".join((*above, *below))
+
+
+def _apart(ends: Sequence[tuple[float, float]]) -> list[float]:
+    """Heights of the letters at ends (x, y), moved so that those of near ends do not cover each other."""
+    placed = [y for _, y in ends]
+    order = sorted(range(len(ends)), key=lambda place: ends[place][0])
+    while order:
+        near = [place for place in order if ends[place][0] - ends[order[0]][0] < _NEAR]
+        for place, height in zip(near, _spread([placed[place] for place in near]), strict=True):
+            placed[place] = height
+        order = order[len(near) :]
+    return placed
+
+
+def _spread(heights: Sequence[float]) -> list[float]:
+    """Heights inside the plot with room between them, in the same order from the top."""
+    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    room = min(_LABEL, (BOTTOM - TOP) / max(len(heights) - 1, 1))
+    placed, least = list(heights), -math.inf
+    for place in order:
+        placed[place] = least = max(heights[place], least + room)
+    most = float(BOTTOM)
+    for place in reversed(order):
+        placed[place] = most = min(placed[place], most)
+        most -= room
+    return [round(height, 1) for height in placed]

@@ -1,0 +1,143 @@
+"""The gallery of a page: one environment with its program, both arms side by side, its parents and children. Pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from replay.inspect.designs import ShownEnvironment
+from replay.ledger.records import Environment, PlayRecord
+from spade.app.report.collect import SeenRun
+from spade.app.report.drawing import figure_text
+from spade.app.report.gallery import children, pair
+from spade.app.report.transcript import Part, cut
+from spade.text import line
+
+LONGEST_SOURCE = 12_000
+LONGEST_TEXT = 2_000
+"""Characters of a program, and of its hint and first observation."""
+LONGEST_FACT = 200
+MOST_KIN = 8
+
+
+class Kin(NamedTuple):
+    """A parent or a child: its id, and its anchor where the page shows it, "" else."""
+
+    id: str
+    anchor: str
+
+
+class Side(NamedTuple):
+    """One play: its arm, and its outcome in words. `parts` is None where its tokens are not kept."""
+
+    arm: str
+    outcome: str
+    parts: Sequence[Part] | None
+
+
+class Returns(NamedTuple):
+    """The finished plays of an arm by return: (return, how many, share of the most in an arm, in percent)."""
+
+    arm: str
+    mean: str
+    levels: tuple[tuple[str, int, int], ...]
+
+
+class GalleryEntry(NamedTuple):
+    """An environment as the page shows it."""
+
+    anchor: str
+    run: str
+    id: str
+    name: str
+    why: str
+    figures: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...]
+    hint: str
+    observation: str
+    source: str
+    sides: tuple[Side, ...]
+    returns: tuple[Returns, ...]
+    parents: tuple[Kin, ...]
+    more_parents: int
+    children: tuple[Kin, ...]
+    more_children: int
+
+
+def entries(place: int, run: SeenRun) -> list[GalleryEntry]:
+    """The environments of the run at `place` among the page's."""
+    kin = children(run.designs.environments)
+    anchors = {shown.environment.id: f"env-{place}-{number}" for number, shown in enumerate(run.designs.shown)}
+    return [_entry(run, shown, kin.get(shown.environment.id, []), anchors) for shown in run.designs.shown]
+
+
+def _entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], anchors: dict[str, str]) -> GalleryEntry:
+    environment, source = shown.environment, shown.source
+    parents = environment.parents
+    return GalleryEntry(
+        anchor=anchors[environment.id],
+        run=run.name,
+        id=environment.id,
+        name=line(environment.name, LONGEST_FACT),
+        why=", ".join(run.why.get(environment.id, [])),
+        figures=_figures(environment),
+        facts=_facts(environment, run.designs.steps),
+        hint=cut(source.hint, LONGEST_TEXT),
+        observation=cut(source.first_observation, LONGEST_TEXT),
+        source=cut(source.source, LONGEST_SOURCE),
+        sides=tuple(_side(play, run.transcripts.get(play.id)) for play in pair(shown.plays)),
+        returns=_returns(shown.plays),
+        parents=tuple(Kin(line(id, LONGEST_FACT), anchors.get(id, "")) for id in parents[:MOST_KIN]),
+        more_parents=len(parents[MOST_KIN:]),
+        children=tuple(Kin(id, anchors.get(id, "")) for id in kids[:MOST_KIN]),
+        more_children=len(kids[MOST_KIN:]),
+    )
+
+
+def _figures(environment: Environment) -> tuple[tuple[str, str], ...]:
+    """Figures that its window measured, for the line that is always open."""
+    score = environment.score
+    if score is None:
+        return (("state", environment.state),)
+    known = (
+        ("unhinted", score.win_rate, True), ("hinted", score.win_rate_hinted, True),
+        ("regret", score.regret, False), ("reward", score.reward, False),
+    )  # fmt: skip
+    return tuple((name, figure_text(value, share)) for name, value, share in known if value is not None)
+
+
+def _facts(environment: Environment, steps: dict[int, int]) -> tuple[tuple[str, str], ...]:
+    measures, audit = environment.measures, environment.audit
+    told = "" if audit is None else f"{audit.state}{f': {audit.finding}' if audit.finding else ''}"
+    known = (
+        ("skill", environment.skill), ("state", environment.state), ("document", environment.document),
+        ("designed at step", steps.get(environment.designed_version)), ("setting", environment.setting),
+        ("variant", environment.variant), ("level", environment.level if environment.program else None),
+        ("lines", measures.lines), ("hidden variables", measures.hidden_variables), ("tools", measures.tools),
+        ("similarity", None if measures.similarity is None else figure_text(measures.similarity, False)),
+        ("reward levels", len(environment.levels) or None), ("audit", told),
+        ("repaired", ", ".join(environment.repairs)),
+    )  # fmt: skip
+    return tuple((name, line(str(value), LONGEST_FACT)) for name, value in known if value not in (None, ""))
+
+
+def _side(play: PlayRecord, parts: Sequence[Part] | None) -> Side:
+    ended = "ended" if play.terminated else "cut off"
+    outcome = f"return {play.episode_return:g}, {ended} in {play.turns} turns, instance {play.index}"
+    return Side("with the hint" if play.hinted else "without the hint", outcome, parts)
+
+
+def _returns(plays: Sequence[PlayRecord]) -> tuple[Returns, ...]:
+    arms = {arm: [p.episode_return for p in plays if p.hinted == hinted] for arm, hinted in _ARMS}
+    counts = {arm: {value: values.count(value) for value in set(values)} for arm, values in arms.items() if values}
+    most = max((count for levels in counts.values() for count in levels.values()), default=1)
+    return tuple(
+        Returns(
+            arm,
+            f"{sum(arms[arm]) / len(arms[arm]):.2f}",
+            tuple((f"{value:g}", levels[value], 100 * levels[value] // most) for value in sorted(levels)[:MOST_LEVELS]),
+        )
+        for arm, levels in counts.items()
+    )
+
+
+MOST_LEVELS = 12
+_ARMS = (("without the hint", False), ("with the hint", True))

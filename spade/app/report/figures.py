@@ -1,0 +1,177 @@
+"""The charts of a page: which figure each shows, and its curve in one run. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from replay.inspect.journal import JournalRows, StepRow
+from spade.app.report.curriculum import Design
+from spade.app.report.series import Curve, Point, binned, thin
+from spade.estimates import wilson
+from spade.estimates.intervals import Z
+from spade.text import line
+
+RETURN_BINS = 24
+MOST_PARTS = 12
+LONGEST_NAME = 60
+"""Skills, or variants, that have charts of their own."""
+
+
+class RunFigures(NamedTuple):
+    """The rows of one run, and its environments, to draw."""
+
+    rows: JournalRows
+    designs: Sequence[Design] = ()
+
+
+class Figure(NamedTuple):
+    """One chart. `low` and `high` bound what can be measured; `share`: it is told in percent; `zero`: shown with 0."""
+
+    title: str
+    says: str
+    curve: Callable[[RunFigures], Curve]
+    low: float | None = 0.0
+    high: float | None = None
+    share: bool = False
+    zero: bool = False
+
+
+class Chapter(NamedTuple):
+    """Charts under one heading."""
+
+    title: str
+    figures: tuple[Figure, ...]
+
+
+def _row(title: str, name: str, says: str, error: str = "", share: bool = False, low: float | None = 0.0) -> Figure:
+    """A figure of the rows of learner steps; the interval is 1.96 standard errors on each side."""
+    high = 1.0 if share else None
+
+    def curve(run: RunFigures) -> Curve:
+        return thin(tuple(_points(run.rows.steps, name, error, (low, high))))
+
+    return Figure(title, says, curve, low, high, share, zero=not (share or error))
+
+
+def _share(title: str, name: str, says: str, error: str = "") -> Figure:
+    return _row(title, name, says, error, share=True)
+
+
+def _points(
+    rows: Sequence[StepRow], name: str, error: str, bounds: tuple[float | None, float | None]
+) -> Iterator[Point]:
+    least, most = bounds
+    for row in rows:
+        value: float | None = getattr(row, name)
+        if value is None:
+            continue
+        half: float | None = getattr(row, error) if error else None
+        if half is None:
+            yield Point(row.learner_step, value)
+            continue
+        low = value - Z * half if least is None else max(value - Z * half, min(least, value))
+        high = value + Z * half if most is None else min(value + Z * half, max(most, value))
+        yield Point(row.learner_step, value, low, high)
+
+
+def _held_out(run: RunFigures) -> Curve:
+    rows = run.rows.evaluations
+    return thin([Point(row.step, row.win_rate, *wilson(row.win_rate, row.plays)) for row in rows])
+
+
+def _diversity(run: RunFigures) -> Curve:
+    return thin([Point(row.step, row.share) for row in run.rows.diversities])
+
+
+def _returns(run: RunFigures) -> Curve:
+    scored = ((each.step, each.environment.score) for each in run.designs)
+    known = ((step, score.mean_return) for step, score in scored if score is not None)
+    return binned(((step, value) for step, value in known if value is not None), RETURN_BINS)
+
+
+CHAPTERS = (
+    Chapter(
+        "Learning",
+        (
+            Figure(
+                "Held-out win rate",
+                "Unhinted, on programs that the model never saw, the same ones each time.",
+                _held_out, 0.0, 1.0, share=True,
+            ),
+            _share("Unhinted win rate", "win_rate_unhinted", "On the newest programs, unhinted.", "win_rate_error"),
+            _share("Hinted win rate", "win_rate_hinted", "On the newest programs, hinted."),
+            _row("Regret", "regret", "Mean return with the hint − without.", "regret_error", low=None),
+            Figure("Return", "Unhinted, over the windows of the environments designed at a step.", _returns, -1.0, 1.0),
+            _share("Learnable share", "learnable_share", "Last slots whose win rate is 20 % to 80 %."),
+            _row("Designer reward", "designer_reward", "Mean over the last slots.", low=None),
+        ),
+    ),
+    Chapter(
+        "Designs",
+        (
+            _share("Validity", "validity", "Of the last 100 attempts, those that pass admission."),
+            Figure("Diversity", "Vendi score ÷ number of the newest programs.", _diversity, 0.0, 1.0),
+            _share("Similarity", "similarity", "Of a program to the nearest one of the memory."),
+            _share("No variance", "zero_variance_share", "Chunks of equal returns: none is trained."),
+            _row("Lines", "program_lines", "Of a program."),
+            _row("Hidden variables", "hidden_variables", "Of a program."),
+            _row("Reward levels", "reward_levels", "Distinct rewards that an environment hands out."),
+            _share("Revealing share", "revealing_share", "Programs that tell the method at first."),
+            _row("Turns", "turns", "Of an unhinted episode."),
+            _row("Response", "response_tokens", "Tokens that are sampled in a turn, unhinted."),
+            _row("Lowest level", "level_low", "Of the windows of levels, mean over the names."),
+            _row("Highest level", "level_high", "Of the windows of levels, mean over the names."),
+            _row("Calls a turn", "calls_per_turn", "Calls of tools that the model wrote."),
+            _share("Malformed calls", "malformed_share", "Of the calls, those that cannot be read."),
+            _share("Refused calls", "refused_share", "Of the calls, those that the schemas refuse."),
+            _share("Done instructions", "done_share", "Of the instructions given."),
+        ),
+    ),
+    Chapter(
+        "Training",
+        (
+            _row("Loss", "loss", "Of the learner step.", low=None),
+            _row("Entropy", "entropy", "Of the policy, nats a token."),
+            _row("Gradient norm", "grad_norm", "Before clipping."),
+            _row("Mismatch", "mismatch", "Between the learner's log-probability and that of sampling, nats."),
+            _share("Effective samples", "effective_sample_share", "Share that the importance weights leave."),
+        ),
+    ),
+    Chapter(
+        "Throughput and waste",
+        (
+            _row("Plays a second", "plays_per_s", "Over the last minute."),
+            _row("Tokens a second", "sampled_tokens_per_s", "Sampled, over the last minute."),
+            _row("Policy lag", "lag_mean", "Versions, mean of the last batch."),
+            _share("Wasted, agent", "wasted_share_agent", "Trainable trajectories that were never trained."),
+            _share("Wasted, designer", "wasted_share_designer", "The same of designers."),
+            _row("Learner's step", "step_s", "Seconds of computing."),
+            _row("Learner's wait", "wait_s", "Seconds until its batch was there."),
+            _row("Backlog", "backlog", "Sequences that no batch has taken yet."),
+            _row("Broadcast", "broadcast_s", "Seconds until the last engine served a new version."),
+        ),
+    ),
+)  # fmt: skip
+
+_PART_FIGURES = (("win_rate_unhinted", "unhinted win rate", True), ("regret", "regret", False))
+
+
+def part_chapter(title: str, table: str, runs: Sequence[RunFigures]) -> Chapter:
+    """Charts of each skill (`table` "skills"), or of each variant ("variants"), that any of the runs has."""
+    names = dict.fromkeys(name for run in runs for row in run.rows.steps for name in getattr(row, table))
+    return Chapter(
+        title,
+        tuple(
+            _part(f"{line(name, LONGEST_NAME)}: {words}", table, name, figure, share)
+            for name in sorted(names)[:MOST_PARTS]
+            for figure, words, share in _PART_FIGURES
+        ),
+    )
+
+
+def _part(title: str, table: str, name: str, figure: str, share: bool) -> Figure:
+    def curve(run: RunFigures) -> Curve:
+        found = ((row.learner_step, getattr(row, table).get(name)) for row in run.rows.steps)
+        values = ((step, getattr(each, figure)) for step, each in found if each is not None)
+        return thin([Point(step, value) for step, value in values if value is not None])
+
+    return Figure(title, "", curve, 0.0 if share else None, 1.0 if share else None, share)

@@ -1,0 +1,93 @@
+"""The choice of environments and plays that a page shows of a run. Pure."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+
+from replay.ledger.records import Environment, PlayRecord, Score
+
+LONGEST_REASON = 200
+_DETAILS = re.compile(r"\be\d{6,}\b|\d+(\.\d+)?")
+
+
+def choose(environments: Sequence[Environment], most: int) -> dict[str, list[str]]:
+    """At most `most` environments by id, each with why it is shown: the next of each way to choose, in turn."""
+    chosen: dict[str, list[str]] = {}
+    ways = [(why, iter(order)) for why, order in _ways(environments)]
+    for turn in zip_longest(*(order for _, order in ways)):
+        for (why, _), environment in zip(ways, turn, strict=True):
+            if environment is None:
+                continue
+            if environment.id in chosen:
+                if why not in chosen[environment.id]:
+                    chosen[environment.id].append(why)
+            elif len(chosen) < most:
+                chosen[environment.id] = [why]
+        if len(chosen) >= most:
+            break
+    return chosen
+
+
+def _ways(environments: Sequence[Environment]) -> Iterator[tuple[str, list[Environment]]]:
+    """Orders of environments, the one to show first at the beginning of each."""
+    scored = [(each, each.score) for each in environments if each.score is not None and each.state == "closed"]
+    yield "highest regret", _sorted(scored, lambda score: None if score.regret is None else -score.regret)
+    yield "hardest that was won", _sorted(scored, lambda score: score.win_rate or None)
+    yield "newest scored", [each for each, _ in reversed(scored)]
+    yield "quarantined", [each for each in reversed(environments) if each.state == "quarantined"]
+    children = [(each, score) for each, score in scored if each.parents]
+    yield "highest reward of those that vary others", _sorted(children, _unrewarded)
+    for skill in sorted({each.skill for each, _ in scored}):
+        own = [(each, score) for each, score in scored if each.skill == skill]
+        yield "highest reward of its skill", _sorted(own, _unrewarded)[:1]
+
+
+def _unrewarded(score: Score) -> float | None:
+    return None if score.reward is None else -score.reward
+
+
+def _sorted(scored: Sequence[tuple[Environment, Score]], key: Callable[[Score], float | None]) -> list[Environment]:
+    """By rising key, those of no key left out; of equal ones the newest first."""
+    known = [(value, each) for each, score in reversed(scored) if (value := key(score)) is not None]
+    return [each for _, each in sorted(known, key=lambda pair: pair[0])]
+
+
+def pair(plays: Sequence[PlayRecord]) -> list[PlayRecord]:
+    """The two finished plays to show side by side, the unhinted one first.
+
+    Both arms on the instance on which the hint gained most; where no instance has both arms, the plays of the least and
+    the greatest return.
+    """
+    arms = {(play.index, play.hinted): play for play in reversed(plays) if play.chunk == 0}
+    both = [
+        (play, twin)
+        for (index, hinted), play in sorted(arms.items())
+        if not hinted and (twin := arms.get((index, True))) is not None
+    ]
+    if both:
+        unhinted, hinted = max(both, key=lambda two: two[1].episode_return - two[0].episode_return)
+        return [unhinted, hinted]
+    if not plays:
+        return []
+    least = min(plays, key=lambda play: play.episode_return)
+    most = max(plays, key=lambda play: play.episode_return)
+    return [least] if least is most else [least, most]
+
+
+def pick(plays: Sequence[PlayRecord]) -> list[str]:
+    """The ids of `pair`."""
+    return [play.id for play in pair(plays)]
+
+
+def children(environments: Sequence[Environment]) -> dict[str, list[str]]:
+    """The environments that vary each one, in their order."""
+    found: dict[str, list[str]] = {}
+    for each in environments:
+        for parent in each.parents:
+            found.setdefault(parent, []).append(each.id)
+    return found
+
+
+def kind_of(reason: str) -> str:
+    """A reason for a rejection without its details: its first clause, in which numbers and ids become `…`."""
+    return _DETAILS.sub("…", " ".join(reason[:LONGEST_REASON].split())).partition(";")[0]

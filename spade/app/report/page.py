@@ -1,0 +1,116 @@
+"""The page: what was collected of the runs, put into the template. One place escapes all of its text.
+
+The page needs no network and runs no script. Its Content-Security-Policy allows one style sheet, by its digest, and
+nothing else, so that a text that got through the escaping could not run or load anything either.
+"""
+
+import base64
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from spade.app.report import drawing
+from spade.app.report.arms import Arm, settings_apart
+from spade.app.report.charts import draw_chapters
+from spade.app.report.collect import SeenRun
+from spade.app.report.curriculum import PARTS, designs, tables
+from spade.app.report.entries import entries
+from spade.app.report.figures import RunFigures
+from spade.app.report.tables import GLANCE, apart, glance, health, rejections, suites
+from spade.text import visible
+
+TEMPLATES = Path(__file__).with_name("templates")
+LONGEST_TEXT = 20_000
+"""Characters of any one text on the page."""
+MOST_ENVIRONMENTS = 24
+"""Environments in the gallery of a page, of all its runs; of each run at least LEAST_OF_A_RUN."""
+LEAST_OF_A_RUN = 2
+MOST_ARMS_DESIGNS = 6
+"""Arms whose curriculum and rejected programs the page shows."""
+
+
+def shown(value: Any) -> Any:
+    """Every value of the template passes through here: a text with its controls visible, and of bounded length.
+
+    The template then escapes it. Markup comes from the template's own macros alone.
+    """
+    if isinstance(value, str) and not isinstance(value, Markup):
+        told = visible(value[:LONGEST_TEXT])[:LONGEST_TEXT]
+        return told if len(value) <= LONGEST_TEXT else f"{told}… ({len(value)} characters)"
+    return value
+
+
+def share_of(runs: int) -> int:
+    """Environments that the gallery shows of each run."""
+    return max(LEAST_OF_A_RUN, MOST_ENVIRONMENTS // runs)
+
+
+def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> str:
+    """The whole page as HTML."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        finalize=shown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return environment.get_template("page.html").render(
+        style=Markup(style), style_digest=digest, **_context(runs, arms, made_at)
+    )
+
+
+def _context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> dict[str, Any]:
+    found = [designs(run.designs.environments, run.designs.steps) for run in runs]
+    figures = [RunFigures(run.rows, own) for run, own in zip(runs, found, strict=True)]
+    return {
+        "title": runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
+        "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(made_at)),
+        "arms": [(drawing.letter(place), arm.name, len(arm.members)) for place, arm in enumerate(arms)],
+        "runs": runs,
+        "notes": _notes(runs, arms),
+        "glance": glance(arms, figures),
+        "glance_titles": GLANCE,
+        "apart": apart(arms, runs),
+        "chapters": draw_chapters(arms, figures),
+        "curricula": [
+            (arm.name, tables([design for member in arm.members for design in found[member]]))
+            for arm in arms[:MOST_ARMS_DESIGNS]
+        ],
+        "entries": [entry for place, run in enumerate(runs) for entry in entries(place, run)],
+        "rejections": [
+            rejections(arm.name, [runs[member] for member in arm.members]) for arm in arms[:MOST_ARMS_DESIGNS]
+        ],
+        "arms_left_out": [arm.name for arm in arms[MOST_ARMS_DESIGNS:]],
+        "suites": [row for run in runs for row in suites(run)],
+        "healths": [health(run) for run in runs],
+        "parts": PARTS,
+        "drawing": drawing,
+    }  # fmt: skip
+
+
+def _notes(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> list[tuple[str, str]]:
+    """Notes on what is missing or to be known, by run; a note that all runs share stands once."""
+    notes: dict[str, list[str]] = {}
+    for run in runs:
+        for note in run.notes:
+            notes.setdefault(note, []).append(run.name)
+    told = [(_who(names, len(runs)), note) for note, names in notes.items()]
+    for arm in arms:
+        configs = {runs[member].name: config for member in arm.members if (config := runs[member].config) is not None}
+        if settings := settings_apart(configs):
+            told.append((arm.name, f"its runs differ in {', '.join(settings)}; the band is over all of them"))
+    return told
+
+
+def _who(names: Sequence[str], all_runs: int) -> str:
+    if len(names) == all_runs and all_runs > 1:
+        return f"all {all_runs} runs"
+    return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"

@@ -1,0 +1,105 @@
+"""Curves by learner step: thinned, and pooled over the runs of an arm. Pure."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import fsum
+from typing import NamedTuple
+
+import numpy as np
+
+from spade.estimates import mean_and_error, student
+
+MOST_POINTS = 160
+"""Points of a drawn curve; the eye sees no more on a phone."""
+LARGEST = 1e30
+"""No figure is as large; a file that says so is not drawn there."""
+
+
+class Point(NamedTuple):
+    """A value at a learner step, with the ends of its 95 % interval where there is one."""
+
+    step: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+Curve = tuple[Point, ...]
+
+
+def thin(curve: Sequence[Point], most: int = MOST_POINTS) -> Curve:
+    """At most `most` points: means of neighbours, and the last point as it is. Points over LARGEST are left out.
+
+    The ends of intervals are averaged too, since the windows of neighbours overlap.
+    """
+    curve = [point for point in curve if all(end is None or abs(end) <= LARGEST for end in point)]
+    if len(curve) <= most:
+        return tuple(curve)
+    edges = [index * (len(curve) - 1) // (most - 1) for index in range(most)]
+    return (*(_mean(curve[start:end]) for start, end in pairwise(edges)), curve[-1])
+
+
+def pool(curves: Sequence[Curve], low: float | None = None, high: float | None = None) -> Curve:
+    """The mean over runs with Student's interval of 95 %, over the steps that each of them has; a single one as it is.
+
+    Between its points a run's value is taken from the line between them. `low` and `high` bound what can be measured.
+    """
+    known = [curve for curve in curves if curve]
+    if len(known) < 2:
+        return known[0] if known else ()
+    first, last = max(curve[0].step for curve in known), min(curve[-1].step for curve in known)
+    steps = sorted({point.step for curve in known for point in curve if first <= point.step <= last})
+    values = [
+        np.interp(steps, [point.step for point in curve], [point.value for point in curve]).tolist() for curve in known
+    ]
+    return tuple(_pooled(step, each, (low, high)) for step, *each in zip(steps, *values, strict=True))
+
+
+def binned(pairs: Iterable[tuple[float, float]], bins: int) -> Curve:
+    """(step, value) pairs in `bins` equal parts of their steps: the mean of each, with Student's interval.
+
+    Parts without a pair have no point; a point's step is the mean of its pairs'.
+    """
+    found = sorted((step, value) for step, value in pairs if abs(value) <= LARGEST)
+    if not found:
+        return ()
+    first, span = found[0][0], found[-1][0] - found[0][0]
+    parts: dict[int, list[tuple[float, float]]] = {}
+    for step, value in found:
+        parts.setdefault(part_of(step - first, span, bins), []).append((step, value))
+    return tuple(
+        _pooled(fsum(step for step, _ in part) / len(part), [value for _, value in part], (None, None))
+        for _, part in sorted(parts.items())
+    )
+
+
+def part_of(offset: float, span: float, parts: int) -> int:
+    """The part, from 0, of `parts` equal ones of `span` in which `offset` lies; the end is in the last one."""
+    return min(int(offset * parts / span), parts - 1) if span > 0 else 0
+
+
+def _pooled(step: float, values: Sequence[float], bounds: tuple[float | None, float | None]) -> Point:
+    mean, error = mean_and_error(values)
+    if error is None:
+        return Point(step, mean)
+    half = student(len(values) - 1) * error
+    least, most = bounds
+    low = mean - half if least is None else max(mean - half, least)
+    high = mean + half if most is None else min(mean + half, most)
+    return Point(step, mean, low, high)
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    lows = [point.low for point in points if point.low is not None]
+    highs = [point.high for point in points if point.high is not None]
+    whole = len(lows) == len(highs) == len(points)
+    return Point(
+        _average([point.step for point in points]),
+        _average([point.value for point in points]),
+        _average(lows) if whole else None,
+        _average(highs) if whole else None,
+    )
+
+
+def _average(values: Sequence[float]) -> float:
+    return fsum(values) / len(values)

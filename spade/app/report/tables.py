@@ -1,0 +1,221 @@
+"""The tables of a page: the arms at a glance, rejected programs, suites, and the health of each run. Pure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from replay.ledger.records import Reject
+from spade.app.report.arms import Arm, settings_apart
+from spade.app.report.charts import arm_curve
+from spade.app.report.collect import SeenRun
+from spade.app.report.drawing import figure_text, interval_text, letter
+from spade.app.report.figures import CHAPTERS, Figure, RunFigures
+from spade.app.report.transcript import cut
+from spade.text import line
+from spade.waits import describe_all
+
+GLANCE = (
+    "Held-out win rate",
+    "Unhinted win rate",
+    "Hinted win rate",
+    "Regret",
+    "Learnable share",
+    "Validity",
+    "Diversity",
+)
+MOST_REASONS = 16
+MOST_EVENTS = 40
+LONGEST_COMPLETION = 6_000
+LONGEST_SETTING = 200
+LONGEST_LINE = 500
+MOST_EXAMPLES = 8
+
+
+class ArmRow(NamedTuple):
+    """An arm at a glance: of each figure of GLANCE its newest value, interval and first value; "" where it has none."""
+
+    letter: str
+    name: str
+    runs: int
+    steps: str
+    cells: tuple[tuple[str, str, str], ...]
+
+
+class Rejections(NamedTuple):
+    """Rejected programs of an arm: (stage, reason, how many, share in percent), and the newest of each stage."""
+
+    name: str
+    attempts: int
+    rejected: int
+    rows: tuple[tuple[str, str, int, int], ...]
+    more: int
+    examples: tuple[tuple[str, str, str], ...]
+
+
+class SuiteRow(NamedTuple):
+    """A kept evaluation: run, suite, policy, figure with its interval, and the categories of it."""
+
+    run: str
+    suite: str
+    policy: str
+    figure: str
+    categories: tuple[tuple[str, str], ...]
+
+
+class Health(NamedTuple):
+    """A run's health: `facts` by name, restarted processes with the reason of the last time, events, waits."""
+
+    name: str
+    state: str
+    facts: tuple[tuple[str, str], ...]
+    restarts: tuple[tuple[str, int, str], ...]
+    events: tuple[tuple[str, str, str], ...]
+    more_events: int
+    waits: tuple[str, ...]
+
+
+def glance(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:
+    """A row for each arm."""
+    figures = {figure.title: figure for chapter in CHAPTERS for figure in chapter.figures}
+    return [
+        ArmRow(
+            letter(place),
+            arm.name,
+            len(arm.members),
+            _steps([runs[member] for member in arm.members]),
+            tuple(_newest(figures[title], arm, runs) for title in GLANCE),
+        )
+        for place, arm in enumerate(arms)
+    ]
+
+
+def _steps(runs: Sequence[RunFigures]) -> str:
+    last = [run.rows.steps[-1].learner_step if run.rows.steps else 0 for run in runs]
+    return f"{min(last):,}" if min(last) == max(last) else f"{min(last):,} to {max(last):,}"
+
+
+def _newest(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> tuple[str, str, str]:
+    curve = arm_curve(figure, arm, runs)
+    if not curve:
+        return "", "", ""
+    value, bracket, interval = interval_text(curve[-1], figure.share).partition(" (")
+    first = f"at step {curve[0].step:,.0f}: {figure_text(curve[0].value, figure.share)}" if len(curve) > 1 else ""
+    return value, (bracket + interval).strip(), first
+
+
+def rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
+    """The rejected programs of an arm, the most frequent reasons first."""
+    counts: Counter[tuple[str, str]] = Counter()
+    examples: dict[str, Reject] = {}
+    for run in runs:
+        counts.update(run.designs.reasons)
+        examples |= run.designs.examples
+    rejected = counts.total()
+    rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return Rejections(
+        name,
+        rejected + sum(len(run.designs.environments) for run in runs),
+        rejected,
+        tuple(
+            (_short(stage), reason, count, 100 * count // rejected) for (stage, reason), count in rows[:MOST_REASONS]
+        ),
+        len(rows[MOST_REASONS:]),
+        tuple(
+            (_short(stage), _short(example.reason), cut(example.completion, LONGEST_COMPLETION))
+            for stage, example in sorted(examples.items())[:MOST_EXAMPLES]
+        ),
+    )
+
+
+def suites(run: SeenRun) -> list[SuiteRow]:
+    """The evaluations that `spade eval` kept of a run."""
+    rows = []
+    for kept in run.evaluations:
+        summary, share = kept.summary, None if kept.summary is None else kept.summary.headline
+        figure = (
+            f"{share.mean:.3f} ({share.low:.3f} to {share.high:.3f}), {share.items} items"
+            if share is not None
+            else ("it was not ended" if summary is None else f"none: {summary.why}")
+        )
+        categories = () if summary is None else tuple((n, f"{s.mean:.3f}") for n, s in summary.categories.items() if n)
+        suite = f"{kept.rules.suite}@{kept.rules.protocol.name}"
+        rows.append(SuiteRow(run.name, suite, kept.rules.policy[:8], figure, categories))
+    return rows
+
+
+def health(run: SeenRun) -> Health:
+    """The state of a run, from its last status and its events."""
+    status, events = run.status, run.rows.events
+    processes = () if status is None else status.processes
+    ill = [each for each in processes if each.restarts or each.state == "failed"]
+    return Health(
+        run.name,
+        run.state,
+        _facts(run),
+        tuple((_short(each.name), each.restarts, _short(each.detail)) for each in ill[:MOST_EVENTS]),
+        tuple(
+            (_clock(event.elapsed_s), _short(event.event), _short(_event(event.why, event.changed)))
+            for event in events[-MOST_EVENTS:]
+        ),
+        max(len(events) - MOST_EVENTS, 0),
+        () if status is None else tuple(map(_short, describe_all(status.waits, status.processes)[:MOST_EVENTS])),
+    )
+
+
+def _facts(run: SeenRun) -> tuple[tuple[str, str], ...]:
+    facts: list[tuple[str, str]] = []
+    if (status := run.status) is not None:
+        counts, traffic = status.counts, status.traffic
+        faults = sum(process.gauges.get("request_faults", 0) for process in status.processes)
+        facts += [
+            ("time up", _clock(status.elapsed_s)),
+            ("learner steps", f"{status.learner_step:,}"),
+            ("plays", f"{counts.plays:,}"),
+            ("plays/s", f"{traffic.plays_per_s:.1f}"),
+            ("environments", f"{counts.environments:,}"),
+            ("wasted, agent", f"{counts.wasted_share_agent:.1%}"),
+            ("wasted, designer", f"{counts.wasted_share_designer:.1%}"),
+            ("policy lag", "–" if counts.lag_mean is None else f"{counts.lag_mean:.2f}"),
+            ("void plays", f"{counts.voids:,}"),
+            ("expired leases", f"{counts.expired_leases:,}"),
+            ("late plays", f"{counts.late_plays:,}"),
+            ("quarantined", f"{counts.quarantined:,}"),
+            ("failed audits", f"{counts.audit_findings:,}"),
+            ("dropped messages", f"{traffic.dropped_messages:,}"),
+            ("unforeseen errors", f"{faults:,.0f}"),
+            ("restarts", f"{sum(process.restarts for process in status.processes):,}"),
+        ]
+        if status.waiting_for:
+            facts.append(("waits for", _short(status.waiting_for)))
+    if (record := run.record) is not None:
+        facts += [("SPADE", record.spade), ("Python", record.python), ("platform", record.platform)]
+    return tuple(facts)
+
+
+def _short(text: str) -> str:
+    return line(text, LONGEST_LINE)
+
+
+def _event(why: str, changed: dict[str, tuple[str, str]]) -> str:
+    told = [f"{setting}: {before} → {now}" for setting, (before, now) in changed.items()]
+    return "; ".join([*([why] if why else []), *told])
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(min(max(seconds, 0), 1e12)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
+
+
+def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
+    """The settings in which arms differ, each with its value in the first run of every arm; empty for one arm."""
+    configs = {arm.name: config for arm in arms if (config := runs[arm.members[0]].config) is not None}
+    if len(configs) < 2 or len(configs) < len(arms):
+        return {}
+    return {key: [_value(value) for value in values] for key, values in settings_apart(configs).items()}
+
+
+def _value(value: object) -> str:
+    return "left out" if value is None else cut(msgspec.json.encode(value).decode(), LONGEST_SETTING)

@@ -1,0 +1,81 @@
+"""The samples by which a run is measured while it trains."""
+
+from importlib import metadata
+
+import pytest
+
+from actors.suites import SUITES
+from actors.suites.held_out import read_held_out
+from spade.config import load
+from spade.errors import ConfigError, RunError
+
+
+def held_out(*overrides, seed=3):
+    return read_held_out(load("nano", (f"run.seed={seed}", *overrides)))
+
+
+def test_items_are_drawn_by_the_seed_of_the_run_and_come_again_when_all_have_come():
+    short = "evaluation.protocol=short"
+    few, all_twice = held_out(short, "evaluation.plays=10"), held_out(short, "evaluation.plays=64")
+    assert few.samples == all_twice.samples[:10]
+    assert all_twice.items == 32
+    assert {number for _, number in all_twice.samples[:32]} == {0}
+    assert [item for item, _ in all_twice.samples[32:]] == [item for item, _ in all_twice.samples[:32]]
+    assert {number for _, number in all_twice.samples[32:]} == {1}
+    other = held_out(short, "evaluation.plays=10", seed=4)
+    assert {item.name for item, _ in few.samples} != {item.name for item, _ in other.samples}
+    assert len({few.measure, all_twice.measure, other.measure}) == 3
+    assert few.measure == held_out(short, "evaluation.plays=10", "play.group_size=4").measure
+
+
+def test_no_number_of_plays_is_all_samples_of_the_protocol():
+    assert len(held_out("evaluation.plays=0").samples) == 256
+
+
+def test_programs_of_a_folder_are_played_in_turn_each_time_on_another_instance(tmp_path):
+    for name in "ba":
+        (tmp_path / f"{name}.py").write_text(f"class {name.upper()}Env: ...")
+    folder = "evaluation.suite=", f"evaluation.programs={tmp_path}"
+    found = held_out(*folder, "evaluation.plays=5")
+    assert [item.name for item, _ in found.samples] == ["a/0", "b/0", "a/1", "b/1", "a/2"]
+    assert len({item.seed for item, _ in found.samples}) == 5
+    assert (found.suite, found.played_by) == ("", None)
+    assert [item.name for item, _ in held_out(*folder, "evaluation.plays=0").samples] == ["a/0", "b/0"]
+    assert found.measure != held_out(*folder, "evaluation.plays=5", "play.max_turns=9").measure
+
+
+def test_a_run_may_be_measured_on_nothing():
+    assert held_out("evaluation.suite=") is None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("suite=gem",), "suite gem: its turns of 8192 tokens do not fit engine.context_tokens = 768"),
+        (("suite=nano", "protocol=release"), "suite nano: has no protocol 'release'; it has paper, short"),
+        (("suite=gpqa-diamond", "data=/none.csv"), "suite gpqa-diamond: /none.csv cannot be read (No such file or"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_in_one_line(overrides, said):
+    room = () if overrides[0] == "suite=gem" else ("engine.context_tokens=20000",)
+    with pytest.raises((ConfigError, RunError)) as refused:
+        held_out(*(f"evaluation.{each}" for each in overrides), *room)
+    assert str(refused.value).startswith(f"evaluation.suite: {said}")
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_missing_package_is_named_with_its_remedy(monkeypatch):
+    def missing(_):
+        raise metadata.PackageNotFoundError
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert SUITES["reasoning-gym-nano"].packages
+    with pytest.raises(ConfigError, match=r"needs reasoning-gym 0.1.23: pip install 'spade-rl\[suites\]'$"):
+        held_out("evaluation.suite=reasoning-gym-nano")
+
+
+@pytest.mark.parametrize("number", [7, None])
+def test_a_run_with_and_without_a_seed_is_measured_on_the_same_items_again(number):
+    given = () if number is None else (f"run.seed={number}",)
+    config = load("nano", (*given, "evaluation.plays=12"))
+    assert read_held_out(config) == read_held_out(config)

@@ -1,0 +1,255 @@
+"""The whole page, of runs that rest in real stores: well formed, self-contained, and safe whatever their texts say."""
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from replay.inspect.journal import read_journal
+from replay.ledger.records import Environment, Reject, Source
+from replay.service.journal import Journal
+from replay.store import open_store
+from spade.app.commands.look.report import report
+from spade.app.rundir import RunDir
+from spade.config import load
+from spade.errors import RunError
+from spade.protocol import Counts, Diversity, Evaluation, Process, Recent, SkillFigures, Status, StepMetrics
+from spade.text import visible
+from tests.replay.kept_world import keep_world
+from tests.replay.replay_world import Pace
+
+SETTINGS = load("nano", ("learner.batch_sequences=8", "play.group_size=4"))
+EVIL = "</script><script>alert(1)</script>\"' onload=x <!-- ]]> {{ 7*7 }} \x1b[2J\u202e\u2066\u200b\x00&lt;"
+LONG = EVIL + "x" * (1 << 20)
+VOID = {"meta", "br"}
+TAGS = {
+    "html", "head", "title", "style", "body", "header", "nav", "main", "section", "footer", "h1", "h2", "h3", "h4",
+    "h5", "p", "a", "b", "small", "code", "pre", "span", "div", "ul", "li", "dl", "dt", "dd", "details", "summary",
+    "figure", "figcaption", "table", "caption", "thead", "tbody", "tr", "th", "td", "svg", "line", "text", "polyline",
+    "polygon", "circle", "rect", *VOID,
+}  # fmt: skip
+
+
+class Reader(HTMLParser):
+    """Reads a page; `faults` are what makes it ill-formed, or could make it do something."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.faults, self.text, self.ids, self.links = [], [], [], set(), set()
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in TAGS and (tag, self.open[-1]) != ("title", "circle"):
+            self.faults.append(f"<{tag}>")
+        for name, value in attributes:
+            if name.startswith("on") or name in ("src", "style") or (name == "href" and not value.startswith("#")):
+                self.faults.append(f"{name}={value}")
+            self.text.append(value or "")
+        found = dict(attributes)
+        self.ids.add(found.get("id"))
+        self.links |= {found["href"]} if "href" in found else set()
+        if tag == "svg" and not ("aria-label" in found or found.get("aria-hidden")):
+            self.faults.append("a picture without a text")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        if self.open.pop() != tag:
+            self.faults.append(f"</{tag}>")
+
+    def handle_comment(self, data):
+        self.faults.append(f"<!--{data}")
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def read(page):
+    """The text of a page, after its form was checked."""
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert (reader.faults, reader.open) == ([], [])
+    assert {link[1:] for link in reader.links} <= reader.ids
+    text = "\n".join(reader.text)
+    assert visible(text) == text
+    return text
+
+
+def status(step, text=""):
+    skills = {f"optimization{text}": SkillFigures(0.25, 0.5, 0.25, 1.0)}
+    recent = Recent(
+        win_rate_unhinted=0.4 + step / 100,
+        win_rate_error=0.05,
+        regret=0.1,
+        regret_error=0.2,
+        validity=0.9,
+        skills=skills,
+    )
+    died = Process(f"agent-0{text}", "agent", 7, "ready", 2, f"exit code 3{text}")
+    metrics = StepMetrics(loss=0.5, entropy=1.0)
+    return Status(
+        f"run{text}",
+        9.0 * step,
+        step,
+        step,
+        recent=recent,
+        counts=Counts(plays=70),
+        processes=(died,),
+        step_metrics=metrics,
+    )
+
+
+def make_run(folder, text="", seed=1):
+    """A run of a simulated half minute with six learner steps; `text` is in all that a model or a process says."""
+    run = RunDir(folder)
+    run.create(SETTINGS)
+    keep_world(run.store, seed, 30.0, SETTINGS, Pace(failed_designs=0.3, faults=0.05))
+    journal = Journal(run.path)
+    journal.event("start", 0.0)
+    for step in range(1, 7):
+        journal.step(status(step, text), {})
+        journal.evaluation(Evaluation(step, 1, step, 64, 0, 0.4, 0.05, 2.0), 9.0 * step)
+    journal.diversity(Diversity(6, 0.5, 8, "tfidf", 1.0), 60.0)
+    journal.event("resume", 60.0, {"learner.lr": ("1", f"2{text}")})
+    if text:
+        spoil(run, text)
+    return run
+
+
+def spoil(run, text):
+    tables = ((Environment, "environments"), (Source, "sources"), (Reject, "rejects"))
+    words = ("name", "skill", "document", "source", "hint", "first_observation", "stage", "reason", "completion")
+    with open_store(run.store, "nosync") as store:
+        for kind, table in tables:
+            decoder = msgspec.msgpack.Decoder(kind)
+            rows = [(key, decoder.decode(data)) for key, data in store.each(table)]
+            for place, (_, row) in enumerate(rows):
+                for word in set(words) & set(row.__struct_fields__):
+                    setattr(row, word, (text if place % 4 else LONG) + getattr(row, word))
+            store.commit(store.encode([(table, key, row) for key, row in rows]))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("report") / "base-0")
+
+
+@pytest.fixture
+def page(runs, tmp_path):
+    report([str(runs.path)], tmp_path / "report.html")
+    return (tmp_path / "report.html").read_text()
+
+
+def test_the_page_of_a_run_has_all_its_parts(page):
+    text = read(page)
+    assert "Held-out win rate by learner step: from 40 % at step 1 to 40 % (29 % to 52 %) at step 6." in text
+    assert "optimization: unhinted win rate" in text
+    assert "pull the second lever" in text
+    assert "class LampEnv: ..." in text
+    assert "highest regret" in text
+    assert "the last time: exit code 3" in text
+    assert "learner.lr: 1 → 2" in text
+    assert re.search(r"\d+ of \d+ programs were rejected", text)
+    assert "ended without a stop: it was killed" in text
+    assert "Not measured here: Hinted win rate" in text
+    assert "the newest policy is missing" in text  # a simulated run publishes no files
+
+
+def test_the_page_loads_nothing_and_runs_nothing_but_its_one_style_sheet(page):
+    [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"content=\"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'\"" in page
+    assert not re.search(r"url\(|@import|https?:", page)
+
+
+def test_no_text_of_a_run_becomes_markup_or_steers_a_reader(tmp_path):
+    run = make_run(tmp_path / "<b>evil&", EVIL)
+    arm = f"<i>{LONG}\udc80".replace("=", "").replace("\0", "")  # as a command line may hold it
+    report([f"{arm}={run.path}"], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    text = read(page)
+    assert len(page) < 10 << 20
+    for shown in ("<b>evil&", "<i></script>", "{{ 7*7 }}", r"\x1b[2J\u202e\u2066\u200b\x00", "&lt;"):
+        assert shown in text
+
+
+def test_several_runs_are_arms_with_their_mean_and_a_page_of_many_is_small(runs, tmp_path):
+    for number in range(21):
+        shutil.copytree(runs.path, tmp_path / f"arm-{number}")
+    words = [str(tmp_path / f"arm-{number}") for number in range(14)]
+    words += [f"other={tmp_path / f'arm-{number}'}" for number in range(14, 21)]
+    report(words, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    text = read(page)
+    assert "A (arm) from 40 % at step 1" in text
+    assert "B (other) from 40 % at step 1" in text
+    assert len(page) < 3 << 20
+    assert page.count('<details class="entry" id=') == 42
+
+
+def test_what_is_missing_or_damaged_is_told_and_the_rest_is_shown(runs, tmp_path, capsys):
+    bare, broken = RunDir(tmp_path / "bare"), tmp_path / "broken"
+    bare.create(SETTINGS)
+    shutil.copytree(runs.path, broken)
+    (broken / "store" / "data.mdb").write_bytes(b"x" * 8192)
+    (broken / "status.json").write_text("{")
+    with (broken / "metrics.jsonl").open("a") as file:
+        file.write('{"kind":"step","learner_step":"seven"}\n{"kind":"st')
+    (broken / "run.json").write_text((broken / "run.json").read_text().replace('"spade": "', '"spade": "0.0.'))
+    report([str(bare.path), str(broken)], tmp_path / "report.html")
+    text = read((tmp_path / "report.html").read_text())
+    for told in (
+        "no learner step was made yet",
+        "left no status yet",
+        "2 rows cannot be read",
+        "it was started by SPADE 0.0.",
+    ):
+        assert told in text
+    assert "data.mdb" in text
+    assert "2 rows cannot be read" in capsys.readouterr().out
+    assert "Held-out win rate by learner step" in text
+
+
+def test_a_folder_without_a_run_is_one_error_and_no_page(tmp_path):
+    with pytest.raises(RunError, match="no run here"):
+        report([str(tmp_path)], tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_of_a_step_that_was_done_again_the_last_row_counts(tmp_path):
+    journal = Journal(tmp_path)
+    for step in (1, 2, 3):
+        journal.step(status(step), {})
+    journal.step(msgspec.structs.replace(status(2), elapsed_s=99.0), {})
+    rows = read_journal(tmp_path / "metrics.jsonl")
+    assert [(row.learner_step, row.elapsed_s) for row in rows.steps] == [(1, 9.0), (2, 99.0), (3, 27.0)]
+    assert rows.steps[0].skills["optimization"].win_rate_hinted == 0.5
+    (tmp_path / "metrics.jsonl").write_bytes(
+        b'{"kind":"event","event":"' + b"x" * (9 << 20) + b'"}\n{"kind":"event","event":"stop"}\n'
+    )
+    rows = read_journal(tmp_path / "metrics.jsonl")
+    assert ([row.event for row in rows.events], rows.unreadable) == (["stop"], 1)
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
+def test_a_browser_draws_the_page_and_its_policy_refuses_nothing_of_it(page, tmp_path):
+    (tmp_path / "report.html").write_text(page)
+    command = [
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size=500,1500",
+        f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'page.png'}", f"file://{tmp_path}/report.html",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in done.stderr
+    assert (tmp_path / "page.png").stat().st_size > 30_000
