@@ -11,7 +11,7 @@ from replay.ledger import provenance, records
 from replay.ledger.keys import LEVEL_PREFIX
 from replay.ledger.statistics import History, Statistics
 from replay.store import Commit, Format, Store
-from replay.store.load import Header
+from replay.store.load import Header, KnownLives
 from spade.pools import Draws, LevelWindow, PoolList, SeedPool
 from spade.protocol import Recording, Trajectory
 
@@ -23,6 +23,7 @@ META: dict[str, type[msgspec.Struct]] = {
     "statistics": Statistics,
     "history": History,
     "clock": records.Clock,
+    "lives": KnownLives,
     "pool": PoolList,
     "seeds": SeedPool,
     "draws": Draws,

@@ -5,21 +5,12 @@ older process may still be there: stopped, cut off, or of a supervisor that was 
 before any request of the newer life is acknowledged, so a service that is started again refuses the older one too.
 """
 
-import msgspec
-
-from replay.ledger.records import Record
 from replay.ledger.state import RunState
+from replay.store.load import KnownLives
 from replay.store.store import Store
 from spade.protocol import Hello, LifeNumber
 
 MOST = 4_096  # names; of more those are forgotten whose newest life began the longest ago
-
-
-class KnownLives(Record):
-    """The newest life of each name, the newest last; `supervisors` have drawn a number so far."""
-
-    supervisors: int = 0
-    newest: dict[str, LifeNumber] = msgspec.field(default_factory=dict)
 
 
 class Lives:

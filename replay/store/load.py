@@ -15,7 +15,7 @@ from replay.store.store import Store
 from spade.config import MEANING, Config, digest, dump
 from spade.errors import RunError
 from spade.pools import Draws, LevelWindow, PoolList, SeedPool
-from spade.protocol import Recording
+from spade.protocol import LifeNumber, Recording
 from spade.seeds import derive, new_secret
 
 
@@ -35,6 +35,13 @@ class Header(msgspec.Struct):
     def id(self) -> str:
         """A name of the run that no other has and that does not tell its secret."""
         return f"{derive(self.secret, 'origin'):016x}"
+
+
+class KnownLives(records.Record):
+    """The newest life of each named process, the newest last; `supervisors` have drawn a number so far."""
+
+    supervisors: int = 0
+    newest: dict[str, LifeNumber] = msgspec.field(default_factory=dict)
 
 
 class Opened(msgspec.Struct, frozen=True):

@@ -48,7 +48,8 @@ def has_keys(address: str, bus: Bus) -> bool:
         raise BusError(f"{address}: is not an address; write ipc://PATH or tcp://HOST:PORT")
     if not (bus.keys or is_local(address)):
         raise ConfigError(
-            f"{address} is not on this machine alone and needs keys: `spade keys new DIR`, then --set bus.keys=DIR"
+            f"{address} is not on this machine alone and needs keys: `spade keys new DIR`, then --set bus.keys=DIR "
+            "(--keys DIR where a live run is watched, scaled or stopped)"
         )
     return bool(bus.keys)
 

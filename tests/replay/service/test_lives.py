@@ -7,8 +7,9 @@ import pytest
 import trio
 
 from replay.ledger.state import RunState
-from replay.service.lives import MOST, KnownLives, Lives
+from replay.service.lives import MOST, Lives
 from replay.store import open_reader, open_store
+from replay.store.load import KnownLives
 from spade import protocol
 from spade.errors import RefusedError
 from spade.protocol import LifeNumber
