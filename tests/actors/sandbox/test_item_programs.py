@@ -12,7 +12,7 @@ import trio
 
 from actors.sandbox import open_sandbox
 from actors.sandbox.host import widened
-from actors.sandbox.inside.libraries import LIBRARIES
+from actors.sandbox.inside.libraries import LIBRARIES, answers
 from actors.sandbox.inside.libraries.answers import letter
 from spade.config import Library
 from spade.config import Sandbox as Limits
@@ -58,6 +58,17 @@ async def test_answers_of_mathematics_are_compared_as_mathematics():
     rows["choice"] = program("ChoiceEnv", question="? A. x B. y", answer="B"), r"\boxed{\text{B}}"
     rows["wrong choice"] = program("ChoiceEnv", question="? A. x B. y", answer="B"), "A"
     assert await verdicts(rows) == expected | {"choice": 1, "wrong choice": 0}
+
+
+def test_a_comparison_has_a_bound_of_processor_time_and_none_of_the_clock(monkeypatch):
+    def alarm(_):
+        raise AssertionError("the load decides when the clock has gone on")
+
+    monkeypatch.setattr("signal.alarm", alarm)
+    environment = type("ProblemEnv", (answers.MathAnswerEnv,), {"answer": "1/2"})()
+    assert environment.score(r"\frac{2}{4}") == 1
+    monkeypatch.setattr(answers, "COMPARISON_S", 0.2)
+    assert environment.score(r"\sum_{n=1}^{10^{12}} \frac{1}{n^3}") == 0
 
 
 @pytest.mark.parametrize(("said", "read"), [

@@ -1,10 +1,20 @@
 """Questions of mathematics, and questions with lettered choices, that stand in the program's own text."""
 
 import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import math_verify
 
 from .one_answer import OneAnswerEnv
+
+COMPARISON_S = 5.0
+"""Processor time of a comparison. Seconds of the clock, as math_verify counts, would let the load decide."""
+
+
+class LateError(BaseException):
+    """The processor time is used up; math_verify catches every Exception."""
 
 
 class WrittenQuestionEnv(OneAnswerEnv):
@@ -26,8 +36,29 @@ class MathAnswerEnv(WrittenQuestionEnv):
     """A problem whose answer is compared as mathematics. An answer without a box is taken as the inside of one."""
 
     def score(self, answer: str) -> float:
-        """1 for an equal answer."""
-        return float(math_verify.verify(math_verify.parse(boxed(self.answer)), math_verify.parse(boxed(answer))))
+        """1 for an equal answer; 0 where the comparison does not come to its end."""
+        try:
+            with processor_time(COMPARISON_S):
+                right, said = (math_verify.parse(boxed(each), parsing_timeout=0) for each in (self.answer, answer))
+                return float(math_verify.verify(right, said, timeout_seconds=None))
+        except LateError:
+            return 0.0
+
+
+@contextmanager
+def processor_time(seconds: float) -> Iterator[None]:
+    """A deadline in seconds of this process's processor time. Raises LateError."""
+
+    def end(*_: object) -> None:
+        raise LateError
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def boxed(answer: str) -> str:
