@@ -5,12 +5,15 @@ import signal
 import subprocess
 import sys
 
+import pytest
 import trio
 
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
 from tests.e2e.test_up import SOON_S, Up, left_behind, role
+
+pytestmark = pytest.mark.slow  # ten processes and as many commands: more than a minute
 
 
 def spade(*words):

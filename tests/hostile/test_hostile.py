@@ -60,8 +60,10 @@ def passable() -> list[str]:
     return command
 
 
+# The other pairs of a tier and a user are slow tests.
+USUAL = {("namespaces", "self"), ("namespaces", "nobody"), ("landlock", "self")}
 SUITES = [
-    pytest.param(tier, user, marks=pytest.mark.slow if user == "nobody" and tier != "namespaces" else ())
+    pytest.param(tier, user, marks=() if (tier, user) in USUAL else pytest.mark.slow)
     for tier in LADDER
     for user in ("self", "nobody")
 ]

@@ -15,6 +15,8 @@ from tests.learner.test_claim import seen
 from tests.peers import orders, pid_of, supervised
 from tests.replay.everyone import everyone
 
+pytestmark = pytest.mark.slow
+
 
 def touched(run):
     return {name: seen(run / name) for name in ("checkpoints", "weights")}
