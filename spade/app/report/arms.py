@@ -11,8 +11,8 @@ import msgspec
 from spade.config import Config, differences
 from spade.text import line
 
-APART = ("limits", "bus", "supervise")
-"""Sections that say how long and where a run goes on, not what it is."""
+APART = ("limits", "bus", "supervise", "run.seed")
+"""Sections and settings that say how long, where and with which seed a run goes on, not what it is."""
 
 LONGEST_NAME = 80
 
@@ -70,14 +70,23 @@ def arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Config | 
 def settings_apart(configs: Mapping[str, Config]) -> dict[str, list[object]]:
     """The settings in which configs differ, each with its value in every one of them, in their order."""
     each = list(configs.values())
-    keys = {key: None for other in each[1:] for key in differences(each[0], other) if key.split(".")[0] not in APART}
+    keys = {key: None for other in each[1:] for key in differences(each[0], other) if not _apart(key)}
     trees = [msgspec.to_builtins(config) for config in each]
     return {key: [tree[section][field] for tree in trees] for key in keys for section, field in [key.split(".")]}
 
 
 def _meaning(config: Config) -> bytes:
-    tree = {name: value for name, value in msgspec.to_builtins(config).items() if name not in APART}
+    tree = {
+        f"{section}.{name}": value
+        for section, settings in msgspec.to_builtins(config).items()
+        for name, value in settings.items()
+        if not _apart(f"{section}.{name}")
+    }
     return msgspec.json.encode(tree, order="sorted")
+
+
+def _apart(setting: str) -> bool:
+    return setting in APART or setting.partition(".")[0] in APART
 
 
 def _name(key: object, runs: Sequence[str]) -> str:

@@ -6,10 +6,10 @@ from spade.app.report.arms import Arm, arms, asked, run_names, settings_apart
 from spade.config import load
 
 BASE, OTHER = load("nano"), load("nano", ("design.memory_seeds=0",))
-LONGER = load("nano", ("limits.steps=9", "supervise.restarts=3"))
+LONGER = load("nano", ("limits.steps=9", "supervise.restarts=3", "run.seed=7"))
 
 
-def test_runs_of_the_same_settings_are_an_arm_whatever_their_limits():
+def test_runs_of_the_same_settings_are_an_arm_whatever_their_limits_and_seeds():
     names = ["base-0", "base-1", "other-0", "base-2"]
     assert arms(names, [""] * 4, [BASE, LONGER, OTHER, BASE]) == [Arm("base", (0, 1, 3)), Arm("other-0", (2,))]
 
