@@ -46,7 +46,7 @@ class JudgingProgram(LoadedProgram):
         """The first execution that the program wants, or its answer."""
         with guarded("play"):
             self.judging: Judging = self.instance.judge(action)
-            return self.resume(None)
+        return self.resume(None)
 
     def resume(self, output: str | None) -> Answer:
         """The next one, after the output of the one before."""

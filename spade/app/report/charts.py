@@ -49,7 +49,15 @@ def draw_chapters(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[Chapt
 
 def arm_curve(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Curve:
     """The curve of an arm: its run's, or the mean over its runs with its interval."""
-    return thin(pool([figure.curve(runs[member]) for member in arm.members], figure.low, figure.high))
+    return _mean(figure, _curves(figure, arm, runs))
+
+
+def _curves(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> list[Curve]:
+    return [figure.curve(runs[member]) for member in arm.members]
+
+
+def _mean(figure: Figure, curves: Sequence[Curve]) -> Curve:
+    return thin(pool(curves, figure.low, figure.high))
 
 
 def _chapter(chapter: Chapter, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> ChapterCharts:
@@ -75,10 +83,11 @@ def _chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> C
 
 
 def _line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
-    curves = [figure.curve(runs[member]) for member in arm.members]
-    mean = thin(pool(curves, figure.low, figure.high))
+    curves = _curves(figure, arm, runs)
     single = len(arm.members) > 1 and len(runs) <= MOST_FAINT
-    return Line(arm.name, mean, tuple(thin(curve, FAINT_POINTS) for curve in curves if curve) if single else ())
+    return Line(
+        arm.name, _mean(figure, curves), tuple(thin(curve, FAINT_POINTS) for curve in curves if curve) if single else ()
+    )
 
 
 def _told(place: int, line: Line, share: bool, several: bool) -> str:

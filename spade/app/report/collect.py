@@ -53,9 +53,7 @@ def collect(run: RunDir, name: str, status: Status | str, most: int) -> SeenRun:
     if rows.unreadable:
         notes.append(f"metrics.jsonl: {rows.unreadable} rows cannot be read and are left out")
     if not rows.evaluations:
-        notes.append(
-            "no evaluation is over, so there is no held-out win rate (evaluation.programs sets what is played)"
-        )
+        notes.append("no evaluation is over, so there is no held-out win rate (evaluation.suite sets what is played)")
     why: dict[str, list[str]] = {}
     designs = _or_note(notes, lambda: _designs(run, why, most)) or DesignRecords()
     evaluations = _or_note(notes, lambda: tuple(found(run.path))) or ()
