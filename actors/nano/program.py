@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from textwrap import indent
 
+from actors.nano.families.base import Given
+
 FRAME = """\
 import random
 
@@ -56,11 +58,11 @@ class Body:
     actions: str = LISTED
 
 
-def render(name: str, budget: str, body: Body) -> str:
+def render(name: str, knobs: Given, body: Body) -> str:
     """The complete program."""
     return FRAME.format(
         name=name,
-        budget=budget,
+        budget=knobs.budget,
         reset=indent(body.reset, " " * 8),
         opening=body.opening,
         actions=body.actions,

@@ -40,7 +40,7 @@ class DrawnEnvironment:
 class World:
     """The procedural space of one domain.
 
-    render            class name, turns as an expression and a family's part to the complete program
+    render            class name, knobs and a family's part to the complete program
     talk              the words of a play, made anew for each
     guesser           the unskilled player
     skilled_unhinted  share of skilled players in demonstrations without the hint
@@ -49,7 +49,7 @@ class World:
     name: DomainName
     families: Sequence[Family[Any, Any]]
     skills: Sequence[str]
-    render: Callable[[str, str, Any], str]
+    render: Callable[[str, Any, Any], str]
     profile: Profile
     talk: Callable[[], Talk]
     guesser: Callable[[random.Random], Player]
@@ -84,7 +84,7 @@ class World:
     ) -> DrawnEnvironment:
         """Write the program."""
         words = theme(rng, document.field)
-        source = self.render(camel(document.title) + family.name, knobs.budget, family.body(knobs, words))
+        source = self.render(camel(document.title) + family.name, knobs, family.body(knobs, words))
         return DrawnEnvironment(skill, document, family, knobs, source)
 
 
