@@ -33,7 +33,8 @@ class ToolMethod:
 class ServiceKnobs:
     """The parameters of a program.
 
-    need     instructions at most; an instance has 1 to `need`, so that few programs are won always or never
+    need     instructions of an instance; half of the instances have one fewer, and so turns for more wrong candidates:
+             a policy that tries the same candidate first wins a program sometimes rather than always or never
     calls    calls that an instruction takes
     among    the candidates, of which `rule` is right
     depth    look-ups in a row before a write
@@ -97,8 +98,8 @@ class Naming:
         """The tool that tells numbers, if things have them."""
         return (ToolMethod("find", "item: str", "self.number.get(item)"),) if self.numbered else ()
 
-    def drawn(self, count: int) -> str:
-        """The line of `reset` that draws a number for each of `items`; "" without numbers."""
+    def drawn(self, count: str) -> str:
+        """The line of `reset` that draws a number for each of the `count` items; "" without numbers."""
         return f'self.number = dict(zip(items, rng.sample("123456789", {count})))\n' if self.numbered else ""
 
     @property
