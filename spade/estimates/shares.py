@@ -61,19 +61,21 @@ def average(columns: Sequence[Share]) -> Share:
     return _share(mean, error, sum(each.items for each in columns), sum(each.samples for each in columns))
 
 
-def _share(mean: float, error: float | None, items: int, samples: int) -> Share:
-    interval = wilson(mean, _effective(mean, error, items, samples))
-    return Share(mean, error, interval.low, interval.high, items, samples)
+def clustered(mean: float, error: float | None, items: int, samples: int) -> Interval:
+    """Wilson's interval of a mean with this error over items, at the number of independent draws that have it.
 
-
-def _effective(mean: float, error: float | None, items: int, samples: int) -> float:
-    """The number of independent draws with this error: p(1 − p) / error², at most `samples`.
-
-    The error is no guide where all are right or all are wrong, or where there is none: then it is `items`.
+    That is p(1 − p) / error², at most `samples`. The error is no guide where all are right or all are wrong, or where
+    there is none: then it is `items`.
     """
-    if error is None or not 0 < mean < 1:
-        return items
-    return min(samples, mean * (1 - mean) / error**2) if error else samples
+    draws = float(items)
+    if error is not None and 0 < mean < 1:
+        draws = min(samples, mean * (1 - mean) / error**2) if error else samples
+    return wilson(mean, draws)
+
+
+def _share(mean: float, error: float | None, items: int, samples: int) -> Share:
+    low, high = clustered(mean, error, items, samples)
+    return Share(mean, error, low, high, items, samples)
 
 
 def by_category(items: Mapping[str, ItemTally], categories: Mapping[str, str]) -> dict[str, Share]:

@@ -11,20 +11,11 @@ from spade.app.report.arms import Arm, settings_apart
 from spade.app.report.charts import arm_curve
 from spade.app.report.collect import SeenRun
 from spade.app.report.drawing import figure_text, interval_text, letter
-from spade.app.report.figures import CHAPTERS, Figure, RunFigures
+from spade.app.report.figures import Figure, RunFigures
 from spade.app.report.transcript import cut
 from spade.text import line
 from spade.waits import describe_all
 
-GLANCE = (
-    "Held-out win rate",
-    "Unhinted win rate",
-    "Hinted win rate",
-    "Regret",
-    "Learnable share",
-    "Validity",
-    "Diversity",
-)
 MOST_REASONS = 16
 MOST_EVENTS = 40
 LONGEST_COMPLETION = 6_000
@@ -34,7 +25,7 @@ MOST_EXAMPLES = 8
 
 
 class ArmRow(NamedTuple):
-    """An arm at a glance: of each figure of GLANCE its newest value, interval and first value; "" where it has none."""
+    """An arm at a glance: of each figure its newest value, interval and first value; "" where it has none."""
 
     letter: str
     name: str
@@ -76,16 +67,15 @@ class Health(NamedTuple):
     waits: tuple[str, ...]
 
 
-def glance(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:
+def arm_rows(figures: Sequence[Figure], arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:
     """A row for each arm."""
-    figures = {figure.title: figure for chapter in CHAPTERS for figure in chapter.figures}
     return [
         ArmRow(
             letter(place),
             arm.name,
             len(arm.members),
             _steps([runs[member] for member in arm.members]),
-            tuple(_newest(figures[title], arm, runs) for title in GLANCE),
+            tuple(_newest(figure, arm, runs) for figure in figures),
         )
         for place, arm in enumerate(arms)
     ]
