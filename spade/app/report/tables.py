@@ -13,7 +13,7 @@ from spade.app.report.collect import SeenRun
 from spade.app.report.drawing import figure_text, interval_text, letter
 from spade.app.report.figures import Figure, RunFigures
 from spade.app.report.transcript import cut
-from spade.text import line
+from spade.text import clock, line
 from spade.waits import describe_all
 
 MOST_REASONS = 16
@@ -146,7 +146,7 @@ def health(run: SeenRun) -> Health:
         _facts(run),
         tuple((_short(each.name), each.restarts, _short(each.detail)) for each in ill[:MOST_EVENTS]),
         tuple(
-            (_clock(event.elapsed_s), _short(event.event), _short(_event(event.why, event.changed)))
+            (clock(event.elapsed_s), _short(event.event), _short(_event(event.why, event.changed)))
             for event in events[-MOST_EVENTS:]
         ),
         max(len(events) - MOST_EVENTS, 0),
@@ -160,7 +160,7 @@ def _facts(run: SeenRun) -> tuple[tuple[str, str], ...]:
         counts, traffic = status.counts, status.traffic
         faults = sum(process.gauges.get("request_faults", 0) for process in status.processes)
         facts += [
-            ("time up", _clock(status.elapsed_s)),
+            ("time up", clock(status.elapsed_s)),
             ("learner steps", f"{status.learner_step:,}"),
             ("plays", f"{counts.plays:,}"),
             ("plays/s", f"{traffic.plays_per_s:.1f}"),
@@ -191,12 +191,6 @@ def _short(text: str) -> str:
 def _event(why: str, changed: dict[str, tuple[str, str]]) -> str:
     told = [f"{setting}: {before} → {now}" for setting, (before, now) in changed.items()]
     return "; ".join([*([why] if why else []), *told])
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(min(max(seconds, 0), 1e12)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}"
 
 
 def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
