@@ -12,7 +12,7 @@ from rich.text import Text
 
 from spade.app.screen.chart import bar, chart
 from spade.protocol import Evaluation, Process, Recent, Status
-from spade.text import line
+from spade.text import clock, line
 from spade.waits import describe_all, root_causes
 
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
@@ -80,11 +80,10 @@ def _shown(status: Status) -> Status:
 
 
 def _header(status: Status) -> Text:
-    minutes, seconds = divmod(int(status.elapsed_s), 60)
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(" SPADE ", "bold reverse")
     line.append(f" {status.run}", "bold")
-    line.append(f"  {minutes:02d}:{seconds:02d}")
+    line.append(f"  {clock(status.elapsed_s)}")
     line.append(f"  step {status.learner_step}", "bold")
     line.append(f"  policy v{status.policy_version}")
     line.append(f"  {status.counts.plays} plays  {status.traffic.plays_per_s:.1f}/s", "dim")
