@@ -62,6 +62,8 @@ class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
     grad_norm: Figure = None
     mismatch: Figure = None
     effective_sample_share: Figure = None
+    agent_sequences: Figure = None
+    designer_sequences: Figure = None
     skills: dict[str, SkillFigures] = {}
     variants: dict[str, SkillFigures] = {}
 
@@ -72,6 +74,7 @@ class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluati
     step: Step
     plays: Annotated[int, Meta(ge=1)]
     win_rate: Annotated[float, Meta(ge=0, le=1)]
+    categories: dict[str, float] = {}
 
 
 class DiversityRow(msgspec.Struct, frozen=True, tag_field="kind", tag="diversity"):
