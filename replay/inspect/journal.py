@@ -23,6 +23,8 @@ class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
 
     learner_step: Step
     elapsed_s: float = 0.0
+    plays: Figure = None
+    environments: Figure = None
     validity: Figure = None
     win_rate_unhinted: Figure = None
     win_rate_hinted: Figure = None
