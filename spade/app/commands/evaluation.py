@@ -73,7 +73,7 @@ def ls(where: Where = Path(), json: Json = False) -> None:
     from spade.app.screen.evaluations import row
     from spade.evaluations import found
 
-    kept = found(where)
+    kept = found(_there(where))
     if json:
         _tell_json(kept)
         return
@@ -94,13 +94,21 @@ def show_evaluations(
     from spade.evaluations import found
     from spade.text import line
 
-    kept = found(where, suite)
+    kept = found(_there(where), suite)
     if not kept:
         raise RunError(f"{where}: no evaluation{f' of {line(suite, 60)}' if suite else ''} was made here")
     if json:
         _tell_json(kept)
         return
     show("\n\n".join(sheet(each) for each in kept))
+
+
+def _there(where: Path) -> Path:
+    from spade.errors import RunError
+
+    if not where.is_dir():
+        raise RunError(f"{where}: there is no such folder")
+    return where
 
 
 def _tell_json(kept: "Sequence[KeptEvaluation]") -> None:
