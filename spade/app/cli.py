@@ -18,6 +18,7 @@ from spade.app.commands import (
     model,
     nano,
     pool,
+    serve,
     stop,
     up,
 )
@@ -37,6 +38,7 @@ COMMANDS: Commands = {
     "stop": stop.stop,
     "top": top.top,
     "report": report.report,
+    "serve": serve.serve,
     "doctor": doctor.doctor,
 }
 GROUPS: dict[str, tuple[str, Commands]] = {
