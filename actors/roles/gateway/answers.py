@@ -17,7 +17,7 @@ _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permi
 
 
 class Heading(NamedTuple):
-    """What all parts of one answer have in common; `created` is in seconds since 1970."""
+    """The common part of all parts of one answer; `created` is in seconds since 1970."""
 
     id: str
     kind: str

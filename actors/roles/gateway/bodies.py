@@ -112,7 +112,7 @@ class Function(msgspec.Struct):
     parameters: dict[str, Any] | None = None
 
 
-class OfferedTool(msgspec.Struct):
+class ClientTool(msgspec.Struct):
     function: Function
     type: str = "function"
 
@@ -144,7 +144,7 @@ class ChatBody(_Sampled, kw_only=True):
     """A request of the route of chats."""
 
     messages: Annotated[list[ChatMessageIn], Meta(min_length=1, max_length=MOST_MESSAGES)]
-    tools: Annotated[list[OfferedTool], Meta(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[list[ClientTool], Meta(max_length=MOST_TOOLS)] | None = None
     tool_choice: str | None = None
     max_completion_tokens: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
     logprobs: bool | None = None

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.roles.gateway.bodies import Called, ChatBody, ChatMessageIn, OfferedTool
+from actors.roles.gateway.bodies import Called, ChatBody, ChatMessageIn, ClientTool
 from actors.roles.gateway.errors import bad
 from actors.text.toolcalls import Call, Dialect, Schemas
 from actors.text.toolcalls.schema import properties
@@ -26,7 +26,7 @@ class Spoken(NamedTuple):
     thought: str | None
 
 
-def chat_of(body: ChatBody, offered: Sequence[OfferedTool]) -> Chat:
+def chat_of(body: ChatBody, offered: Sequence[ClientTool]) -> Chat:
     """The chat of a request, with the tools that it may call. Raises AskError."""
     messages = [_message(number, message) for number, message in enumerate(body.messages)]
     options = body.chat_template_kwargs
@@ -38,7 +38,7 @@ def chat_of(body: ChatBody, offered: Sequence[OfferedTool]) -> Chat:
         raise bad("messages: half of a surrogate pair is no text", "messages") from None
 
 
-def schemas(offered: Sequence[OfferedTool]) -> Schemas:
+def schemas(offered: Sequence[ClientTool]) -> Schemas:
     """The schemas of the arguments of each tool."""
     return {tool.function.name: properties(tool.function.parameters) for tool in offered}
 
@@ -127,7 +127,7 @@ def _called(place: str, call: Called) -> dict[str, Any]:
     return {"id": call.id, "function": {"name": call.function.name, "arguments": arguments}}
 
 
-def _tool(tool: OfferedTool) -> Mapping[str, Any]:
+def _tool(tool: ClientTool) -> Mapping[str, Any]:
     """A tool as templates have it."""
     function = {"name": tool.function.name, "description": tool.function.description or ""}
     if tool.function.parameters is not None:

@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from actors.roles.gateway import answers
-from actors.roles.gateway.bodies import Body, ChatBody, CompletionBody, OfferedTool, read, seed_of
+from actors.roles.gateway.bodies import Body, ChatBody, ClientTool, CompletionBody, read, seed_of
 from actors.roles.gateway.chats import chat_of, cut, said, schemas
 from actors.roles.gateway.errors import AskError, bad
 from actors.roles.gateway.sampler import Draw, Sampler
@@ -116,14 +116,14 @@ class Routes:
             raise bad("stop_token_ids: only the model's own ends of a turn are supported", "stop_token_ids")
         return body
 
-    def _offered(self, body: ChatBody) -> list[OfferedTool]:
+    def _offered(self, body: ChatBody) -> list[ClientTool]:
         """The tools that the model may call. Raises AskError."""
         offered = [] if body.tool_choice == "none" else body.tools or []
         if offered and self._served.dialect is None:
             raise bad(f"tools: {self._served.toolless}", "tools")
         return offered
 
-    def _prompt(self, body: ChatBody, offered: list[OfferedTool]) -> ChatPrompt:
+    def _prompt(self, body: ChatBody, offered: list[ClientTool]) -> ChatPrompt:
         try:
             return self._tokenizer.chat_prompt(chat_of(body, offered), self._sampler.context_tokens)
         except UnreadableError as error:
@@ -153,7 +153,7 @@ class Routes:
         )
 
     def _chat_choice(
-        self, index: int, body: ChatBody, offered: list[OfferedTool], opened: bool, answer: Generated
+        self, index: int, body: ChatBody, offered: list[ClientTool], opened: bool, answer: Generated
     ) -> answers.Json:
         dialect = self._served.dialect if offered else None
         marks = dialect.marks if dialect else ()
