@@ -4,8 +4,8 @@ It has a replay service of its own, engines and env-runners. This process publis
 and records the samples itself, so that more engines may join as in any run.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -51,9 +51,17 @@ class Exam(NamedTuple):
 
 
 def settings(
-    base: str, overrides: Sequence[str], model: Path, dtype: str, exams: Sequence[tuple[Suite, Protocol]], context: int
+    base: str,
+    overrides: Sequence[str],
+    model: Path,
+    dtype: str,
+    exams: Sequence[tuple[Suite, Protocol]],
+    context: int,
+    others: Mapping[str, object],
 ) -> Config:
     """The config of the processes: that of the run or recipe `base`, as far as it is about sampling and playing.
+
+    `others`: settings of its own.
 
     Raises ConfigError.
     """
@@ -72,6 +80,7 @@ def settings(
         "sandbox.libraries": libraries,
         "sandbox.load_s": max(given.sandbox.load_s, LOAD_S),
         "sandbox.step_s": max(given.sandbox.step_s, STEP_S),
+        **others,
     }
     return pinned_settings(base, overrides, model, dtype, context, own)
 
@@ -128,7 +137,8 @@ async def _examine(
         for exam, kept in exams:
             await _play(session, exam, kept, say)
 
-    async with published(run, config, policy):
+    sampled_here = nullcontext() if config.endpoint.url else published(run, config, policy)
+    async with sampled_here:
         await attend(launches.evaluator(run, config), config, config.play.lease_s, lambda: None, work)
 
 

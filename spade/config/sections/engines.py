@@ -64,8 +64,9 @@ class Endpoint(Section, frozen=True):
     key: str = ""
     """File that holds the API key; "" sends none."""
 
-    roles: tuple[Literal["designer", "agent"], ...] = ("designer",)
-    """Roles that the endpoint samples for. With both, nothing would be trained, which is refused."""
+    roles: tuple[Literal["designer", "agent", "evaluator"], ...] = ("designer",)
+    """Roles that the endpoint samples for. With designer and agent, nothing would be trained, which is
+    refused."""
 
     def serves(self, role: str) -> bool:
         """True if there is an endpoint, and it samples for this role."""
