@@ -1,15 +1,17 @@
 # Two commands do everything: `make up` and `make test`; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras` and `make test-suites` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites` and `make test-serve` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
 VENV_SUITES ?= .venv-suites
+VENV_SERVE ?= .venv-serve
+OPENAI ?= 2 3
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test types imports test-recipes test-deepspeed test-extras test-suites test-vllm docs clean
+.PHONY: up test types imports test-recipes test-deepspeed test-extras test-serve test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -79,9 +81,19 @@ $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 	$(VENV_SUITES)/bin/python -m pip install --quiet --no-deps -r constraints-gem.txt
 	touch $@
 
+# The OpenAI client of the two newest major versions, each in a copy of the usual environment, by links.
+test-serve: $(OPENAI:%=$(VENV_SERVE)-%/installed)
+	for major in $(OPENAI); do $(VENV_SERVE)-$$major/bin/python -m pytest tests/serve || exit 1; done
+
+$(VENV_SERVE)-%/installed: $(VENV)/dev
+	rm -rf $(VENV_SERVE)-$*
+	cp -al $(VENV) $(VENV_SERVE)-$*
+	$(VENV_SERVE)-$*/bin/python -m pip install --quiet -c constraints.txt 'openai==$*.*'
+	touch $@
+
 # The settings' reference, from what is written below each of them.
 docs: $(VENV)/installed
 	$(BIN)/python -m spade.config.reference docs/config.md
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache

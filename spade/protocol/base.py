@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Meta
 
 Role = Literal[
-    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "curator", "agent", "evaluator", "observer",
-    "supervisor",
+    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "curator", "agent", "evaluator", "gateway",
+    "observer", "supervisor",
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]

@@ -45,6 +45,12 @@ def run(
     data: Annotated[
         list[str] | None, typer.Option(metavar="NAME=FILE", help="The data file of a suite that brings none.")
     ] = None,
+    endpoint: Annotated[
+        str,
+        typer.Option(metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL is then its tokenizer's."),
+    ] = "",
+    endpoint_model: Annotated[str, typer.Option(metavar="NAME", help="The server's model, if it has several.")] = "",
+    endpoint_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that the server wants.")] = "",
     config: Recipe = None,
     set_: Set = None,
     json: Json = False,
@@ -55,10 +61,11 @@ def run(
     record yet. Exit code 1 where a suite has no headline.
     """
     from spade.app.screen.evaluations import table
-    from spade.app.supervisor.measuring import EvalOptions, evaluate, named_suites
+    from spade.app.supervisor.measuring import EndpointOptions, EvalOptions, evaluate, named_suites
 
     words = data or (), config, set_ or ()
-    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words)
+    server = EndpointOptions(endpoint, endpoint_model, endpoint_key) if endpoint else None
+    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words, server)
     measured = evaluate(asked, complain if json else say, complain)
     if json:
         print_json(measured)
