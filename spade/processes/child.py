@@ -29,7 +29,7 @@ class End(NamedTuple):
     tail: str
 
 
-class Told(Protocol):
+class LifeWatcher(Protocol):
     """The one that is told of a life: its supervisor."""
 
     def on_start(self, pid: int, host: str) -> None:
@@ -47,7 +47,7 @@ class AnyLife(Protocol):
 
     left: str
 
-    async def run(self, told: Told) -> End:
+    async def run(self, told: LifeWatcher) -> End:
         """The whole life. When cancelled, it first drains the process and waits until nothing of it is left."""
 
     def retire(self) -> None:
@@ -77,7 +77,7 @@ class Life:
             with suppress(ProcessLookupError):  # it has just ended
                 os.kill(self._process.pid, RETIRE)
 
-    async def run(self, told: Told) -> End:
+    async def run(self, told: LifeWatcher) -> End:
         """One life. Raises OSError if the log cannot be written or the process cannot be started."""
         ours, theirs = socket.socketpair()
         with ours:
@@ -109,7 +109,7 @@ class Life:
             process_group=0,
         )
 
-    async def _listen(self, process: trio.Process, pipe: socket.socket, told: Told) -> None:
+    async def _listen(self, process: trio.Process, pipe: socket.socket, told: LifeWatcher) -> None:
         """Read the line of readiness within its deadline, then the last line."""
         stream = trio.socket.from_stdlib_socket(pipe)
         with trio.move_on_after(self._settings.ready_s) as deadline:
