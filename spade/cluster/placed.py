@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from spade.cluster.needs import MachineShare
-from spade.cluster.post import Parcel, News
+from spade.cluster.post import News, Parcel
 from spade.errors import SpadeError
 from spade.processes.child import End, LifeWatcher
 
