@@ -101,7 +101,8 @@ class PlacedLife:
         end: End | None = None
         try:
             post = await self._place(told)
-            await self._ask(post, told, "begin", msgspec.msgpack.encode(self._parcel), self._where.host)
+            parcel = msgspec.msgpack.encode(self._parcel)
+            await self._ask(post, told, "begin", parcel, self._where.host, self._where.now)
             end = await self._follow(post, told)
         except PostGoneError as error:
             end = End(_GONE, str(error), "")

@@ -7,6 +7,7 @@ supervise.drain_s knows that the process has ended, however the two were parted.
 """
 
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -79,9 +80,13 @@ class Post:
         self._scope = trio.CancelScope()
         self._begun = self._stopped = self._alone = False
 
-    def begin(self, parcel: bytes, host: str) -> None:
-        """Start the life on this machine, whose address is `host`, unless it was stopped before."""
+    def begin(self, parcel: bytes, host: str, heard: float) -> None:
+        """Start the life on this machine, whose address is `host`, unless it was stopped before.
+
+        `heard`: the time of the answer that the supervisor had.
+        """
         with self._news:
+            self._heard = heard
             if self._stopped:
                 return
             self._begun = True
@@ -164,6 +169,8 @@ class Post:
                 nursery.start_soon(self._watch, silence_s)
                 end = await life.run(self)
                 nursery.cancel_scope.cancel()
+        if self._alone:
+            return End(-signal.SIGTERM, f"its post was without word from the supervisor for {silence_s:g} s", "")
         return end or End(0, life.left, "")
 
     async def _watch(self, silence_s: float) -> None:

@@ -213,7 +213,7 @@ async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_direct
 def test_a_post_that_is_stopped_before_it_began_starts_nothing() -> None:
     post = Post()
     post.stop()
-    post.begin(b"", "host-a")
+    post.begin(b"", "host-a", 0.0)
     report = post.report(0.0, 0)
     assert (report.end is not None, report.pid, report.left) == (True, 0, "left before it was started")
 
@@ -225,7 +225,7 @@ def test_the_home_of_a_post_that_was_killed_is_swept(temporary: Path, tmp_path: 
     os.utime(left, (0, 0))
     post = Post()
     wrong = Parcel("module", orders(tmp_path, "agent-0"), "wrong = 1", {}, b"", os.getcwd())
-    post.begin(msgspec.msgpack.encode(wrong), "host-a")
+    post.begin(msgspec.msgpack.encode(wrong), "host-a", 0.0)
     while (end := post.report(0.0, 0).end) is None:
         pass
     assert end.why.endswith("unknown setting wrong; correct or remove it (`spade config show` lists all)")
