@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites` and `make test-serve` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,11 +7,12 @@ VENV_VLLM ?= .venv-vllm
 VENV_SUITES ?= .venv-suites
 VENV_SERVE ?= .venv-serve
 OPENAI ?= 2 3
+VENV_RAY ?= .venv-ray
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test types imports test-recipes test-deepspeed test-extras test-serve test-suites test-vllm docs clean
+.PHONY: up test types imports test-recipes test-deepspeed test-extras test-ray test-serve test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -91,9 +92,20 @@ $(VENV_SERVE)-%/installed: $(VENV)/dev
 	$(VENV_SERVE)-$*/bin/python -m pip install --quiet -c constraints.txt 'openai==$*.*'
 	touch $@
 
+# An environment of its own, since nothing else may import Ray: a copy of the usual one, by links. It fails where there
+# are no namespaces to make machines of: `make test-ray RAY_TESTS=--may-skip` skips it there.
+test-ray: $(VENV_RAY)/installed
+	$(VENV_RAY)/bin/python -m pytest tests/ray $(RAY_TESTS)
+
+$(VENV_RAY)/installed: $(VENV)/dev
+	rm -rf $(VENV_RAY)
+	cp -al $(VENV) $(VENV_RAY)
+	$(VENV_RAY)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,ray]'
+	touch $@
+
 # The settings' reference, from what is written below each of them.
 docs: $(VENV)/installed
 	$(BIN)/python -m spade.config.reference docs/config.md
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_RAY) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -23,6 +23,8 @@ from spade.config.sections import (
     Limits,
     Loss,
     Model,
+    Place,
+    PlacedRole,
     Play,
     Pool,
     PoolLibrary,
@@ -40,8 +42,8 @@ from spade.config.suites import SUITE_TRAITS, Library, ProtocolName
 __all__ = [
     "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS", "SUITE_TRAITS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
-    "Learner", "Library", "Limits", "Loss", "Model", "Play", "Pool", "PoolLibrary", "ProtocolName", "Replay", "Reward",
-    "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
+    "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
+    "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
     "differences", "digest", "dump", "is_local", "is_loopback", "load", "mixtures", "read_merged", "read_toml",
     "recipes",
 ]  # fmt: skip

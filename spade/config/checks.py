@@ -49,9 +49,16 @@ def _check_texts(config: Config) -> None:
     """Names and paths are printed, and written into TOML and JSON."""
     for section in config.__struct_fields__:
         for field, value in msgspec.structs.asdict(getattr(config, section)).items():
-            for text in value if isinstance(value, tuple) else (value,):
+            for text in value if isinstance(value, tuple) else _texts(value):
                 if isinstance(text, str) and not text.isprintable():
                     raise ConfigError(f"{section}.{field}: holds characters that cannot be printed: {text!r}")
+
+
+def _texts(value: object) -> Iterable[object]:
+    """A setting, or the keys of a table in it, of whatever depth."""
+    if not isinstance(value, dict):
+        return (value,)
+    return (*value, *(text for each in value.values() if isinstance(each, dict) for text in _texts(each)))
 
 
 def _check_domain(config: Config) -> None:

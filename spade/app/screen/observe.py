@@ -95,6 +95,9 @@ def explain(status: Status) -> list[str]:
     )
     if counts.audit_findings:
         apart.append(f"{counts.audit_findings} environments failed their audit, the last {counts.newest_finding}")
+    unplaced = [
+        f"{process.name} waits for {process.detail}" for process in status.processes if process.state == "waiting"
+    ]
     ill = [
         f"{process.name} is {process.state}{f': {process.detail}' if process.detail else ''}"
         for process in status.processes
@@ -106,6 +109,7 @@ def explain(status: Status) -> list[str]:
         *stalled,
         status.waiting_for,
         *apart,
+        *unplaced,
         *ill,
         *unforeseen(status),
         *describe_all(status.waits, status.processes),

@@ -18,6 +18,7 @@ from spade.waits import describe_all, root_causes
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
 _STATES = {
     "ready": "green",
+    "waiting": "yellow",
     "starting": "yellow",
     "restarting": "yellow",
     "draining": "yellow",
@@ -199,7 +200,10 @@ def _numbers(status: Status, width: int) -> Panel:
 
 def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
     table = Table.grid(padding=(0, 2), expand=True)
-    columns = {"process": 14, "pid": 7, "state": 10, "restarts": 8}
+    machine = max((len(process.host) for process in processes), default=0)
+    columns = {"process": 14, "machine": machine, "pid": 7, "state": 10, "restarts": 8}
+    if not machine:
+        del columns["machine"]
     if width < _SMALL_WIDTH:
         del columns["pid"]
     for size in columns.values():
@@ -209,6 +213,7 @@ def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
     for process in processes[: room if len(processes) <= room else room - 1]:
         cells = {
             "process": Text(process.name),
+            "machine": Text(process.host, "dim"),
             "pid": Text(str(process.pid), "dim"),
             "state": Text(process.state, _STATES.get(process.state, "dim")),
             "restarts": Text(str(process.restarts), "yellow" if process.restarts else "dim"),
@@ -221,6 +226,8 @@ def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
 
 def _doing(process: Process) -> Text:
     """The last error of a process, or its own gauges."""
+    if process.state == "waiting":
+        return Text(f"waits for {process.detail}", "yellow")
     if process.state != "ready" and process.detail:
         return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
     told = "  ".join(_gauge(name, value) for name, value in process.gauges.items() if value)

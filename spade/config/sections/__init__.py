@@ -7,6 +7,7 @@ from spade.config.sections.actors import Actors, Design, Evaluation, Play, Pool,
 from spade.config.sections.bounds import Section
 from spade.config.sections.engines import Endpoint, Engine, Serve
 from spade.config.sections.learner import Learner, Loss
+from spade.config.sections.place import Place, PlacedRole
 from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
 from spade.config.sections.replay import Audit, Replay, Reward
 from spade.config.sections.run import Limits, Model, Run
@@ -16,8 +17,8 @@ from spade.config.suites import SUITE_TRAITS, Library
 __all__ = [
     "LONGEST_WAIT_S",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Limits", "Loss",
-    "Model", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Section", "Serve", "Supervise",
-    "Tier", "ToolUse",
+    "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Section",
+    "Serve", "Supervise", "Tier", "ToolUse",
 ]  # fmt: skip
 
 
@@ -44,6 +45,7 @@ class Config(Section, frozen=True):
     replay: Replay = Replay()
     bus: Bus = Bus()
     supervise: Supervise = Supervise()
+    place: Place = Place()
 
     @property
     def hinted(self) -> bool:
