@@ -142,7 +142,7 @@ async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable
 async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent]], data: bytes) -> Sent:
     """The answer. Raises GoneError where the client hangs up before it is there, which cancels the work on it."""
     answer: Sent | None = None
-    refused: AskError | None = None
+    failed: Exception | None = None
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:
@@ -153,11 +153,11 @@ async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent
         nursery.start_soon(watch)
         try:
             answer = await route(data)
-        except AskError as error:  # outside of a group, which the nursery would make
-            refused = error
+        except Exception as error:  # raised below, outside of the group that the nursery would make of it
+            failed = error
         nursery.cancel_scope.cancel()
-    if refused is not None:
-        raise refused
+    if failed is not None:
+        raise failed
     if answer is None:
         raise GoneError
     return answer
