@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tokenizers
 
-from spade.decoding import UnreadableError
+from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError
 from spade.tokens.chat import Chat
 from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
@@ -204,7 +204,7 @@ class Tokenizer:
 
     def _read_chat(self, skeleton: str) -> tuple[Segments, bool]:
         """The segments of a chat, and whether its prompt begins a thought."""
-        shape = json.loads(skeleton)
+        shape = decoded(json.loads, skeleton.encode())
         try:
             layout = self._template.laid_out(shape["messages"], shape["tools"], shape["variables"], prompt=True)
             segments = _closed(self._segments(layout))

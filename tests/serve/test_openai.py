@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -65,24 +66,20 @@ class Serving:
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory) -> Iterator[Serving]:
     serving = Serving(tmp_path_factory.mktemp("serve"))
-    try:
-        serving.ask(max_tokens=1)  # waits for an engine
-    except openai.APIConnectionError:
-        wait_for(serving)
+    wait_for(serving)
     yield serving
     serving.process.terminate()
-    assert serving.process.wait(120) == 0, serving.said.read_text()
+    assert serving.process.wait(READY_S) == 0, serving.said.read_text()
 
 
 def wait_for(serving: Serving) -> None:
-    import time
-
+    """Until an engine answers."""
     until = time.monotonic() + READY_S
     while time.monotonic() < until and serving.process.poll() is None:
         try:
             serving.ask(max_tokens=1)
             return
-        except openai.APIConnectionError:
+        except (openai.APIConnectionError, openai.InternalServerError):
             time.sleep(0.5)
     raise AssertionError(serving.said.read_text())
 

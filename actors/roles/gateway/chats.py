@@ -33,9 +33,9 @@ def chat_of(body: ChatBody, offered: Sequence[ClientTool]) -> Chat:
     thinking = None if options is None else options.enable_thinking
     variables: dict[str, bool] = {} if thinking is None else {"enable_thinking": thinking}
     try:
-        return Chat.of(messages, [_tool(tool) for tool in offered], variables)
-    except ValueError:
-        raise bad("messages: half of a surrogate pair is no text", "messages") from None
+        return decoded(lambda _: Chat.of(messages, [_tool(tool) for tool in offered], variables), b"")
+    except UnreadableError as error:
+        raise bad(f"messages, tools: {error}", "messages") from None
 
 
 def schemas(offered: Sequence[ClientTool]) -> Schemas:

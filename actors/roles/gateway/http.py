@@ -13,6 +13,7 @@ from actors.roles.gateway.answers import error_body
 from actors.roles.gateway.errors import LATER_S, AskError
 from actors.roles.gateway.routes import JSON, Routes, Sent, as_json
 from spade.config import is_loopback
+from spade.faults import RequestFaults
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +36,9 @@ class GoneError(Exception):
 class Application:
     """The ASGI application. `key`: that of the clients; with "" only this machine's own names may be asked for."""
 
-    def __init__(self, routes: Routes, key: str) -> None:
+    def __init__(self, routes: Routes, key: str, faults: RequestFaults) -> None:
         self._key = key.encode()
+        self._faults = faults
         self._held = 0
         self._get: Mapping[str, Callable[[], Sent]] = {"/v1/models": routes.models, "/health": routes.health}
         self._post: Mapping[str, Callable[[bytes], Awaitable[Sent]]] = {
@@ -60,6 +62,9 @@ class Application:
                 headers[b"retry-after"] = str(LATER_S).encode()
             if error.status in _AFTER:
                 headers[b"connection"] = b"close"
+        except Exception as error:
+            unforeseen = AskError(500, self._faults.note(self, error))
+            answer, status = as_json(error_body(unforeseen)), HTTPStatus.INTERNAL_SERVER_ERROR
         headers |= {b"content-type": answer.kind.encode(), b"content-length": str(len(answer.body)).encode()}
         await send({"type": "http.response.start", "status": int(status), "headers": list(headers.items())})
         await send({"type": "http.response.body", "body": answer.body})
@@ -137,7 +142,7 @@ async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable
 async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent]], data: bytes) -> Sent:
     """The answer. Raises GoneError where the client hangs up before it is there, which cancels the work on it."""
     answer: Sent | None = None
-    refused: AskError | None = None
+    failed: Exception | None = None
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:
@@ -148,11 +153,11 @@ async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent
         nursery.start_soon(watch)
         try:
             answer = await route(data)
-        except AskError as error:  # outside of a group, which the nursery would make
-            refused = error
+        except Exception as error:  # raised below, outside of the group that the nursery would make of it
+            failed = error
         nursery.cancel_scope.cancel()
-    if refused is not None:
-        raise refused
+    if failed is not None:
+        raise failed
     if answer is None:
         raise GoneError
     return answer

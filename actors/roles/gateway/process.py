@@ -43,7 +43,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
 
     async def work(connected: Connected) -> None:
         faults = RequestFaults()
-        app = Application(Routes(model, Sampler(connected)), key)
+        app = Application(Routes(model, Sampler(connected)), key, faults)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_count, connected, faults)
             await serve_clients(app, listeners, faults)

@@ -98,3 +98,10 @@ def test_contents_may_be_parts_and_developers_are_the_system():
     )
     assert found.contents == ("Be brief", "")
     assert [message["role"] for message in json.loads(found.skeleton)["messages"]] == ["system", "assistant"]
+
+
+def test_what_is_nested_too_deeply_is_refused():
+    arguments = json.dumps({"a": 1}).replace("1", "[" * 900 + "]" * 900)
+    call = {"id": "1", "function": {"name": "f", "arguments": arguments}}
+    with pytest.raises(AskError):
+        chat({"role": "assistant", "tool_calls": [call]})
