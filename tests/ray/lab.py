@@ -21,7 +21,13 @@ _ENVIRONMENT = {
     "RAY_prestart_worker_first_driver": "0",  # else each machine starts as many idle Pythons as it has CPUs
     "RAY_enable_metrics_collection": "0",
     "RAY_raylet_start_wait_time_s": f"{SOON_S:g}",
+    "RAY_agent_register_timeout_ms": f"{1000 * SOON_S:.0f}",
 }
+# Given, since Ray waits for those it would choose no longer than a quiet machine takes.
+_PORTS = (
+    "--dashboard-agent-listen-port=52365", "--dashboard-agent-grpc-port=52366", "--metrics-export-port=52367",
+    "--runtime-env-agent-port=52368",
+)  # fmt: skip
 _OWN = "mount -t tmpfs tmpfs /dev/shm; mount --bind {shared} /mnt; mount -t tmpfs tmpfs /tmp; mkdir -p {shared}; {seen}"
 _UP = "echo up; exec sleep infinity"
 
@@ -52,7 +58,7 @@ class Lab:
         done = subprocess.run(
             self.inside(
                 name, "ray", "start", *where, f"--node-ip-address={self.address(name)}", "--disable-usage-stats",
-                "--object-store-memory=80000000", *ray,
+                "--object-store-memory=80000000", *_PORTS, *ray,
             ),
             capture_output=True, text=True, timeout=SOON_S, check=False,
         )  # fmt: skip

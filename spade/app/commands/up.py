@@ -239,6 +239,7 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import model_override
     from spade.app.supervisor.pools import create
+    from spade.app.supervisor.store_place import settle_store
     from spade.config import load
 
     run = RunDir(_place(recipe, path))
@@ -248,6 +249,7 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     _check_held_out(config)
     with run.lock("replay"):
         create(run, config, corpus)
+        settle_store(run, config)
     return run, config, corpus
 
 
