@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from spade.app.commands import (
     actors,
+    cluster,
     config,
     corpus,
     doctor,
@@ -61,6 +62,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "import": store.import_run,
         },
     ),
+    "cluster": ("Write files for the schedulers of clusters.", {"template": cluster.template}),
     "config": (
         "List, show, compare and check configs.",
         {"ls": config.ls, "show": config.show_config, "diff": config.diff, "check": config.check},
