@@ -65,7 +65,7 @@ def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
         config=shlex.quote(str(Path(name).absolute()) if Path(name).is_file() else name),
         run=shlex.quote(f"runs/{Path(name).stem}"),
         settings=[shlex.quote(override) for override in overrides],
-        machines=1 + (math.ceil(max(config.actors.engines - beside, 0) / each) if engine else 0),
+        machines=1 + (math.ceil(max(config.actors.engines_bounds[0] - beside, 0) / each) if engine else 0),
         gpus=gpus if learner or engine else 0,
         first=_slots({"learner": 1, "engine": beside}, roles) if learner or engine else "",
         others=_slots({"engine": each}, roles) if engine else "",
@@ -125,7 +125,7 @@ def _group(role: PlacedRole) -> str:
 
 def _groups(config: Config) -> list[Group]:
     actors = config.actors
-    agents = (actors.agents_min, actors.agents_max) if actors.agents == "auto" else (actors.agents, 2 * actors.agents)
+    agents, engines = _bounds(actors.agents_bounds), _bounds(actors.engines_bounds)
     cpus = {role: needs(config, role).cpus for role in _ACTORS}
     others = actors.runners * cpus["env-runner"] + actors.designers * cpus["designer"]
     size = max(_ACTOR_CPUS, *map(math.ceil, cpus.values()))
@@ -133,9 +133,15 @@ def _groups(config: Config) -> list[Group]:
     memory = size * max(needs(config, role).memory for role in _ACTORS)
     return [
         Group("learner", 1, 1, 1, needs(config, "learner"), 1),
-        Group("engine", actors.engines, 0, 2 * actors.engines, needs(config, "engine"), 1),
+        Group("engine", engines[0], 0, engines[1], needs(config, "engine"), 1),
         Group("actor", now, 0, most, MachineShare(size, 0, memory, {}), _PLENTY),
     ]
+
+
+def _bounds(bounds: tuple[int, int]) -> tuple[int, int]:
+    """Processes at the start, and those for which containers may be bought: twice as many as a fixed number."""
+    low, high = bounds
+    return low, 2 * high if high == low else high
 
 
 def _toml(config: Config) -> str:
