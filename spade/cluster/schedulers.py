@@ -33,7 +33,7 @@ _ODD = re.compile(r"[^\w.-]", re.ASCII)
 _GIB = 2**30
 
 
-class Group(NamedTuple):
+class WorkerGroup(NamedTuple):
     """Containers of one kind. `slots`: of the custom resource that bears the group's name, in each."""
 
     name: str
@@ -123,7 +123,7 @@ def _group(role: PlacedRole) -> str:
     return "actor" if role in _ACTORS else role
 
 
-def _groups(config: Config) -> list[Group]:
+def _groups(config: Config) -> list[WorkerGroup]:
     actors = config.actors
     agents, engines = _bounds(actors.agents_bounds), _bounds(actors.engines_bounds)
     cpus = {role: needs(config, role).cpus for role in _ACTORS}
@@ -132,9 +132,9 @@ def _groups(config: Config) -> list[Group]:
     now, most = (max(1, math.ceil((others + count * cpus["agent"]) / size)) for count in agents)
     memory = size * max(needs(config, role).memory for role in _ACTORS)
     return [
-        Group("learner", 1, 1, 1, needs(config, "learner"), 1),
-        Group("engine", engines[0], 0, engines[1], needs(config, "engine"), 1),
-        Group("actor", now, 0, most, MachineShare(size, 0, memory, {}), _PLENTY),
+        WorkerGroup("learner", 1, 1, 1, needs(config, "learner"), 1),
+        WorkerGroup("engine", engines[0], 0, engines[1], needs(config, "engine"), 1),
+        WorkerGroup("actor", now, 0, most, MachineShare(size, 0, memory, {}), _PLENTY),
     ]
 
 

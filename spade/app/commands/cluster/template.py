@@ -1,4 +1,4 @@
-"""`spade cluster`: files for the schedulers of clusters."""
+"""`spade cluster template`."""
 
 from pathlib import Path
 from typing import Annotated
