@@ -13,7 +13,12 @@ from tests.ray.lab import ENVIRONMENT, SOON_S, lab
 from tests.ray.test_run import all_ready, status, until
 
 DRAIN_S = 20.0
-SETTINGS = ("bus.silence_s=20", f"supervise.drain_s={DRAIN_S:g}", "place.cpus={learner=0.5,designer=0.5}")
+SETTINGS = (
+    "bus.silence_s=60",
+    "supervise.ready_s=900",
+    f"supervise.drain_s={DRAIN_S:g}",
+    "place.cpus={learner=0.5,designer=0.5}",
+)
 CPUS = "3"
 
 
