@@ -1,4 +1,4 @@
-"""Published weights over the bus, part by part, for engines on hosts that do not see the learner's folder."""
+"""The learner's own service: published weights for hosts that do not see its folder, and the commands of its ranks."""
 
 import logging
 import re
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import trio
 
@@ -14,9 +14,12 @@ from spade.config import Config, digest
 from spade.disk import hold, out_of_descriptors
 from spade.errors import reason
 from spade.policy.manifest import MANIFEST, PARAMETERS
-from spade.protocol import GetWeights, Hello, Refused, Response, WeightsPart
+from spade.protocol import AwaitCommand, GetWeights, Hello, Refused, Response, WeightsPart
 from spade.transport import Server, serve
 from spade.transport.pump import background
+
+if TYPE_CHECKING:
+    from learner.backends.ranks import Ranks  # needs torch, which commands that only serve weights do without
 
 FILES = (PARAMETERS, MANIFEST, "canary.json", "config.json")
 log = logging.getLogger(__name__)
@@ -25,14 +28,21 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 @asynccontextmanager
-async def broadcast(bind: str | None, root: Path, config: Config) -> AsyncIterator[str | None]:
-    """Serve the folders of `root` at `bind` during the block; yields the address (None: nothing is served)."""
+async def broadcast(
+    bind: str | None, root: Path, config: Config, ranks: "Ranks | None" = None
+) -> AsyncIterator[str | None]:
+    """Serve the folders of `root`, and `ranks`, at `bind` during the block; yields the address.
+
+    None: nothing is served.
+    """
     if bind is None:
         yield None
         return
     async with serve(bind, digest=digest(config), bus=config.bus) as server:
         most = config.bus.max_message_bytes // 2  # a message is a little larger than its data
-        async with background(partial(_answer, server, root, most)):
+        if ranks is not None:
+            ranks.begin(server)
+        async with background(partial(_answer, server, root, most, ranks)):
             yield server.address
 
 
@@ -59,7 +69,7 @@ class Holds:
             self._files.pop(peer).close()
 
 
-async def _answer(server: Server, root: Path, most: int) -> None:
+async def _answer(server: Server, root: Path, most: int, ranks: "Ranks | None") -> None:
     """Serve one part after the other: one part is in memory beside those being sent, however many peers ask."""
     holds = Holds()
     try:
@@ -67,12 +77,16 @@ async def _answer(server: Server, root: Path, most: int) -> None:
             nursery.start_soon(_forget_gone, server, holds)
             while True:
                 incoming = await server.receive()
+                response: Response | None
                 match incoming.message:
+                    case AwaitCommand() if ranks is not None:
+                        response = ranks.ask(incoming)
                     case GetWeights() as request:
                         response = await _bring(holds, incoming.hello, root, request, most)
                     case other:
                         response = Refused(f"the learner does not serve {type(other).__name__}")
-                await server.reply(incoming, response)
+                if response is not None:
+                    await server.reply(incoming, response)
     finally:
         holds.keep_only(())
 

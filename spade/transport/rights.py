@@ -9,6 +9,7 @@ from typing import NamedTuple, get_args
 from spade.protocol import (
     AnyRequest,
     Audited,
+    AwaitCommand,
     Checkpointed,
     CloseEpisode,
     Enroll,
@@ -53,7 +54,7 @@ LOCAL = "local"  # the key of the run's own host
 _SESSION = (Hello, Heartbeat, Goodbye)
 _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
     "replay": (),
-    "learner": (TakeBatch, Publish, Checkpointed),
+    "learner": (TakeBatch, Publish, Checkpointed, AwaitCommand),
     "engine": (Serving, GetWeights),
     "endpoint": (),
     "env-runner": (GetProgram, LeaseAudit, Audited),

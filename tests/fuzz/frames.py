@@ -35,7 +35,7 @@ REQUESTS: tuple[protocol.AnyRequest, ...] = (
     protocol.ReleasePlay("no play", 1),
     protocol.LeaseAudit(0.0), protocol.Audited("no environment", 1, "found", 4, 0, 13, 13, 50, 1.0),
     protocol.TakeBatch(99, 0.0), protocol.Publish(99, "digest", "/weights", protocol.StepMetrics()),
-    protocol.Checkpointed(99),
+    protocol.Checkpointed(99), protocol.AwaitCommand(1, 0),
     protocol.Evaluated(protocol.Evaluation(99, 98, 99, 8, 0, 0.5, 0.2, 1.0, "nano", {"x": 0.5})),
     protocol.GetNewestPrograms(3), protocol.MeasuredDiversity(protocol.Diversity(99, 0.5, 24, "tfidf", 1.0)),
     protocol.Enroll(),

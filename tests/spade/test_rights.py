@@ -46,7 +46,7 @@ EXPECTED = {
     "ReleaseDesign": {"designer", "curator"},
     "LeasePlays": {"agent"}, "SubmitPlays": {"agent"}, "ReleasePlay": {"agent"},
     "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},
-    "TakeBatch": {"learner"}, "Publish": {"learner"}, "Checkpointed": {"learner"},
+    "TakeBatch": {"learner"}, "Publish": {"learner"}, "Checkpointed": {"learner"}, "AwaitCommand": {"learner"},
     "Evaluated": {"evaluator"}, "GetNewestPrograms": {"evaluator"}, "MeasuredDiversity": {"evaluator"},
     "Enroll": {"supervisor"}, "ReportProcesses": {"supervisor"},
     "Orders": {"observer"}, "StopRun": {"observer"}, "GetStatus": {"observer", "supervisor"},
