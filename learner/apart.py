@@ -16,7 +16,7 @@ from spade.processes.entry import Launch
 from spade.processes.gpus import share
 from spade.processes.supervise import supervise
 from spade.protocol import Peer, Pulse, Ready, StepMetrics
-from spade.transport import Server, serve
+from spade.transport import serve
 from spade.transport.pump import background
 
 MODULE = "learner.train"
@@ -43,7 +43,6 @@ async def apart(
         ) as server,
         supervise(config.supervise, folder, {"learner": MODULE}) as supervisor,
     ):
-        ranks.begin(server)
         launches = [
             Launch(
                 name_of(rank), "learner", f"{folder}/config.toml", str(folder), address, None, rank,
@@ -52,15 +51,7 @@ async def apart(
             for rank in range(1, ranks.count)
         ]  # fmt: skip
         adding = [partial(supervisor.add, launch) for launch in launches]
-        async with background(partial(_answer, server, ranks), ranks.watch, *adding):
+        async with ranks.served(server), background(ranks.watch, *adding):
             opened = await trio.to_thread.run_sync(open_backend, config, found, ranks, abandon_on_cancel=True)
             with closing(opened[0]):
                 yield opened
-
-
-async def _answer(server: Server, ranks: Ranks) -> None:
-    while True:
-        incoming = await server.receive()
-        refused = ranks.ask(incoming)
-        if refused is not None:
-            await server.reply(incoming, refused)

@@ -1,9 +1,8 @@
 """The learner's own service: published weights for hosts that do not see its folder, and the commands of its ranks."""
 
 import logging
-import re
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -13,18 +12,16 @@ import trio
 from spade.config import Config, digest
 from spade.disk import hold, out_of_descriptors
 from spade.errors import reason
-from spade.policy.manifest import MANIFEST, PARAMETERS
-from spade.protocol import AwaitCommand, GetWeights, Hello, Refused, Response, WeightsPart
+from spade.policy.manifest import PARAMETERS
+from spade.policy.parts import part, refusal
+from spade.protocol import GetWeights, Hello, Refused, Response, WeightsPart
 from spade.transport import Server, serve
 from spade.transport.pump import background
 
 if TYPE_CHECKING:
     from learner.backends.ranks import Ranks  # needs torch, which commands that only serve weights do without
 
-FILES = (PARAMETERS, MANIFEST, "canary.json", "config.json")
 log = logging.getLogger(__name__)
-
-_DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 @asynccontextmanager
@@ -40,9 +37,7 @@ async def broadcast(
         return
     async with serve(bind, digest=digest(config), bus=config.bus) as server:
         most = config.bus.max_message_bytes // 2  # a message is a little larger than its data
-        if ranks is not None:
-            ranks.begin(server)
-        async with background(partial(_answer, server, root, most, ranks)):
+        async with background(partial(_answer, server, root, most)), ranks.served(server) if ranks else nullcontext():
             yield server.address
 
 
@@ -69,7 +64,7 @@ class Holds:
             self._files.pop(peer).close()
 
 
-async def _answer(server: Server, root: Path, most: int, ranks: "Ranks | None") -> None:
+async def _answer(server: Server, root: Path, most: int) -> None:
     """Serve one part after the other: one part is in memory beside those being sent, however many peers ask."""
     holds = Holds()
     try:
@@ -77,24 +72,22 @@ async def _answer(server: Server, root: Path, most: int, ranks: "Ranks | None") 
             nursery.start_soon(_forget_gone, server, holds)
             while True:
                 incoming = await server.receive()
-                response: Response | None
                 match incoming.message:
-                    case AwaitCommand() if ranks is not None:
-                        response = ranks.ask(incoming)
                     case GetWeights() as request:
                         response = await _bring(holds, incoming.hello, root, request, most)
                     case other:
                         response = Refused(f"the learner does not serve {type(other).__name__}")
-                if response is not None:
-                    await server.reply(incoming, response)
+                await server.reply(incoming, response)
     finally:
         holds.keep_only(())
 
 
 async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
     """Answer a peer, and hold the weights it asked for from now on."""
+    if refused := refusal(request):
+        return refused
     try:
-        response = await trio.to_thread.run_sync(part, root, request, most)
+        response = await trio.to_thread.run_sync(part, root / request.digest, request, most)
         if isinstance(response, WeightsPart):
             await holds.keep(peer, root / request.digest / PARAMETERS)
     except OSError as error:
@@ -108,18 +101,3 @@ async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, mos
 async def _forget_gone(server: Server, holds: Holds) -> None:
     async for _ in server.gone:
         holds.keep_only(server.peers.values())
-
-
-def part(root: Path, request: GetWeights, most: int) -> Response:
-    """The requested part, cut to `most` bytes; Refused if these weights are not, or no longer, here."""
-    if not _DIGEST.fullmatch(request.digest) or request.file not in FILES:
-        return Refused(f"there are no published weights {request.digest!r} with a file {request.file!r}")
-    if request.offset < 0 or request.count < 1:
-        return Refused(f"{request.count} bytes from {request.offset} are not within a file")
-    try:
-        with (root / request.digest / request.file).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(min(request.offset, size))
-            return WeightsPart(file.read(min(request.count, most)), size)
-    except FileNotFoundError:
-        return Refused(f"weights {request.digest} are not here: newer ones have been published since")

@@ -6,8 +6,9 @@ learner with it: it ends, its supervisor starts all ranks again, and they go on 
 
 import logging
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import cast
 
 import trio
@@ -17,7 +18,8 @@ from spade.config import Config
 from spade.errors import SpadeError
 from spade.processes.entry import end_within
 from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse, Refused
-from spade.transport import Incoming, Server
+from spade.transport import Inbox, Incoming, Server
+from spade.transport.pump import background
 
 GRACE_S = 5.0  # in which we notice the end of a rank, after a failure that it caused; to end after one is lost
 SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # of a rank that lives; one that waits for another gives up earlier
@@ -49,12 +51,22 @@ class Ranks:
         """The names of their processes."""
         return [name_of(rank) for rank in range(1, self.count)]
 
-    def begin(self, server: Server) -> None:
-        """Take the server through which the ranks are reached."""
+    @asynccontextmanager
+    async def served(self, server: Server) -> AsyncIterator[None]:
+        """Serve the ranks during the block, beside the other requests that `server` gets."""
         self._server, self._token = server, trio.lowlevel.current_trio_token()
         self.host = host_of(server.address)
+        async with background(partial(self._serve, server.apart(AwaitCommand))):
+            yield
 
-    def ask(self, incoming: Incoming) -> Refused | None:
+    async def _serve(self, asked: Inbox) -> None:
+        while True:
+            incoming = await asked.take()
+            refused = self._ask(incoming)
+            if refused is not None and self._server is not None:
+                await self._server.reply(incoming, refused)
+
+    def _ask(self, incoming: Incoming) -> Refused | None:
         """Take a rank's request, which is answered with the next command."""
         request, hello = cast(AwaitCommand, incoming.message), incoming.hello
         if not 0 < request.rank < self.count:

@@ -13,12 +13,13 @@ _GIB = 2**30
 
 
 class MachineShare(msgspec.Struct, frozen=True):
-    """CPUs, GPUs, bytes of memory and custom resources of one machine."""
+    """CPUs, GPUs, bytes of memory and custom resources of one machine; `together`: better where the role is already."""
 
     cpus: float
     gpus: int
     memory: int
     resources: Mapping[str, float]
+    together: bool = False
 
     def __str__(self) -> str:
         parts = [
@@ -38,6 +39,7 @@ def needs(config: Config, role: PlacedRole) -> MachineShare:
         gpus=place.gpus.get(role, _gpus(config, role)),
         memory=place.memory.get(role, 0),
         resources=place.resources.get(role, {}),
+        together=role == "learner",
     )
 
 

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from unittest.mock import patch
 
@@ -54,7 +54,8 @@ def lines_of_loss(folder, settings, policy, number):
                     lines.append(str(raised.value))
             return lines
         finally:
-            os.kill(rank, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(rank, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
