@@ -112,7 +112,9 @@ class Learner:
         announced = await self._replay.publish(self._backend.step, digest, str(folder), self._metrics)
         newest = self._replay.client.pulse.weights or announced
         needed = frozenset({announced.digest, newest.digest})
-        await trio.to_thread.run_sync(weights.prune, self._weights, needed, self._claim.check)
+        spare = await trio.to_thread.run_sync(weights.spare, self._weights, needed)
+        retired = await self._replay.retire(spare) if spare else ()
+        await trio.to_thread.run_sync(weights.prune, self._weights, retired, self._claim.check)
 
     def _write_weights(self) -> tuple[str, Path]:
         """Write the current policy below `weights`."""

@@ -41,7 +41,8 @@ REQUESTS: tuple[protocol.AnyRequest, ...] = (
     protocol.Enroll(),
     protocol.ReportProcesses("fuzz", (protocol.Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),
     protocol.StopRun(), protocol.Orders("nobody", {"agent": 2}, ("agent-0",)),
-    protocol.Serving(99, "digest"), protocol.GetWeights("digest", "../secret", 0, 64),
+    protocol.Serving(99, "digest"), protocol.HoldWeights(("digest",)), protocol.RetireWeights(("digest",)),
+    protocol.GetWeights("digest", "../secret", 0, 64),
 )  # fmt: skip
 assert {type(request) for request in REQUESTS} == set(get_args(protocol.AnyRequest)), "a kind has no frame to break"
 
