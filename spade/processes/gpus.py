@@ -39,7 +39,7 @@ def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[
 
 def placement(config: Config) -> str:
     """The GPUs of each process, in a line; "" if none is chosen."""
-    shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines)]
+    shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines_bounds[1])]
     ranks = config.learner.processes if config.learner.gpus else 0
     shares += [("learner" if not rank else f"learner-{rank}", share(config, "learner", rank)) for rank in range(ranks)]
     return "; ".join(f"{name} {', '.join(map(str, gpus))}" for name, gpus in shares if gpus)
