@@ -61,7 +61,7 @@ def run(
     record yet. Exit code 1 where a suite has no headline.
     """
     from spade.app.screen.evaluations import table
-    from spade.app.supervisor.measuring import EndpointOptions, EvalOptions, evaluate, named_suites
+    from spade.app.supervisor.pinned.measuring import EndpointOptions, EvalOptions, evaluate, named_suites
 
     words = data or (), config, set_ or ()
     server = EndpointOptions(endpoint, endpoint_model, endpoint_key) if endpoint else None

@@ -12,8 +12,8 @@ import msgspec
 from actors.suites import SUITES, Suite, resolve
 from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import MeasuredSuite
-from spade.app.supervisor.examination import Exam, measure, settings
-from spade.app.supervisor.policies import PinnedPolicy, check_asked, pinned
+from spade.app.supervisor.pinned.examination import Exam, measure, settings
+from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned
 from spade.config import Config, ProtocolName
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.evaluations import (

@@ -17,8 +17,8 @@ from actors.suites import Suite
 from actors.text.conversation import Talk
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
-from spade.app.supervisor.pinned_run import pinned_settings, published
-from spade.app.supervisor.policies import PinnedPolicy
+from spade.app.supervisor.pinned.policies import PinnedPolicy
+from spade.app.supervisor.pinned.run import pinned_settings, published
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.errors import RunError

@@ -14,9 +14,9 @@ import trio
 
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
-from spade.app.supervisor.measuring import Subject
-from spade.app.supervisor.pinned_run import pinned_settings, published
-from spade.app.supervisor.policies import PinnedPolicy, check_asked
+from spade.app.supervisor.pinned.measuring import Subject
+from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked
+from spade.app.supervisor.pinned.run import pinned_settings, published
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.errors import ConfigError
