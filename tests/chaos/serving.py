@@ -28,9 +28,9 @@ async def until_ready(serving: Command, port: int) -> None:
     with trio.fail_after(READY_S):
         while serving.code is None:
             try:
-                line = Line(await trio.open_tcp_stream("127.0.0.1", port))
-                if (await line.ask("completions", {"prompt": OBSERVATION}))[0] == 200:
-                    return
+                async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                    if (await Line(stream).ask("completions", {"prompt": OBSERVATION}))[0] == 200:
+                        return
             except (OSError, EOFError, trio.BrokenResourceError):
                 await trio.sleep(0.5)
     raise AssertionError(f"it ended with {serving.code}: {serving.tail()}")

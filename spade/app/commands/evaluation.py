@@ -18,10 +18,11 @@ Where = Annotated[
 
 
 def run(
-    model: Annotated[
-        str, typer.Argument(metavar="RUN|MODEL", help="A run directory, a checkpoint folder, a hub name, or nano.")
-    ],
     suite: Annotated[str, typer.Option(metavar="NAME[,NAME…]", help="The suites (docs/evaluation.md has a table).")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="[RUN|MODEL]", help="A run directory, a checkpoint folder, a hub name, or nano."),
+    ] = "",
     protocol: Annotated[
         Literal["paper", "release", "short"], typer.Option(help="The rules by which the suites are played.")
     ] = "paper",
@@ -47,10 +48,12 @@ def run(
     ] = None,
     endpoint: Annotated[
         str,
-        typer.Option(metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL is then its tokenizer's."),
+        typer.Option(
+            metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL, if given, is its tokenizer's."
+        ),
     ] = "",
     endpoint_model: Annotated[str, typer.Option(metavar="NAME", help="The server's model, if it has several.")] = "",
-    endpoint_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that the server wants.")] = "",
+    key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that the server wants.")] = "",
     config: Recipe = None,
     set_: Set = None,
     json: Json = False,
@@ -61,10 +64,11 @@ def run(
     record yet. Exit code 1 where a suite has no headline.
     """
     from spade.app.screen.evaluations import table
-    from spade.app.supervisor.pinned.measuring import EndpointOptions, EvalOptions, evaluate, named_suites
+    from spade.app.supervisor.pinned.measuring import EvalOptions, evaluate, named_suites
+    from spade.app.supervisor.pinned.servers import ServerOptions
 
     words = data or (), config, set_ or ()
-    server = EndpointOptions(endpoint, endpoint_model, endpoint_key) if endpoint else None
+    server = ServerOptions(endpoint, endpoint_model, key) if endpoint else None
     asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words, server)
     measured = evaluate(asked, complain if json else say, complain)
     if json:

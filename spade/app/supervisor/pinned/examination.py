@@ -4,50 +4,30 @@ It has a replay service of its own, engines and env-runners. This process publis
 and records the samples itself, so that more engines may join as in any run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from actors.suites import Suite
-from actors.text.conversation import Talk
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
+from spade.app.supervisor.pinned.exams import Exam, Say
 from spade.app.supervisor.pinned.policies import PinnedPolicy
 from spade.app.supervisor.pinned.run import pinned_settings, published
+from spade.app.supervisor.pinned.servers import ServerOptions
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.errors import RunError
-from spade.evaluations import EvaluationPlan, Protocol, RecordFile, SuiteItem, folder_of, open_folder
+from spade.evaluations import Protocol, RecordFile, open_folder
 from spade.transport import Client
-
-if TYPE_CHECKING:
-    from actors.roles.session import Session
 
 PROCESSES = "processes"
 LOAD_S, STEP_S = 60.0, 30.0  # a busy machine is no error of an item
 _DIGITS = 16  # of a digest in a folder's name
-_TOLD = 8  # times that progress is told, for each evaluation
-
-Say = Callable[[str], None]
-
-
-class Exam(NamedTuple):
-    """An evaluation, and where it is kept: `root`/evaluations/… `talks` makes the talk of each play."""
-
-    root: Path
-    suite: Suite
-    plan: EvaluationPlan
-    talks: Callable[[], Talk]
-
-    @property
-    def folder(self) -> Path:
-        """The folder of its records."""
-        return folder_of(self.root, self.plan.rules)
 
 
 def settings(
@@ -85,8 +65,15 @@ def settings(
     return pinned_settings(base, overrides, model, dtype, context, own)
 
 
-def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[Exam], say: Say) -> None:
-    """Play and record what is missing of these evaluations of one policy.
+def measure(
+    place: Path,
+    config: Config,
+    policy: PinnedPolicy,
+    exams: Sequence[Exam],
+    say: Say,
+    chats: ServerOptions | None = None,
+) -> None:
+    """Play and record what is missing of these evaluations of one policy, or of what a server answers to `chats`.
 
     Their processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also
     where a signal came first.
@@ -104,7 +91,7 @@ def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[E
         run = _processes(place, missing[0][0])
         run.create(config)
         say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
-        body = partial(_examine, run, config, policy, missing, say)
+        body = partial(_examine, run, config, policy, missing, say, chats)
         actor = partial(launches.actor, run, config, run.replay_address, "")
         services = [launches.replay(run, config, "")]
         trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
@@ -128,45 +115,20 @@ def _forget(run: RunDir) -> None:
 
 
 async def _examine(
-    run: RunDir, config: Config, policy: PinnedPolicy, exams: Sequence[tuple[Exam, RecordFile]], say: Say, _: Client
+    run: RunDir,
+    config: Config,
+    policy: PinnedPolicy,
+    missing: Sequence[tuple[Exam, RecordFile]],
+    say: Say,
+    chats: ServerOptions | None,
+    _: Client,
 ) -> None:
-    """Publish the weights and play, one evaluation after the other."""
-    from actors.roles.session import Session, attend
+    """Publish the weights, if they are ours, and play, one evaluation after the other."""
+    from spade.app.supervisor.pinned.plays import by_chats, by_tokens
 
-    async def work(session: Session) -> None:
-        for exam, kept in exams:
-            await _play(session, exam, kept, say)
-
+    if chats is not None:
+        await by_chats(run, config, missing, say, chats)
+        return
     sampled_here = nullcontext() if config.endpoint.url else published(run, config, policy)
     async with sampled_here:
-        await attend(launches.evaluator(run, config), config, config.play.lease_s, lambda: None, work)
-
-
-async def _play(session: "Session", exam: Exam, kept: RecordFile, say: Say) -> None:
-    """Play and record what one evaluation lacks."""
-    from actors.roles.examiner import Examined, Examiner
-    from actors.roles.manner import Manner, manner_of_suite
-
-    rules, told = exam.plan.rules, _progress(exam, kept, say)
-
-    async def manner(_: SuiteItem) -> Manner:
-        return manner_of_suite(exam.suite, rules.protocol, exam.talks, session.config)
-
-    def over(examined: Examined) -> None:
-        kept.add(examined.record)
-        told()
-
-    samples = [(exam.plan.items[name], number) for name, number in kept.missing]
-    await Examiner(session, rules.suite, rules.seed, manner).examine(samples, over)
-
-
-def _progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
-    """Tells a few times how many samples have their record."""
-    rules, all_of_them = exam.plan.rules, len(exam.plan.scheduled)
-    step = max(1, all_of_them // _TOLD)
-
-    def told() -> None:
-        if len(kept.records) % step == 0 or len(kept.records) == all_of_them:
-            say(f"{rules.suite}@{rules.protocol.name}: {len(kept.records)} of {all_of_them} samples")
-
-    return told
+        await by_tokens(run, config, missing, say)

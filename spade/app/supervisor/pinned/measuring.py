@@ -1,8 +1,7 @@
 """`spade eval`: what is asked, resolved to evaluations of one policy or two, and what they came to."""
 
 import difflib
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -11,10 +10,12 @@ import msgspec
 
 from actors.suites import SUITES, Suite, resolve
 from spade.app.rundir import RunDir
-from spade.app.screen.evaluations import MeasuredSuite
-from spade.app.supervisor.pinned.examination import Exam, measure, settings
+from spade.app.screen.evaluations import NOT_PINNED, MeasuredSuite
+from spade.app.supervisor.pinned.examination import measure, settings
+from spade.app.supervisor.pinned.exams import Exam, Say
 from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned
-from spade.config import Config, ProtocolName
+from spade.app.supervisor.pinned.servers import ServerOptions
+from spade.config import SUITE_TRAITS, Config, ProtocolName
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.evaluations import (
     EvaluationPlan,
@@ -29,38 +30,11 @@ from spade.policy.model_folder import resolve as model_folder
 from spade.text import line
 from spade.tokens import Tokenizer
 
-Say = Callable[[str], None]
 _NEAREST = 3
 
 
-class EndpointOptions(NamedTuple):
-    """A server to be measured in the place of weights: see the section `endpoint` of the config."""
-
-    url: str
-    model: str
-    key: str
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """The settings under which it samples, and engines do not."""
-        key = str(Path(self.key).expanduser().absolute()) if self.key else ""
-        return {
-            "endpoint.url": self.url,
-            "endpoint.model": self.model,
-            "endpoint.key": key,
-            "endpoint.roles": ["evaluator"],
-            "actors.engines": 0,
-            "engine.arithmetic": "model",
-        }
-
-    def policy(self, folder: Path) -> PinnedPolicy:
-        """What stands for its policy, which nobody can pin; `folder` has the tokenizer."""
-        digest = hashlib.blake2b(f"{self.url}\0{self.model}".encode(), digest_size=16).hexdigest()
-        return PinnedPolicy(digest, folder, f"{line(self.model, 60) or 'the model'} at {line(self.url, 120)}")
-
-
 class EvalOptions(NamedTuple):
-    """The options of `spade eval`, as they were typed."""
+    """The options of `spade eval`, as they were typed; `model` "" is none, so that `endpoint` is asked by chats."""
 
     model: str
     suites: str
@@ -73,7 +47,12 @@ class EvalOptions(NamedTuple):
     data: Sequence[str]
     config: str | None
     overrides: Sequence[str]
-    endpoint: EndpointOptions | None = None
+    endpoint: ServerOptions | None = None
+
+    @property
+    def chats(self) -> ServerOptions | None:
+        """The server that is asked by chats, since nobody knows its tokens."""
+        return None if self.model else self.endpoint
 
 
 class Chosen(NamedTuple):
@@ -113,7 +92,7 @@ class Subject(NamedTuple):
             raise ConfigError(f"{line(model, 200)}: is no run, and as a model: {error}") from None
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
-    def pinned(self, asked: str, endpoint: EndpointOptions | None = None) -> AbstractContextManager[PinnedPolicy]:
+    def pinned(self, asked: str, endpoint: ServerOptions | None = None) -> AbstractContextManager[PinnedPolicy]:
         """The policy that is asked for, whose weights stay during the block; that of the endpoint, if it is given."""
         if endpoint is not None:
             return nullcontext(endpoint.policy(model_folder(self.model)))
@@ -127,11 +106,12 @@ class Planned(NamedTuple):
     policy: PinnedPolicy
     config: Config
     exams: Sequence[Exam]
+    chats: ServerOptions | None = None
 
     def measured(self, say: Say) -> dict[str, MeasuredSuite]:
         """Measure what is missing; all evaluations by suite."""
         if self.exams:
-            measure(self.subject.place, self.config, self.policy, self.exams, say)
+            measure(self.subject.place, self.config, self.policy, self.exams, say, self.chats)
         return {exam.suite.name: _told(exam, self.policy) for exam in self.exams}
 
 
@@ -183,11 +163,15 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     """
     suites = chosen(asked)
     check_asked(asked.policy)
+    if not asked.model and asked.endpoint is None:
+        raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
         raise ConfigError(
             "--endpoint: a server has one policy, and is compared with none; leave --policy and --against"
         )
-    subject = Subject.of(asked.model, asked.config)
+    if asked.chats is not None:
+        asked = asked._replace(endpoint=asked.chats.found("--endpoint"))
+    subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
         now = _planned(
             subject, pins.enter_context(subject.pinned(asked.policy, asked.endpoint)), suites, asked, complain
@@ -217,9 +201,16 @@ def _planned(
     context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
     folder = policy.folder or Path(subject.model)
-    others = {} if asked.endpoint is None else asked.endpoint.settings
+    others = _others(asked)
     config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
-    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain))
+    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain), asked.chats)
+
+
+def _others(asked: EvalOptions) -> dict[str, object]:
+    """Settings of the place where the policy is sampled, if that is no engine of ours."""
+    if asked.endpoint is None:
+        return {}
+    return {"actors.engines": 0, "engine.arithmetic": "model"} if asked.chats else asked.endpoint.settings
 
 
 def _refuse_others(now: Planned, before: Planned) -> None:
@@ -241,8 +232,10 @@ def _exams(
     exams = []
     tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
     for suite, protocol, data in suites:
-        conditions = _conditions(config, protocol.context_tokens(config.engine.context_tokens))
+        conditions = _conditions(config, protocol.context_tokens(config.engine.context_tokens), asked)
         try:
+            if asked.chats is not None and SUITE_TRAITS[suite.name].tools:
+                raise ConfigError(f"suite {suite.name}: needs a server of token ids, and RUN|MODEL with its tokenizer")
             talks = suite.talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
             _check_sizes(plan, config.bus.max_message_bytes // 2)
@@ -261,9 +254,12 @@ def _check_sizes(plan: EvaluationPlan, most: int) -> None:
             raise RunError(f"suite {plan.rules.suite}: the program of item {line(item.name, 80)!r} has {size}")
 
 
-def _conditions(config: Config, context_tokens: int) -> dict[str, str]:
+def _conditions(config: Config, context_tokens: int, asked: EvalOptions) -> dict[str, str]:
     """See Rules."""
-    return {
+    if asked.chats is not None:
+        return {"asked": "chats", "dtype": "unknown", "policy": NOT_PINNED, "tokens": "of the server's count"}
+    pinned = {} if asked.endpoint is None else {"policy": NOT_PINNED}
+    return pinned | {
         "context_tokens": str(context_tokens),
         "dtype": "unknown" if config.endpoint.url else _arithmetic(config),
         "thinking": str(config.model.thinking).lower(),

@@ -1,0 +1,68 @@
+"""Servers of others: what is typed of them, and what stands for the policy that they have."""
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from actors.roles.voices.server import ChatServer
+from spade.app.supervisor.pinned.policies import PinnedPolicy
+from spade.errors import ConfigError, SpadeError
+from spade.keyfiles import read_key
+from spade.text import line
+
+_ASKED_S = 60.0  # for a server to name its models
+
+
+class ServerOptions(NamedTuple):
+    """An OpenAI-compatible server: its API's root, its model ("" the only one), and the file of its key ("" none)."""
+
+    url: str
+    model: str
+    key: str
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings under which it samples from token ids, and engines do not."""
+        key = str(Path(self.key).expanduser().absolute()) if self.key else ""
+        return {
+            "endpoint.url": self.url,
+            "endpoint.model": self.model,
+            "endpoint.key": key,
+            "endpoint.roles": ["evaluator"],
+            "actors.engines": 0,
+            "engine.arithmetic": "model",
+        }
+
+    @property
+    def name(self) -> str:
+        """The model and its place, for a person."""
+        return f"{line(self.model, 60) or 'the model'} at {line(self.url, 120)}"
+
+    @property
+    def digest(self) -> str:
+        """Names the server and its model, 32 hex digits."""
+        return hashlib.blake2b(f"{self.url}\0{self.model}".encode(), digest_size=16).hexdigest()
+
+    def policy(self, folder: Path) -> PinnedPolicy:
+        """What stands for its policy, which nobody can pin; `folder` has the tokenizer."""
+        return PinnedPolicy(self.digest, folder, self.name)
+
+    def open(self, deadline_s: float) -> ChatServer:
+        """A connection to its chats. Raises ConfigError where the key cannot be read."""
+        return ChatServer(self.url, read_key(self.key, "key"), deadline_s)
+
+    def found(self, option: str) -> "ServerOptions":
+        """The same with the name of its model. Raises ConfigError, which names the `option`, where it has none."""
+        if not self.url.startswith(("http://", "https://")):
+            raise ConfigError(f"{option}: write http://HOST:PORT/v1, is {line(self.url, 200)!r}")
+
+        async def ask() -> str:
+            async with self.open(_ASKED_S) as server:
+                return await server.model(self.model)
+
+        try:
+            return self._replace(model=trio.run(ask))
+        except SpadeError as error:
+            raise ConfigError(f"{option}: {error}") from None
