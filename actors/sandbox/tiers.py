@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from spade.config import Tier
@@ -68,7 +68,16 @@ _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 
 def bubblewrap() -> Sequence[str]:
-    """The command that runs what follows it in namespaces, where it sees the interpreter and no network.
+    """The command that runs what follows it in namespaces, where it sees our interpreter and no network."""
+    inside, binaries = Path(__file__).parent / "inside", Path(sys.executable).parent
+    interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, *sysconfig.get_paths().values()]
+    return walled((*map(Path, interpreter), binaries, inside))
+
+
+def walled(shown: Iterable[Path]) -> Sequence[str]:
+    """The command that runs what follows it in namespaces, where it sees these folders and the system's libraries.
+
+    It has no network but a loopback of its own.
 
     What it runs is process 1 there, so that its end is the end of all; it ends when its control socket does. (Not by
     --die-with-parent: bubblewrap, killed while it sets the namespaces up, leaves a process behind.) Raises
@@ -81,16 +90,14 @@ def bubblewrap() -> Sequence[str]:
     # Root needs no user namespace, and inside of one could not become nobody.
     private = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     rights = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
-    shown = [word for path in _shown() for word in (*folders_above(path), "--ro-bind", str(path), str(path))]
-    return [command, "--as-pid-1", *private, *rights, *shown, "--chdir", "/"]
+    binds = [word for path in _outermost(shown) for word in (*folders_above(path), "--ro-bind", str(path), str(path))]
+    return [command, "--as-pid-1", *private, *rights, *binds, "--chdir", "/"]
 
 
-def _shown() -> Iterator[Path]:
-    """The paths that the interpreter needs: itself, its libraries, the system's, and our code behind the wall."""
-    inside, binaries = str(Path(__file__).parent / "inside"), str(Path(sys.executable).parent)
-    interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, binaries, *sysconfig.get_paths().values()]
+def _outermost(shown: Iterable[Path]) -> Iterator[Path]:
+    """Those folders, and the system's, that are there and are not inside of another."""
     kept: list[Path] = []
-    for path in sorted({Path(each) for each in (*interpreter, inside, *_SYSTEM) if Path(each).is_dir()}):
+    for path in sorted({path for path in (*shown, *map(Path, _SYSTEM)) if path.is_dir()}):
         if not any(path.is_relative_to(other) for other in kept):
             kept.append(path)
     yield from kept

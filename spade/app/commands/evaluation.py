@@ -54,6 +54,11 @@ def run(
     ] = "",
     endpoint_model: Annotated[str, typer.Option(metavar="NAME", help="The server's model, if it has several.")] = "",
     key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that the server wants.")] = "",
+    user_url: Annotated[
+        str, typer.Option(metavar="URL|self", help="The server that plays the users of tau2 and acebench.")
+    ] = "",
+    user_model: Annotated[str, typer.Option(metavar="NAME", help="Its model, if it has several.")] = "",
+    user_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that it wants.")] = "",
     config: Recipe = None,
     set_: Set = None,
     json: Json = False,
@@ -69,7 +74,8 @@ def run(
 
     words = data or (), config, set_ or ()
     server = ServerOptions(endpoint, endpoint_model, key) if endpoint else None
-    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words, server)
+    user = ServerOptions(user_url, user_model, user_key) if user_url else None
+    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words, server, user)
     measured = evaluate(asked, complain if json else say, complain)
     if json:
         print_json(measured)
@@ -77,6 +83,20 @@ def run(
         show(table(measured))
     if len(measured) < len(named_suites(suite)) or any(each.why or each.summary.headline is None for each in measured):
         raise typer.Exit(1)
+
+
+def setup(
+    harness: Annotated[str, typer.Argument(metavar="bfcl|tau2|acebench", help="The suite.")],
+    index_url: Annotated[str, typer.Option(metavar="URL", help="The package index [default: pip's].")] = "",
+) -> None:
+    """Make the environment of a suite that somebody else's program drives, below ~/.cache/spade."""
+    from actors.suites.harnesses import HARNESSES, environment
+    from spade.errors import ConfigError
+    from spade.text import line
+
+    if harness not in HARNESSES:
+        raise ConfigError(f"{line(harness, 60)!r}: is no harness; there is {', '.join(HARNESSES)}")
+    say(f"the harness is at {environment.set_up(harness, index_url, say)}")
 
 
 def ls(where: Where = Path(), json: Json = False) -> None:

@@ -11,7 +11,11 @@ from spade.text import line
 NOT_PINNED = "not pinned"
 """The condition `policy` of a server of others."""
 
+SELF = "self"
+"""The condition `user` of a policy that plays the users of a harness itself."""
+
 _NOTES = {
+    ("user", SELF): "the policy played the users, too, so that these figures compare with no others",
     ("policy", NOT_PINNED): "the policy is a server's, which may change it; its digest here is of its address and name",
 }
 _DIGITS = 16  # of a digest

@@ -13,16 +13,17 @@ from shutil import rmtree
 import trio
 
 from actors.suites import Suite
+from actors.suites.harnesses import Harness
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
-from spade.app.supervisor.pinned.exams import Exam, Say
+from spade.app.supervisor.pinned.exams import Exam, Missing, Say
 from spade.app.supervisor.pinned.policies import PinnedPolicy
 from spade.app.supervisor.pinned.run import pinned_settings, published
-from spade.app.supervisor.pinned.servers import ServerOptions
+from spade.app.supervisor.pinned.servers import Servers, own_gateway
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.errors import RunError
-from spade.evaluations import Protocol, RecordFile, open_folder
+from spade.evaluations import Protocol, open_folder
 from spade.transport import Client
 
 PROCESSES = "processes"
@@ -58,6 +59,7 @@ def settings(
         "engine.request_deadline_s": patiently.engine.request_deadline_s,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
         "sandbox.libraries": libraries,
+        **({"actors.runners": 0} if all(isinstance(suite, Harness) for suite, _ in exams) else {}),
         "sandbox.load_s": max(given.sandbox.load_s, LOAD_S),
         "sandbox.step_s": max(given.sandbox.step_s, STEP_S),
         **others,
@@ -71,9 +73,9 @@ def measure(
     policy: PinnedPolicy,
     exams: Sequence[Exam],
     say: Say,
-    chats: ServerOptions | None = None,
+    servers: Servers = Servers(),
 ) -> None:
-    """Play and record what is missing of these evaluations of one policy, or of what a server answers to `chats`.
+    """Play and record what is missing of these evaluations of one policy, or of that of a server.
 
     Their processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also
     where a signal came first.
@@ -91,9 +93,11 @@ def measure(
         run = _processes(place, missing[0][0])
         run.create(config)
         say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
-        body = partial(_examine, run, config, policy, missing, say, chats)
+        body = partial(_examine, run, config, policy, missing, say, servers)
         actor = partial(launches.actor, run, config, run.replay_address, "")
         services = [launches.replay(run, config, "")]
+        if servers.policy is None and any(isinstance(exam.suite, Harness) for exam, _ in missing):
+            services.append(launches.gateway(run, config, run.replay_address, ""))
         trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
         if left := sum(len(kept.missing) for kept in records):
             raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
@@ -118,17 +122,23 @@ async def _examine(
     run: RunDir,
     config: Config,
     policy: PinnedPolicy,
-    missing: Sequence[tuple[Exam, RecordFile]],
+    missing: Missing,
     say: Say,
-    chats: ServerOptions | None,
-    _: Client,
+    servers: Servers,
+    client: Client,
 ) -> None:
     """Publish the weights, if they are ours, and play, one evaluation after the other."""
+    from spade.app.supervisor.pinned.harnessed import by_harness
     from spade.app.supervisor.pinned.plays import by_chats, by_tokens
 
-    if chats is not None:
-        await by_chats(run, config, missing, say, chats)
-        return
-    sampled_here = nullcontext() if config.endpoint.url else published(run, config, policy)
+    programs = [each for each in missing if not isinstance(each[0].suite, Harness)]
+    driven = [each for each in missing if isinstance(each[0].suite, Harness)]
+    sampled_here = nullcontext() if servers.policy else published(run, config, policy)
     async with sampled_here:
-        await by_tokens(run, config, missing, say)
+        if programs and servers.policy and not servers.tokens:
+            await by_chats(run, config, programs, say, servers.policy)
+        elif programs:
+            await by_tokens(run, config, programs, say)
+        if driven:
+            agent = servers.policy or await own_gateway(config, client)
+            await by_harness(driven, config, run.logs, agent, servers.user, say)

@@ -1,6 +1,6 @@
 """Evaluations to be made, and how far they are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,17 +14,26 @@ Say = Callable[[str], None]
 
 
 class Exam(NamedTuple):
-    """An evaluation, and where it is kept: `root`/evaluations/… `talks` makes the talk of each play."""
+    """An evaluation, and where it is kept: `root`/evaluations/…
+
+    talks  makes the talk of each play
+    data   the given file or folder
+    """
 
     root: Path
     suite: Suite
     plan: EvaluationPlan
     talks: Callable[[], Talk]
+    data: Path | None = None
 
     @property
     def folder(self) -> Path:
         """The folder of its records."""
         return folder_of(self.root, self.plan.rules)
+
+
+Missing = Sequence[tuple[Exam, RecordFile]]
+"""Evaluations, and the records to which they lack some."""
 
 
 def progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:

@@ -1,7 +1,7 @@
 """`spade eval`: what is asked, resolved to evaluations of one policy or two, and what they came to."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -9,12 +9,13 @@ from typing import NamedTuple
 import msgspec
 
 from actors.suites import SUITES, Suite, resolve
+from actors.suites.harnesses import HARNESSES, Harness
 from spade.app.rundir import RunDir
-from spade.app.screen.evaluations import NOT_PINNED, MeasuredSuite
+from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.app.supervisor.pinned.examination import measure, settings
 from spade.app.supervisor.pinned.exams import Exam, Say
 from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned
-from spade.app.supervisor.pinned.servers import ServerOptions
+from spade.app.supervisor.pinned.servers import ServerOptions, Servers, free_port
 from spade.config import SUITE_TRAITS, Config, ProtocolName
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.evaluations import (
@@ -48,11 +49,29 @@ class EvalOptions(NamedTuple):
     config: str | None
     overrides: Sequence[str]
     endpoint: ServerOptions | None = None
+    user: ServerOptions | None = None
 
     @property
     def chats(self) -> ServerOptions | None:
         """The server that is asked by chats, since nobody knows its tokens."""
         return None if self.model else self.endpoint
+
+    @property
+    def servers(self) -> Servers:
+        """The servers of the evaluation."""
+        user = None if self.user is None or self.user.url == SELF else self.user
+        return Servers(self.endpoint, bool(self.model), user)
+
+    def found(self) -> "EvalOptions":
+        """The same with the names of the servers' models. Raises ConfigError where a server does not answer."""
+        endpoint, user = self.endpoint, self.user
+        if endpoint is not None and (
+            self.chats or any(isinstance(each, Harness) for each in named_suites(self.suites))
+        ):
+            endpoint = endpoint.found("--endpoint")
+        if user is not None and user.url != SELF:
+            user = user.found("--user-url")
+        return self._replace(endpoint=endpoint, user=user)
 
 
 class Chosen(NamedTuple):
@@ -106,25 +125,26 @@ class Planned(NamedTuple):
     policy: PinnedPolicy
     config: Config
     exams: Sequence[Exam]
-    chats: ServerOptions | None = None
+    servers: Servers = Servers()
 
     def measured(self, say: Say) -> dict[str, MeasuredSuite]:
         """Measure what is missing; all evaluations by suite."""
         if self.exams:
-            measure(self.subject.place, self.config, self.policy, self.exams, say, self.chats)
+            measure(self.subject.place, self.config, self.policy, self.exams, say, self.servers)
         return {exam.suite.name: _told(exam, self.policy) for exam in self.exams}
 
 
 def named_suites(names: str) -> list[Suite]:
     """The suites of a list with commas. Raises ConfigError where one is unknown, with the nearest names."""
+    known: Mapping[str, Suite] = {**SUITES, **HARNESSES}
     each = [name.strip() for name in names.split(",") if name.strip()]
     for name in each:
-        if name not in SUITES:
-            near = difflib.get_close_matches(name, SUITES, _NEAREST, 0.0)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, _NEAREST, 0.0)
             raise ConfigError(f"--suite {line(name, 60)!r}: there is no such suite; near are {', '.join(near)}")
     if not each:
-        raise ConfigError(f"--suite: name one or more of {', '.join(SUITES)}")
-    return [SUITES[name] for name in dict.fromkeys(each)]
+        raise ConfigError(f"--suite: name one or more of {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(each)]
 
 
 def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
@@ -169,8 +189,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
         raise ConfigError(
             "--endpoint: a server has one policy, and is compared with none; leave --policy and --against"
         )
-    if asked.chats is not None:
-        asked = asked._replace(endpoint=asked.chats.found("--endpoint"))
+    asked = asked.found()
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
         now = _planned(
@@ -203,13 +222,18 @@ def _planned(
     folder = policy.folder or Path(subject.model)
     others = _others(asked)
     config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
-    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain), asked.chats)
+    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain), asked.servers)
 
 
 def _others(asked: EvalOptions) -> dict[str, object]:
     """Settings of the place where the policy is sampled, if that is no engine of ours."""
     if asked.endpoint is None:
-        return {}
+        return {
+            "serve.host": "127.0.0.1",
+            "serve.port": free_port("127.0.0.1"),
+            "serve.key": "",
+            "serve.name": "policy",
+        }
     return {"actors.engines": 0, "engine.arithmetic": "model"} if asked.chats else asked.endpoint.settings
 
 
@@ -232,17 +256,15 @@ def _exams(
     exams = []
     tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
     for suite, protocol, data in suites:
-        conditions = _conditions(config, protocol.context_tokens(config.engine.context_tokens), asked)
         try:
-            if asked.chats is not None and SUITE_TRAITS[suite.name].tools:
-                raise ConfigError(f"suite {suite.name}: needs a server of token ids, and RUN|MODEL with its tokenizer")
+            conditions = _conditions(config, suite, protocol, asked)
             talks = suite.talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
             _check_sizes(plan, config.bus.max_message_bytes // 2)
         except SpadeError as error:
             complain(f"spade: {error}")
         else:
-            exams.append(Exam(subject.root, suite, plan, talks))
+            exams.append(Exam(subject.root, suite, plan, talks, data))
     return exams
 
 
@@ -254,17 +276,45 @@ def _check_sizes(plan: EvaluationPlan, most: int) -> None:
             raise RunError(f"suite {plan.rules.suite}: the program of item {line(item.name, 80)!r} has {size}")
 
 
-def _conditions(config: Config, context_tokens: int, asked: EvalOptions) -> dict[str, str]:
-    """See Rules."""
-    if asked.chats is not None:
-        return {"asked": "chats", "dtype": "unknown", "policy": NOT_PINNED, "tokens": "of the server's count"}
-    pinned = {} if asked.endpoint is None else {"policy": NOT_PINNED}
-    return pinned | {
-        "context_tokens": str(context_tokens),
-        "dtype": "unknown" if config.endpoint.url else _arithmetic(config),
+def _conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
+    """See Rules. Raises ConfigError where the suite cannot be played so."""
+    if isinstance(suite, Harness):
+        return _served(config, protocol, asked) | _users(suite, asked)
+    if asked.chats is None:
+        pinned = {} if asked.endpoint is None else {"policy": NOT_PINNED}
+        return pinned | _run_here(config, protocol, known=asked.endpoint is None)
+    if SUITE_TRAITS[suite.name].tools:
+        raise ConfigError(f"suite {suite.name}: needs a server of token ids, and RUN|MODEL with its tokenizer")
+    return _served(config, protocol, asked)
+
+
+def _served(config: Config, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
+    """Conditions of a policy that is asked by chats, over a gateway of ours or a server of others."""
+    if asked.endpoint is None:
+        return {"asked": "chats", **_run_here(config, protocol)}
+    return {"asked": "chats", "dtype": "unknown", "policy": NOT_PINNED, "tokens": "of the server's count"}
+
+
+def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
+    """Conditions of a policy whose tokens we know; `known`: its arithmetic, too."""
+    return {
+        "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),
+        "dtype": _arithmetic(config) if known else "unknown",
         "thinking": str(config.model.thinking).lower(),
         "thoughts": config.play.thoughts,
     }
+
+
+def _users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
+    """What plays the users. Raises ConfigError where the suite needs one that is not given."""
+    if not suite.users:
+        return {}
+    if asked.user is None:
+        raise ConfigError(
+            f"suite {suite.name}: a strong model must play its users: give --user-url URL, or --user-url {SELF}, whose "
+            "figures compare with no others"
+        )
+    return {"user": SELF if asked.user.url == SELF else asked.user.name}
 
 
 def _arithmetic(config: Config) -> str:

@@ -1,6 +1,6 @@
 """The plays of evaluations: by our engines, token by token, or by the chats of a server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from actors.roles.connected import Connected
@@ -11,13 +11,10 @@ from actors.roles.session import Session, attend
 from actors.roles.voices.chats import ChatVoice
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
-from spade.app.supervisor.pinned.exams import Exam, Say, progress
+from spade.app.supervisor.pinned.exams import Exam, Missing, Say, progress
 from spade.app.supervisor.pinned.servers import ServerOptions
 from spade.config import Config
 from spade.evaluations import RecordFile, SuiteItem
-
-Missing = Sequence[tuple[Exam, RecordFile]]
-"""Evaluations, and the records to which they lack some."""
 
 
 async def by_tokens(run: RunDir, config: Config, missing: Missing, say: Say) -> None:

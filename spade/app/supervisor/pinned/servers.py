@@ -1,6 +1,7 @@
 """Servers of others: what is typed of them, and what stands for the policy that they have."""
 
 import hashlib
+import socket
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,9 +9,11 @@ import trio
 
 from actors.roles.voices.server import ChatServer
 from spade.app.supervisor.pinned.policies import PinnedPolicy
+from spade.config import Config
 from spade.errors import ConfigError, SpadeError
 from spade.keyfiles import read_key
 from spade.text import line
+from spade.transport import Client
 
 _ASKED_S = 60.0  # for a server to name its models
 
@@ -66,3 +69,40 @@ class ServerOptions(NamedTuple):
             return self._replace(model=trio.run(ask))
         except SpadeError as error:
             raise ConfigError(f"{option}: {error}") from None
+
+
+class Servers(NamedTuple):
+    """The servers of an evaluation.
+
+    policy  in the place of our engines
+    tokens  it samples from token ids, which we know; else by chats
+    user    plays the users of harnesses; None where the policy does
+    """
+
+    policy: ServerOptions | None = None
+    tokens: bool = False
+    user: ServerOptions | None = None
+
+
+async def own_gateway(config: Config, client: Client) -> ServerOptions:
+    """The gateway of the run itself, once it and an engine are there. `client`: of the replay service."""
+    while not any(peer.role == "engine" for peer in client.pulse.peers):
+        await client.wait_pulse()
+    found = ServerOptions(f"http://{config.serve.host}:{config.serve.port}/v1", config.serve.name, "")
+    async with found.open(_ASKED_S) as server:
+        while True:
+            try:
+                await server.model(found.model)
+                return found
+            except ConfigError:
+                await client.wait_pulse()
+
+
+def free_port(host: str) -> int:
+    """A port that is free now: a gateway that is started again must find it, so it is the command that chooses."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise ConfigError(f"--host {host}: {error.strerror}") from None
+        return int(probe.getsockname()[1])
