@@ -73,7 +73,7 @@ def measure(
     policy: PinnedPolicy,
     exams: Sequence[Exam],
     say: Say,
-    servers: Servers = Servers(),
+    servers: Servers,
 ) -> None:
     """Play and record what is missing of these evaluations of one policy, or of that of a server.
 
