@@ -4,10 +4,12 @@ The walls are bubblewrap's: no network but a loopback of its own, no file but it
 scratch folder, no home. All that it says is read here and nowhere else.
 """
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,6 +28,7 @@ PLAY_S = 3_600.0
 """Seconds of one play."""
 _LONGEST = 32 << 20  # bytes of a line
 _PART = 1 << 16
+_PARTING_S = 5.0  # between the end of its words and its own
 _SHOWN = 20  # lines of its log
 _CODE = "import sys; sys.path.insert(0, {folder!r}); from drivers.{name} import main; main({data!r})"
 _DRIVERS = Path(__file__).parent / "drivers"
@@ -132,7 +135,9 @@ class Worker:
 
     async def _ended(self) -> HarnessError:
         """The error of a process that is gone, with the last lines of its log."""
-        self._process.kill()
+        with trio.move_on_after(_PARTING_S):
+            await self._process.wait()
+        _kill(self._process)
         code = await self._process.wait()
         said = [line(each, 200) for each in self._log.read_text(errors="replace").splitlines()[-_SHOWN:]]
         return HarnessError(f"harness {self._name}: ended with {code}: {' · '.join(said) or 'without a word'}")
@@ -160,12 +165,19 @@ async def worker(name: str, log: Path, tier: str, data: Path | None = None) -> A
         await found.ready()
         yield found
     finally:
-        process.kill()
+        _kill(process)
         with trio.CancelScope(shield=True):
             for stream in (process.stdin, process.stdout):
                 assert stream is not None
                 await stream.aclose()
             await process.wait()
+
+
+def _kill(process: trio.Process) -> None:
+    """Kill it and what it has started; bubblewrap alone would leave what runs inside."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
@@ -184,5 +196,6 @@ def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
             f"suite {name}: its harness runs behind bubblewrap alone: {error}; --set sandbox.tier=none takes no walls"
         ) from None
     files = [*folders_above(Path(given)), "--ro-bind", given, given] if given else []
-    scratch = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--die-with-parent"]
+    # Not --die-with-parent: its parent is the thread that starts it. It ends with its line, or with its group.
+    scratch = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--cap-drop", "ALL"]
     return [*walls, *files, *scratch, *own]

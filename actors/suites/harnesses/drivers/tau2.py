@@ -38,6 +38,11 @@ def play(order: Play) -> Verdict:
             max_retries=0,
             score=True,
         )
+        return _verdict(log)
+
+
+def _verdict(log: Any) -> Verdict:
+    """The verdict of a log, whose samples are read from its file. Raises RuntimeError where the harness failed."""
     if log.status != "success" or not log.samples:
         raise RuntimeError(f"inspect: {log.status}: {log.error.message if log.error else 'no sample'}")
     (sample,) = log.samples
