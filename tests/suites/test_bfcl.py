@@ -8,6 +8,9 @@ import pytest
 from tests.suites.harness_rig import Script, calls, packages, part, planned, records
 
 
+CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
+
+
 @pytest.fixture(scope="module")
 def whole():
     return planned("bfcl")
@@ -36,9 +39,13 @@ def made(text, known):
     return node.func.id, arguments | {each.arg: ast.literal_eval(each.value) for each in node.keywords}
 
 
+def of(plan, category):
+    return part(plan, [name for name, item in plan.items.items() if item.category == category])
+
+
 def oracle(names):
     script, known = Script("bfcl"), parameters()
-    for category in ("base", "miss_func", "miss_param", "long_context"):
+    for category in CATEGORIES:
         for row in rows(f"possible_answer/BFCL_v4_multi_turn_{category}.json"):
             if row["id"] in names:
                 script.add(row["id"], [said for turn in row["ground_truth"] for said in turn_of(turn, known)])
@@ -52,7 +59,7 @@ def turn_of(turn, known):
 
 async def test_reference_answers_win_and_silence_does_not(tmp_path, whole):
     plan = part(whole, list(whole.items)[:8])
-    assert {item.category for item in plan.items.values()} == {"base", "miss_func", "miss_param", "long_context"}
+    assert {item.category for item in plan.items.values()} == set(CATEGORIES)
     found = await records(tmp_path, plan, oracle(plan.items))
     assert {key: (each.correct, each.detail) for key, each in found.items()} == dict.fromkeys(found, (True, ""))
     assert len(found) == 8
@@ -77,14 +84,17 @@ async def test_calls_that_no_entry_offers_run_no_code_of_a_model(tmp_path, whole
 
 
 @pytest.mark.slow
-async def test_all_800_reference_answers_win(tmp_path, whole):
-    found = await records(tmp_path, whole, oracle(whole.items))
+@pytest.mark.parametrize("category", CATEGORIES)
+async def test_all_200_reference_answers_of_a_category_win(tmp_path, whole, category):
+    plan = of(whole, category)
+    found = await records(tmp_path, plan, oracle(plan.items))
     assert [key for key, each in found.items() if not each.correct] == []
-    assert len(found) == 800
+    assert len(found) == 200
 
 
 @pytest.mark.slow
-async def test_silence_wins_none_of_800(tmp_path, whole):
-    found = await records(tmp_path, whole, Script("bfcl", ""))
+@pytest.mark.parametrize("category", CATEGORIES)
+async def test_silence_wins_none_of_200(tmp_path, whole, category):
+    found = await records(tmp_path, of(whole, category), Script("bfcl", ""))
     assert [key for key, each in found.items() if each.correct or each.error] == []
-    assert len(found) == 800
+    assert len(found) == 200

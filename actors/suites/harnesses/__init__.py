@@ -11,7 +11,7 @@ from spade.config import ProtocolName
 from spade.evaluations import Protocol, Sampling
 
 
-def _protocols(temperature: float, samples: int, turns: int) -> Mapping[str, Protocol]:
+def _protocols(temperature: float, samples: int, turns: int) -> Mapping[ProtocolName, Protocol]:
     """The paper's protocol, and a short one. The words are the harness's own, which the prompt stands for."""
     sampling = Sampling(temperature=temperature, max_tokens=2_048)
     numbers: Mapping[ProtocolName, int] = {"paper": samples, "short": 1}
@@ -24,7 +24,12 @@ def _protocols(temperature: float, samples: int, turns: int) -> Mapping[str, Pro
 BFCL = Harness.of("bfcl", "bfcl-eval", _protocols(0.0, 1, 20))
 TAU2 = Harness.of("tau2", "inspect-evals", _protocols(0.0, 4, 20), users=True)
 ACEBENCH = Harness.of(
-    "acebench", "evalscope", _protocols(0.7, 1, 20), users=True, columns="a folder with its English agent rows"
+    "acebench",
+    "evalscope",
+    _protocols(0.7, 1, 20),
+    tools=False,
+    users=True,
+    columns="a folder with its English agent rows",
 )
 
 HARNESSES: Mapping[str, Harness] = {harness.name: harness for harness in (BFCL, TAU2, ACEBENCH)}

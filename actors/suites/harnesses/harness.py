@@ -1,6 +1,6 @@
 """A suite that somebody else's program drives."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +9,13 @@ import trio
 from actors.suites.harnesses import environment
 from actors.suites.harnesses.worker import ListedItem, worker
 from actors.suites.suite import Suite
-from spade.config import Library, Tier
+from actors.suites.talk import suite_talks
+from actors.text.conversation import Talk
+from actors.text.toolcalls import DIALECTS, find_dialect
+from spade.config import Library, ProtocolName, Tier
 from spade.errors import ConfigError
 from spade.evaluations import Protocol, SuiteItem
+from spade.tokens import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -37,14 +41,26 @@ class Harness(Suite):
 
     @classmethod
     def of(
-        cls, name: str, package: str, protocols: Mapping[str, Protocol], *, users: bool = False, columns: str = ""
+        cls,
+        name: str,
+        package: str,
+        protocols: Mapping[ProtocolName, Protocol],
+        *,
+        tools: bool = True,
+        users: bool = False,
+        columns: str = "",
     ) -> "Harness":
-        """The harness of this name, whose driver is the module of the same name."""
+        """The harness of this name, whose driver is the module of the same name. `tools`: its requests have some."""
 
         def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
             return [SuiteItem(each.name, each.category, each.digest) for each in listed(name, data)]
 
-        return cls(name, protocols, read, columns=columns, package=package, users=users)  # type: ignore[arg-type]
+        def talks(protocol: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
+            if tools:
+                find_dialect(tokenizer, DIALECTS, f"suite {name}: this model")
+            return suite_talks(protocol, tokenizer)  # of no use, since the harness talks
+
+        return cls(name, protocols, read, columns=columns, talks=talks, package=package, users=users)
 
 
 def listed(name: str, data: Path | None, tier: Tier | str = "auto") -> list[ListedItem]:

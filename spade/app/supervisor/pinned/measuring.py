@@ -10,6 +10,7 @@ import msgspec
 
 from actors.suites import SUITES, Suite, resolve
 from actors.suites.harnesses import HARNESSES, Harness
+from actors.suites.talk import suite_talks
 from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.app.supervisor.pinned.examination import measure, settings
@@ -258,7 +259,8 @@ def _exams(
     for suite, protocol, data in suites:
         try:
             conditions = _conditions(config, suite, protocol, asked)
-            talks = suite.talks(protocol, tokenizer)
+            ours = asked.endpoint is None or not isinstance(suite, Harness)  # else the tokenizer is another one's
+            talks = suite.talks(protocol, tokenizer) if ours else suite_talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
             _check_sizes(plan, config.bus.max_message_bytes // 2)
         except SpadeError as error:
