@@ -56,11 +56,11 @@ class Script:
         return self._said.get(seed, self._default)
 
 
-def planned(name):
+def planned(name, data=None):
     """The whole evaluation by the short protocol, one sample an item; for a fixture, outside of trio."""
     need(name)
     suite = HARNESSES[name]
-    return resolve(suite, suite.protocol("short"), "0" * 32, 0)
+    return resolve(suite, suite.protocol("short"), "0" * 32, 0, data)
 
 
 def part(plan, names):
@@ -69,11 +69,11 @@ def part(plan, names):
     return plan._replace(items=items, scheduled=Scheduled({name: each.category for name, each in items.items()}, 1))
 
 
-async def records(folder, plan, script, *overrides):
+async def records(folder, plan, script, data=None):
     """The records of an evaluation whose policy speaks by the script."""
-    async with scripted(folder, script, *overrides) as (config, url):
+    async with scripted(folder, script) as (config, url):
         suite = HARNESSES[plan.rules.suite]
-        exam = Exam(folder, suite, plan, lambda: None)
+        exam = Exam(folder, suite, plan, lambda: None, data)
         with open_folder(folder, plan.rules, plan.scheduled) as kept:
             server = ServerOptions(url, "small", "")
             await by_harness([(exam, kept)], config, folder / "logs", server, None, lambda _: None)
@@ -81,7 +81,7 @@ async def records(folder, plan, script, *overrides):
 
 
 @asynccontextmanager
-async def scripted(folder, script, *overrides):
+async def scripted(folder, script):
     """A gateway whose engine speaks by the script: its config and the root of its API."""
     next(shape for shape in TOOL_SHAPES if shape.name == "qwen3-2507").build(folder)
     (folder / "config.json").write_text("{}")
@@ -93,7 +93,6 @@ async def scripted(folder, script, *overrides):
         "evaluation.in_flight=4",
         "learner.batch_sequences=2",
         "play.group_size=2",
-        *overrides,
     )
 
     def answer(request):

@@ -7,7 +7,6 @@ import pytest
 
 from tests.suites.harness_rig import Script, calls, packages, part, planned, records
 
-
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
 

@@ -27,9 +27,10 @@ ACEBENCH = Harness.of(
     "acebench",
     "evalscope",
     _protocols(0.7, 1, 20),
-    tools=False,
+    tools=False,  # its calls are text
     users=True,
-    columns="a folder with its English agent rows",
+    columns="a folder with the rows of its English agent tasks",
+    size=50,
 )
 
 HARNESSES: Mapping[str, Harness] = {harness.name: harness for harness in (BFCL, TAU2, ACEBENCH)}

@@ -49,6 +49,7 @@ class Harness(Suite):
         tools: bool = True,
         users: bool = False,
         columns: str = "",
+        size: int = 0,
     ) -> "Harness":
         """The harness of this name, whose driver is the module of the same name. `tools`: its requests have some."""
 
@@ -60,7 +61,7 @@ class Harness(Suite):
                 find_dialect(tokenizer, DIALECTS, f"suite {name}: this model")
             return suite_talks(protocol, tokenizer)  # of no use, since the harness talks
 
-        return cls(name, protocols, read, columns=columns, talks=talks, package=package, users=users)
+        return cls(name, protocols, read, size=size, columns=columns, talks=talks, package=package, users=users)
 
 
 def listed(name: str, data: Path | None, tier: Tier | str = "auto") -> list[ListedItem]:
