@@ -13,7 +13,7 @@ from actors.suites.talk import suite_talks
 from actors.text.conversation import Talk
 from actors.text.toolcalls import DIALECTS, find_dialect
 from spade.config import Library, ProtocolName, Tier
-from spade.errors import ConfigError
+from spade.errors import ConfigError, RunError
 from spade.evaluations import Protocol, SuiteItem
 from spade.tokens import Tokenizer
 
@@ -57,8 +57,11 @@ class Harness(Suite):
             return [SuiteItem(each.name, each.category, each.digest) for each in listed(name, data)]
 
         def talks(protocol: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
-            if tools:
-                find_dialect(tokenizer, DIALECTS, f"suite {name}: this model")
+            try:
+                if tools:
+                    find_dialect(tokenizer, DIALECTS, "this model")
+            except RunError as error:
+                raise RunError(f"suite {name}: {error}") from None
             return suite_talks(protocol, tokenizer)  # of no use, since the harness talks
 
         return cls(name, protocols, read, size=size, columns=columns, talks=talks, package=package, users=users)

@@ -149,7 +149,13 @@ async def worker(name: str, log: Path, tier: str, data: Path | None = None) -> A
 
     Raises ConfigError where its environment or its walls are missing, HarnessError where it does not begin.
     """
-    command = _command(name, tier, data)
+    async with started(name, _command(name, tier, data), log) as found:
+        yield found
+
+
+@asynccontextmanager
+async def started(name: str, command: Sequence[str], log: Path) -> AsyncIterator[Worker]:
+    """The process of this command, ready; killed at the end of the block. Raises HarnessError."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as errors:
         process = await trio.lowlevel.open_process(

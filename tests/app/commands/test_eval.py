@@ -19,6 +19,7 @@ from spade.app.supervisor.pinned.measuring import (
     named_suites,
 )
 from spade.app.supervisor.pinned.policies import check_asked, pin, release
+from spade.app.supervisor.pinned.servers import ServerOptions
 from spade.config import Pool
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarised
@@ -152,6 +153,33 @@ def test_the_word_run_may_be_left_out():
     assert "show" in runner.invoke(cli.app, ["eval", "--help"]).output
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"suites": "bfcl"}, "suite bfcl: the chat template of this model drops the tools"),
+        ({"suites": "tau2"}, "suite tau2: a strong model must play its users: give --user-url URL, or --user-url self"),
+        (
+            {"suites": "acebench", "user": ServerOptions("self", "", "")},
+            "suite acebench: its harness is not here: spade eval setup acebench",
+        ),
+    ],
+)  # fmt: skip
+def test_a_harness_that_cannot_be_asked_is_complained_of(given, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    complaints = []
+    assert evaluate(asked(**given), nothing, complaints.append) == []
+    (complaint,) = complaints
+    assert complaint.startswith(f"spade: {told}")
+
+
+def test_what_no_figure_compares_with_is_said_below_it():
+    shared = msgspec.structs.replace(rules(), conditions={"user": "self", "policy": "not pinned"})
+    text = table([MeasuredSuite("there", shared, "start", summary({"a", "b"}))])
+    assert "the policy played the users, too" in text
+    assert "its digest here is of its address and name" in text
+
+
 def test_the_policy_of_a_model_is_its_checkpoint_where_it_lies(tmp_path):
     pinned = pin(None, "nano", "float32", "newest", tmp_path / "evaluations")
     assert (pinned.folder, pinned.name) == (NANO, "nano")
@@ -181,7 +209,7 @@ def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_su
 
 def test_a_run_of_a_pool_is_measured_without_its_pool():
     suites = [(NANO_SUITE, NANO_SUITE.protocol("paper"))]
-    config = settings("nano-fixed", (), NANO, "float32", suites, 1_024)
+    config = settings("nano-fixed", (), NANO, "float32", suites, 1_024, {})
     assert config.design.source == "model"
     assert config.pool == Pool(window_plays=config.pool.window_plays, window_rate=config.pool.window_rate)
 

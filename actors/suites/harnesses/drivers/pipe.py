@@ -115,6 +115,8 @@ def _over(play: Callable[[Play], Verdict], order: Play) -> Json:
     except Exception as error:
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"[:_DETAIL]}
+    finally:
+        sys.stdout.flush()
     return {"correct": bool(verdict.correct), "score": float(verdict.score), "answer": verdict.answer}
 
 
