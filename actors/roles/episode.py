@@ -10,7 +10,7 @@ from actors.roles.connected import Connected
 from actors.roles.manner import Manner, Played, WordsOfPlay
 from actors.roles.pool import LostError, PooledService
 from actors.roles.session import OverdueError
-from actors.roles.voices import Said
+from actors.roles.voices import TurnSaid
 from actors.roles.voices.server import ServerError
 from actors.text.conversation import Conversation, Move, converse
 from spade.codec import answer_digest
@@ -129,7 +129,7 @@ class Episode:
         self._note(said)
         return self._moves[-1]
 
-    async def _say(self, seen: Observed) -> Said | None:
+    async def _say(self, seen: Observed) -> TurnSaid | None:
         tools = NO_TOOLS
         if self._moves:
             messages = self._talk.turn(seen, self._moves[-1])
@@ -138,7 +138,7 @@ class Episode:
         seed = derive(b"", "turn", self._lease.sampler, len(self._moves) + 1)
         return await self._voice.say(messages, tools, seed, self._lease.environment)
 
-    def _note(self, said: Said) -> None:
+    def _note(self, said: TurnSaid) -> None:
         noted = self._transcript
         noted.prompt = noted.prompt or said.prompt
         noted.said.append(said.text)

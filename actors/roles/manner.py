@@ -61,7 +61,7 @@ def patient(config: Config, max_tokens: int) -> Config:
 class WordsOfPlay:
     """The model's side of a play.
 
-    prompt   the first prompt, as Said has it; empty where there was none
+    prompt   the first prompt, as TurnSaid has it; empty where there was none
     said     the text of each turn
     answer   the last action that the program was sent, or would have been
     finish   the reason why the last turn's sampling ended

@@ -8,7 +8,7 @@ from spade.protocol import Trajectory
 from spade.tokens import Tools
 
 
-class Said(NamedTuple):
+class TurnSaid(NamedTuple):
     """One answer of the model.
 
     prompt   what it was asked by: its tokens, little-endian int32; of a server the JSON of its messages
@@ -32,7 +32,7 @@ class Voice(Protocol):
         """The reason why a prompt has no room, for a person."""
         ...
 
-    async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> Said | None:
+    async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> TurnSaid | None:
         """The answer to these further messages; None where the context has no room for it. `near`: see Session.
 
         The first time may have tools. Raises BusError where nobody answers, UnreadableError where the tools are none.

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from actors.roles.voices import Said
+from actors.roles.voices import TurnSaid
 from actors.roles.voices.server import ChatServer, ServerError, answered
 from actors.text.profile import ChatMessage
 from spade.evaluations import Sampling
@@ -52,7 +52,7 @@ class ChatVoice:
     def trajectory(self) -> None:
         """See Voice."""
 
-    async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> Said | None:
+    async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> TurnSaid | None:
         """See Voice."""
         assert not tools, "suites with tools are refused"
         self._messages += [{"role": message.role, "content": message.content} for message in messages]
@@ -69,7 +69,7 @@ class ChatVoice:
         prompt, text = msgspec.json.encode(self._messages), choice.message.content or ""
         self._messages.append({"role": "assistant", "content": text})
         read, self._before = used.prompt_tokens - self._before, used.prompt_tokens + used.completion_tokens
-        return Said(text, prompt, max(read, 0), max(used.completion_tokens, 0), (choice.finish_reason or "")[:40])
+        return TurnSaid(text, prompt, max(read, 0), max(used.completion_tokens, 0), (choice.finish_reason or "")[:40])
 
 
 def sampling_fields(model: str, sampling: Sampling) -> dict[str, Any]:

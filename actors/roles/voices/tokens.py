@@ -6,7 +6,7 @@ from functools import partial
 import trio
 
 from actors.roles.session import Session
-from actors.roles.voices import Said
+from actors.roles.voices import TurnSaid
 from actors.text.profile import ChatMessage
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
@@ -35,7 +35,7 @@ class TokenVoice:
         """See Voice."""
         return self._builder.trajectory()
 
-    async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> Said | None:
+    async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> TurnSaid | None:
         """See Voice."""
         reading = await self._read(messages, tools)
         if reading.tokens > self._most:
@@ -55,7 +55,7 @@ class TokenVoice:
         ids = unpack_ids(generated.ids).tolist()
         self._dialogue.said(ids)
         text = self._session.tokenizer.decode(ids, self._marks)
-        return Said(text, pack_ids(list(reading.ids)), len(reading.ids), len(ids), generated.finish)
+        return TurnSaid(text, pack_ids(list(reading.ids)), len(reading.ids), len(ids), generated.finish)
 
     async def _read(self, messages: Sequence[ChatMessage], tools: Tools) -> Reading:
         """The next turn's prompt; long messages are encoded in a thread, so that the event loop goes on."""

@@ -16,10 +16,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import trio
 
-from actors.sandbox.tiers import folders_above, walled
 from actors.suites.harnesses import environment
 from spade.decoding import UnreadableError, decoded
 from spade.errors import ConfigError, RunError
+from spade.processes.walls import folders_above, walled
 from spade.text import line
 
 READY_S = 600.0

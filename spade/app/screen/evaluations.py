@@ -92,7 +92,7 @@ def _sheet(kept: KeptEvaluation) -> Iterator[str]:
 
 
 def _notes(rules: Rules) -> Iterator[str]:
-    """What a reader of the figure has to know."""
+    """The notes without which a figure misleads its reader."""
     for condition, note in _NOTES.items():
         if condition in rules.conditions.items():
             yield f"  note      {note}"

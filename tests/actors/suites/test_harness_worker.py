@@ -13,7 +13,7 @@ FOLDER = Path(module.__file__).parent
 DRIVER = """\
 import json, os, sys, urllib.request
 sys.path.insert(0, {folder!r})
-from drivers.pipe import Item, Verdict, drive
+from drivers.pipe import Item, HarnessVerdict, drive
 
 def ask(order, model):
     body = json.dumps({{"model": model, "messages": [{{"role": "user", "content": order.item.name}}]}}).encode()
@@ -28,7 +28,7 @@ def play(order):
         print("the last words", file=sys.stderr, flush=True)
         os._exit(3)
     answer = ask(order, "agent") + ask(order, "user")
-    return Verdict(answer == "rightright", 0.5, answer)
+    return HarnessVerdict(answer == "rightright", 0.5, answer)
 
 drive([Item("easy", "a", 1), Item("breaks", "b", 2), Item("ends", "b", [3])], play)
 """

@@ -1,4 +1,4 @@
-"""What a harness asks for, between its line and a real gateway: sampling by the rules, and each error counted."""
+"""Requests of a harness, between its line and a real gateway: sampling by the rules, and each error counted."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from actors.roles.voices import server as voices
 from actors.roles.voices.server import ChatServer
 from actors.suites.harnesses.worker import Over
-from spade.app.supervisor.pinned.harnessed import Asked, Talked, Voices
+from spade.app.supervisor.pinned.harnessed import AskedModel, Talked, Voices
 from spade.evaluations import Sampling
 from spade.seeds import derive
 from tests.actors.roles.gateway.clients import free_port, gateway_settings, served
@@ -29,7 +29,7 @@ def settings(tmp_path, tokenizer):
 
 
 def talked(server):
-    policy = Asked(server, "small")
+    policy = AskedModel(server, "small")
     return Talked(Voices(policy, policy), SAMPLING, 5)
 
 

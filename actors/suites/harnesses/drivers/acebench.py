@@ -15,7 +15,7 @@ from evalscope.benchmarks.acebench.rollout import run_rollout
 from evalscope.benchmarks.acebench.utils import category_of_record, decode_maybe_json
 from evalscope.constants import EvalType
 
-from .pipe import Item, Json, Play, Verdict, drive
+from .pipe import HarnessVerdict, Item, Json, PlayOrder, drive
 
 CATEGORIES = {"agent_multi_step": "multi_step", "agent_multi_turn": "multi_turn"}
 _STEPS = 40
@@ -33,7 +33,7 @@ def items(folder: Path) -> list[Item]:
     return found
 
 
-def play(order: Play) -> Verdict:
+def play(order: PlayOrder) -> HarnessVerdict:
     """Play a task and check the state in which it ends."""
     task = order.item.told
     agent, user = _model("agent", order.url), _model("user", order.url)
@@ -41,7 +41,7 @@ def play(order: Play) -> Verdict:
     correct = bool(check_agent_end_state(result.end_state, task["ground_truth"])["valid"])
     # As upstream has it, whoever comes to the right end has passed each milestone.
     score = 1.0 if correct else float(milestone_accuracy(result.process, task["mile_stone"]))
-    return Verdict(correct, score, json.dumps(result.process, default=str))
+    return HarnessVerdict(correct, score, json.dumps(result.process, default=str))
 
 
 def _rows(file: Path) -> Iterator[Json]:

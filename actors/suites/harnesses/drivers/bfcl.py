@@ -18,12 +18,12 @@ from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils import is_empty_exe
 from bfcl_eval.model_handler.api_inference.openai_completion import OpenAICompletionsHandler
 from bfcl_eval.utils import load_dataset_entry, load_ground_truth_entry
 
-from .pipe import Item, Play, Verdict, drive
+from .pipe import HarnessVerdict, Item, PlayOrder, drive
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
 
-class Handler(OpenAICompletionsHandler):  # type: ignore[misc]
+class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
     """The harness's handler, which never evaluates the text of a model. `known`: the functions of the entry."""
 
     def __init__(self, mark: str, known: frozenset[str]) -> None:
@@ -59,20 +59,20 @@ def entries() -> list[Item]:
     return [item for item in chain.from_iterable(zip_longest(*listed)) if item is not None]
 
 
-def play(order: Play) -> Verdict:
+def play(order: PlayOrder) -> HarnessVerdict:
     """Play an entry and check it, as the harness's own runner does."""
     os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"] = order.url, "none"
     entry, truth = copy.deepcopy(order.item.told)
-    handler = Handler(order.mark, _functions(entry))
+    handler = BfclHandler(order.mark, _functions(entry))
     handler.client = handler.client.with_options(max_retries=0, timeout=None)
     said, _ = handler.inference(copy.deepcopy(entry), False, True)
     answer = json.dumps(said)
     if not isinstance(said, list) or len(said) != len(truth):
-        return Verdict(False, 0.0, answer)  # stopped after too many steps
+        return HarnessVerdict(False, 0.0, answer)  # stopped after too many steps
     decoded = [[calls for calls in (_decoded(handler, step) for step in turn) if calls] for turn in said]
     category = f"multi_turn_{order.item.category}"
     found = multi_turn_checker(decoded, truth, entry, category, order.mark)
-    return Verdict(bool(found["valid"]), float(found["valid"]), answer)
+    return HarnessVerdict(bool(found["valid"]), float(found["valid"]), answer)
 
 
 def _functions(entry: dict[str, Any]) -> frozenset[str]:
@@ -82,7 +82,7 @@ def _functions(entry: dict[str, Any]) -> frozenset[str]:
     return frozenset(each["name"] for each in named if isinstance(each, dict))
 
 
-def _decoded(handler: Handler, step: Any) -> list[str]:
+def _decoded(handler: BfclHandler, step: Any) -> list[str]:
     try:
         calls: list[str] = handler.decode_execute(step, has_tool_call_tag=False)
     except Exception:  # as the harness has it: what cannot be read is no call

@@ -43,7 +43,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Play:
+class PlayOrder:
     """One play of an item. `url`: the root of the chat API; `mark`: a name that no other play of the process has."""
 
     item: Item
@@ -52,7 +52,7 @@ class Play:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class HarnessVerdict:
     """The verdict of the harness."""
 
     correct: bool
@@ -60,7 +60,7 @@ class Verdict:
     answer: str
 
 
-class Line:
+class Pipe:
     """The line. What the harness prints goes to standard error."""
 
     def __init__(self) -> None:
@@ -92,10 +92,10 @@ class Line:
         os._exit(0)  # the command is gone
 
 
-def drive(items: Sequence[Item], play: Callable[[Play], Verdict]) -> None:
+def drive(items: Sequence[Item], play: Callable[[PlayOrder], HarnessVerdict]) -> None:
     """Serve orders until the command is gone."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    line = Line()
+    line = Pipe()
     url = _served(line)
     named = {item.name: item for item in items}
     line.say(kind="ready")
@@ -106,10 +106,10 @@ def drive(items: Sequence[Item], play: Callable[[Play], Verdict]) -> None:
             line.say(kind="items", items=[item.listed() for item in items])
             continue
         number += 1
-        line.say(kind="over", **_over(play, Play(named[order["play"]], f"play{os.getpid()}n{number}", url)))
+        line.say(kind="over", **_over(play, PlayOrder(named[order["play"]], f"play{os.getpid()}n{number}", url)))
 
 
-def _over(play: Callable[[Play], Verdict], order: Play) -> Json:
+def _over(play: Callable[[PlayOrder], HarnessVerdict], order: PlayOrder) -> Json:
     try:
         verdict = play(order)
     except Exception as error:
@@ -120,10 +120,10 @@ def _over(play: Callable[[Play], Verdict], order: Play) -> Json:
     return {"correct": bool(verdict.correct), "score": float(verdict.score), "answer": verdict.answer}
 
 
-def _served(line: Line) -> str:
+def _served(line: Pipe) -> str:
     """Serve the chat API on loopback; its root. A request's model is "agent" or "user"."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class ChatHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -146,6 +146,6 @@ def _served(line: Line) -> str:
             self.end_headers()
             self.wfile.write(data)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ChatHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_address[1]}/v1"

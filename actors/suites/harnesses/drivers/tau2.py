@@ -10,7 +10,7 @@ from inspect_ai import eval as evaluate
 from inspect_ai.model import Model, get_model
 from inspect_evals.tau2.tau2 import tau2_airline, tau2_retail, tau2_telecom
 
-from .pipe import Item, Play, Verdict, drive
+from .pipe import HarnessVerdict, Item, PlayOrder, drive
 
 DOMAINS: Mapping[str, Callable[..., Any]] = {"retail": tau2_retail, "airline": tau2_airline, "telecom": tau2_telecom}
 
@@ -24,7 +24,7 @@ def tasks() -> list[Item]:
     return [item for item in chain.from_iterable(zip_longest(*listed)) if item is not None]
 
 
-def play(order: Play) -> Verdict:
+def play(order: PlayOrder) -> HarnessVerdict:
     """Play a task. What the loop of the harness swallows, the command knows of: it has answered each request itself."""
     agent, user = _model("agent", order.url), _model("user", order.url)
     with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +41,7 @@ def play(order: Play) -> Verdict:
         return _verdict(log)
 
 
-def _verdict(log: Any) -> Verdict:
+def _verdict(log: Any) -> HarnessVerdict:
     """The verdict of a log, whose samples are read from its file. Raises RuntimeError where the harness failed."""
     if log.status != "success" or not log.samples:
         raise RuntimeError(f"inspect: {log.status}: {log.error.message if log.error else 'no sample'}")
@@ -50,7 +50,7 @@ def _verdict(log: Any) -> Verdict:
         raise RuntimeError(f"inspect: {sample.error.message}")
     (score,) = sample.scores.values()
     correct = score.value in ("C", 1, 1.0, True)
-    return Verdict(correct, float(correct), str(score.explanation or ""))
+    return HarnessVerdict(correct, float(correct), str(score.explanation or ""))
 
 
 def _told(sample: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _A_CORE = 2  # processes of a harness, which wait most of the time
 _USER = Sampling(temperature=0.0, max_tokens=2_048)
 
 
-class Asked(NamedTuple):
+class AskedModel(NamedTuple):
     """A server, and the name of its model there."""
 
     server: ChatServer
@@ -44,8 +44,8 @@ class Asked(NamedTuple):
 class Voices(NamedTuple):
     """Those that a harness may ask: the policy, and what plays its users."""
 
-    agent: Asked
-    user: Asked
+    agent: AskedModel
+    user: AskedModel
 
 
 class Talked:
@@ -100,7 +100,7 @@ class Talked:
             self.sampled += max(answer.usage.completion_tokens, 0)
 
     def error(self, over: Over) -> tuple[ErrorKind | None, str]:
-        """What has gone wrong, and the words for it."""
+        """The error of the play, if it has one, and the words for it."""
         if self.failed:
             return "server", self.failed
         if self.overlong:
@@ -109,7 +109,7 @@ class Talked:
         return ("harness", over.error) if over.error else (None, "")
 
 
-class Player:
+class HarnessPlayer:
     """Plays what an evaluation lacks, in several processes of its harness."""
 
     def __init__(self, exam: Exam, kept: RecordFile, voices: Voices, config: Config, logs: Path, say: Say) -> None:
@@ -207,16 +207,16 @@ async def by_harness(
     """Play what is missing of these evaluations. `user` None: the policy plays the users itself."""
     deadline_s = config.engine.request_deadline_s
     async with AsyncExitStack() as stack:
-        policy = Asked(await stack.enter_async_context(agent.open(deadline_s)), agent.model)
+        policy = AskedModel(await stack.enter_async_context(agent.open(deadline_s)), agent.model)
         other = policy
         if user is not None:
-            other = Asked(await stack.enter_async_context(user.open(deadline_s)), user.model)
+            other = AskedModel(await stack.enter_async_context(user.open(deadline_s)), user.model)
         for exam, kept in missing:
-            await Player(exam, kept, Voices(policy, other), config, logs, say).play()
+            await HarnessPlayer(exam, kept, Voices(policy, other), config, logs, say).play()
 
 
 def _told(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What a harness may say in a request: its messages, and the tools that may be called."""
+    """The part of a request that a harness may word: its messages, and the tools that may be called."""
     messages = body.get("messages")
     listed = messages if isinstance(messages, list) else []
     found: dict[str, Any] = {"messages": [_message(each) for each in listed if isinstance(each, dict)]}

@@ -308,7 +308,7 @@ def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict
 
 
 def _users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
-    """What plays the users. Raises ConfigError where the suite needs one that is not given."""
+    """The model that plays the users. Raises ConfigError where the suite needs one that is not given."""
     if not suite.users:
         return {}
     if asked.user is None:

@@ -49,7 +49,7 @@ class ServerOptions(NamedTuple):
         return hashlib.blake2b(f"{self.url}\0{self.model}".encode(), digest_size=16).hexdigest()
 
     def policy(self, folder: Path) -> PinnedPolicy:
-        """What stands for its policy, which nobody can pin; `folder` has the tokenizer."""
+        """The stand-in for its policy, which nobody can pin; `folder` has the tokenizer."""
         return PinnedPolicy(self.digest, folder, self.name)
 
     def open(self, deadline_s: float) -> ChatServer:
