@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.suites import SUITES, Suite, resolve
+from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.harnesses import HARNESSES, Harness
 from actors.suites.talk import suite_talks
 from spade.app.rundir import RunDir
@@ -18,14 +18,8 @@ from spade.app.supervisor.pinned.exams import Exam, Say
 from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned
 from spade.app.supervisor.pinned.servers import ServerOptions, Servers, free_port
 from spade.config import SUITE_TRAITS, Config, ProtocolName
-from spade.errors import ConfigError, RunError, SpadeError
-from spade.evaluations import (
-    EvaluationPlan,
-    Protocol,
-    compared,
-    read_summary,
-    refuse_other,
-)
+from spade.errors import ConfigError, SpadeError
+from spade.evaluations import Protocol, compared, read_summary, refuse_other
 from spade.evaluations.folder import EVALUATIONS
 from spade.policy.model_folder import ModelFacts, facts
 from spade.policy.model_folder import resolve as model_folder
@@ -187,21 +181,18 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     if not asked.model and asked.endpoint is None:
         raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
-        raise ConfigError(
-            "--endpoint: a server has one policy, and is compared with none; leave --policy and --against"
-        )
+        raise ConfigError("--endpoint: a server has one policy, compared with none; leave --policy and --against out")
     asked = asked.found()
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
-        now = _planned(
-            subject, pins.enter_context(subject.pinned(asked.policy, asked.endpoint)), suites, asked, complain
-        )
+        policy = pins.enter_context(subject.pinned(asked.policy, asked.endpoint))
+        now = _planned(subject, policy, suites, asked, complain)
         if asked.against == "none" or not now.exams:
             return list(now.measured(say).values())
         # Before the first is measured, since a run goes on meanwhile and may retire the other.
-        other, policy = _other(subject, asked.against, asked.config)
+        other, named = _other(subject, asked.against, asked.config)
         playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in now.exams}]
-        before = _planned(other, pins.enter_context(other.pinned(policy)), playable, asked, complain)
+        before = _planned(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
         _refuse_others(now, before)
         found, held = now.measured(say), before.measured(say)
     return [_held_against(each, held.get(name)) for name, each in found.items()]
@@ -262,20 +253,12 @@ def _exams(
             ours = asked.endpoint is None or not isinstance(suite, Harness)  # else the tokenizer is another one's
             talks = suite.talks(protocol, tokenizer) if ours else suite_talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
-            _check_sizes(plan, config.bus.max_message_bytes // 2)
+            check_sizes(f"suite {suite.name}", plan.items.values(), config)
         except SpadeError as error:
             complain(f"spade: {error}")
         else:
             exams.append(Exam(subject.root, suite, plan, talks, data))
     return exams
-
-
-def _check_sizes(plan: EvaluationPlan, most: int) -> None:
-    """Raises RunError where no env-runner could be sent an item's program."""
-    for item in plan.items.values():
-        if len(item.program) > most:  # it is ASCII
-            size = f"{len(item.program)} bytes, over half of bus.max_message_bytes"
-            raise RunError(f"suite {plan.rules.suite}: the program of item {line(item.name, 80)!r} has {size}")
 
 
 def _conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
