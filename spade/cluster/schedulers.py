@@ -45,17 +45,17 @@ class WorkerGroup(NamedTuple):
     slots: int
 
 
-class Ranks(NamedTuple):
+class RankPlan(NamedTuple):
     """The learner's processes, the GPUs of each, and how many of them a machine holds."""
 
-    count: int
+    processes: int
     gpus: int
     each: int
 
     @property
     def machines(self) -> int:
         """The machines that they take."""
-        return math.ceil(self.count / self.each)
+        return math.ceil(self.processes / self.each)
 
 
 def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
@@ -64,7 +64,8 @@ def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
         raise ConfigError(f"{name!a}: has characters that cannot be printed, and the script names it; rename it")
     overrides, config = _by_gpus(name, overrides, gpus)
     ranks, engine = _ranks(config, gpus), needs(config, "engine").gpus
-    roles: list[PlacedRole] = [*(["learner"] if ranks.gpus else []), *(["engine"] if engine else [])]
+    asked: dict[PlacedRole, int] = {"learner": ranks.gpus, "engine": engine}
+    roles = [role for role, count in asked.items() if count]
     if roles:
         overrides += _pins(config, roles)
     return _rendered(
@@ -124,13 +125,13 @@ def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str],
     return [*overrides, *chosen], config
 
 
-def _ranks(config: Config, most: int) -> Ranks:
+def _ranks(config: Config, most: int) -> RankPlan:
     gpus = needs(config, "learner").gpus
     count = max(1, config.learner.processes // gpus) if gpus else 1
-    return Ranks(count, gpus, min(count, most // gpus) if gpus else 1)
+    return RankPlan(count, gpus, min(count, most // gpus) if gpus else 1)
 
 
-def _machines(ranks: Ranks, engine: int, engines: int, gpus: int) -> int:
+def _machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
     """The fewest machines with room for the learner and the engines of so many GPUs each."""
     machines = ranks.machines
     while engine and sum(_engines_beside(at, ranks, engine, gpus) for at in range(machines)) < engines:
@@ -138,9 +139,9 @@ def _machines(ranks: Ranks, engine: int, engines: int, gpus: int) -> int:
     return machines
 
 
-def _engines_beside(at: int, ranks: Ranks, engine: int, gpus: int) -> int:
+def _engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
     """The engines for which machine `at` has room beside the learner's processes, as the batch script reckons it."""
-    learners = min(max(ranks.count - at * ranks.each, 0), ranks.each)
+    learners = min(max(ranks.processes - at * ranks.each, 0), ranks.each)
     return (gpus - learners * ranks.gpus) // engine
 
 
