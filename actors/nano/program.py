@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from textwrap import indent
 
+from actors.nano.levels import Given
+
 FRAME = """\
 import random
 
 
 class {name}Env:
+    level = {level}
+
     def __init__(self, max_turns: int = {budget}) -> None:
         self.max_turns = max_turns
         self.reset(0)
@@ -56,11 +60,12 @@ class Body:
     actions: str = LISTED
 
 
-def render(name: str, budget: str, body: Body) -> str:
+def render(name: str, knobs: Given, body: Body) -> str:
     """The complete program."""
     return FRAME.format(
         name=name,
-        budget=budget,
+        level=knobs.level,
+        budget=knobs.budget,
         reset=indent(body.reset, " " * 8),
         opening=body.opening,
         actions=body.actions,

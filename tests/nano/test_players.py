@@ -9,8 +9,8 @@ import pytest
 from actors.nano.demonstrations import demonstrate
 from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.games import GAMES
+from actors.nano.levels import LEVELS
 from actors.nano.players import play
-from actors.nano.tools.base import LEVELS
 from actors.nano.tools.world import TOOLS
 from actors.nano.world import World, draw_knobs
 from actors.nano.worlds import WORLDS
@@ -34,7 +34,7 @@ def win_rates(world: World, family: Family[Any, Any]) -> tuple[Rates, dict[int, 
         seed = rng.getrandbits(31)
         players = (world.guesser(rng), family.player(knobs, knobs.printed, rng), family.player(knobs, True, rng))
         won = [play(simulation, player, seed, None, world.talk()).episode_return >= 1 for player in players]
-        played[getattr(knobs, "level", 0)].append(won)
+        played[knobs.level].append(won)
     return rates([won for each in played.values() for won in each]), {each: rates(played[each]) for each in played}
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.nano.families.base import Player
+from actors.nano.levels import LEVELS
 from actors.nano.tools.program import ToolMethod
 
-LEVELS = 6
 MOST_TURNS = 12
 DONE = "<answer>done</answer>"
 FINISHED = "All requests are done."

@@ -7,6 +7,8 @@ through `write`, which refuses any other.
 from dataclasses import dataclass
 from textwrap import indent
 
+from actors.nano.levels import Given
+
 FRAME = """\
 import random
 
@@ -72,7 +74,7 @@ class ServiceBody:
     met: str = "b in state"
 
 
-def render(name: str, budget: str, body: ServiceBody) -> str:
+def render(name: str, knobs: Given, body: ServiceBody) -> str:
     """The complete program."""
     methods = [
         f"    def tool_{tool.name}(self, {tool.parameters}) -> str:\n        return {tool.result}\n"
@@ -80,7 +82,7 @@ def render(name: str, budget: str, body: ServiceBody) -> str:
     ]
     return FRAME.format(
         name=name,
-        budget=budget,
+        budget=knobs.budget,
         rule=body.rule,
         reset=indent(body.reset, " " * 8),
         message=body.message,
