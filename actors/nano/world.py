@@ -76,10 +76,15 @@ class World:
         return [family for family in self.families if skill in family.skills]
 
     def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
-        """Environments from the held-out side, as many for each skill and level; fewer are the first of more."""
+        """Environments from the held-out side, as many for each skill; fewer are the first of more.
+
+        In a world that climbs, there are as many for each skill and level.
+        """
         rng = random.Random(derive(b"", "nano report: held-out", seed))
         rounds = (divmod(index, len(self.skills)) for index in range(count))
-        cells = [(self.skills[skill], (EVERY[(turn + skill) % LEVELS],)) for turn, skill in rounds]
+        cells = [
+            (self.skills[skill], (EVERY[(turn + skill) % LEVELS],) if self.climbs else EVERY) for turn, skill in rounds
+        ]
         return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
