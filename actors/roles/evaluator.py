@@ -7,7 +7,7 @@ The process also measures the diversity of the newest programs (`actors/roles/di
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,12 +24,12 @@ from actors.suites.held_out import HeldOut, read_held_out
 from actors.text.measures.diversity import load_embedding
 from spade.config import Config
 from spade.disk import hold
-from spade.estimates import ItemTally, share
+from spade.estimates import ItemTally, by_category, share
 from spade.evaluations import Protocol, SuiteItem
 from spade.policy import best
 from spade.policy.manifest import PARAMETERS
 from spade.processes.entry import Launch, main
-from spade.protocol import Evaluation, Form, Validate
+from spade.protocol import MOST_CATEGORIES, Evaluation, Form, Validate
 from spade.seeds import derive
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,10 @@ log = logging.getLogger(__name__)
 Manners = Callable[[SuiteItem], Awaitable[Manner]]
 
 
-def summary(examined: Sequence[Examined], suite: str, step: int, seconds: float) -> Evaluation | None:
-    """The figures of an evaluation; None where each sample ended in an error.
+def summary(
+    examined: Sequence[Examined], categories: Mapping[str, str], suite: str, step: int, seconds: float
+) -> Evaluation | None:
+    """The figures of an evaluation; None where each sample ended in an error. `categories` are those of the items.
 
     An error is a wrong answer, so that no policy looks better for the faults that it provokes.
     """
@@ -49,7 +51,8 @@ def summary(examined: Sequence[Examined], suite: str, step: int, seconds: float)
     right: dict[str, list[bool]] = {}
     for each in examined:
         right.setdefault(each.record.item, []).append(each.record.correct)
-    found = share([ItemTally(len(won), sum(won)) for won in right.values()])
+    tallies = {item: ItemTally(len(won), sum(won)) for item, won in right.items()}
+    found, parts = share(list(tallies.values())), by_category(tallies, categories)
     return Evaluation(
         step=step,
         oldest=min(versions),
@@ -60,6 +63,7 @@ def summary(examined: Sequence[Examined], suite: str, step: int, seconds: float)
         error=found.error or 0.0,
         seconds=seconds,
         suite=suite,
+        categories={name: part.mean for name, part in parts.items()} if len(parts) <= MOST_CATEGORIES else {},
     )
 
 
@@ -101,7 +105,8 @@ class Evaluator:
     async def _evaluate(self, step: int) -> Evaluation | None:
         examined, began = list[Examined](), trio.current_time()
         await self._examiner.examine(self._held_out.samples, examined.append)
-        made = summary(examined, self._held_out.suite, step, trio.current_time() - began)
+        categories = {item.name: item.category for item, _ in self._held_out.samples}
+        made = summary(examined, categories, self._held_out.suite, step, trio.current_time() - began)
         if made is None:
             last = examined[-1].record.detail
             log.warning("each of %d samples ended in an error, the last in: %s", len(examined), last)

@@ -1,6 +1,7 @@
 """The samples by which a run is measured while it trains: of the items of a suite, or of the programs of a folder."""
 
 import hashlib
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,8 +70,17 @@ def _of_suite(config: Config, suite: Suite) -> HeldOut:
 
 
 def _chosen(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[SuiteItem, int], ...]:
-    """So many samples over the items in turn, in an order that the seed draws; all where `plays` is 0."""
-    order = sorted(plan.items.values(), key=lambda item: (derive(b"", "evaluation: item", seed, item.name), item.name))
+    """So many samples over the items in turn, in an order that the seed draws; all where `plays` is 0.
+
+    Of each category the order's first items are its share of them, but for rounding.
+    """
+    drawn = sorted(plan.items.values(), key=lambda item: (derive(b"", "evaluation: item", seed, item.name), item.name))
+    sizes, ranks = Counter(item.category for item in drawn), Counter[str]()
+    places = dict[str, float]()
+    for item in drawn:
+        places[item.name] = (ranks[item.category] + 0.5) / sizes[item.category]
+        ranks[item.category] += 1
+    order = sorted(drawn, key=lambda item: places[item.name])  # stable: as drawn, where places are equal
     wanted = plays or len(plan.scheduled)
     return tuple((order[number % len(order)], number // len(order)) for number in range(wanted))
 

@@ -23,6 +23,8 @@ class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
 
     learner_step: Step
     elapsed_s: float = 0.0
+    plays: Figure = None
+    environments: Figure = None
     validity: Figure = None
     win_rate_unhinted: Figure = None
     win_rate_hinted: Figure = None
@@ -62,6 +64,8 @@ class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
     grad_norm: Figure = None
     mismatch: Figure = None
     effective_sample_share: Figure = None
+    agent_sequences: Figure = None
+    designer_sequences: Figure = None
     skills: dict[str, SkillFigures] = {}
     variants: dict[str, SkillFigures] = {}
 
@@ -72,6 +76,7 @@ class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluati
     step: Step
     plays: Annotated[int, Meta(ge=1)]
     win_rate: Annotated[float, Meta(ge=0, le=1)]
+    categories: dict[str, float] = {}
 
 
 class DiversityRow(msgspec.Struct, frozen=True, tag_field="kind", tag="diversity"):

@@ -14,6 +14,7 @@ from spade.app.commands import (
     corpus,
     doctor,
     evaluation,
+    experiment,
     keys,
     model,
     nano,
@@ -80,6 +81,10 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     "eval": (
         "Measure a policy on suites; list and show evaluations.",
         {"run": evaluation.run, "ls": evaluation.ls, "show": evaluation.show_evaluations},
+    ),
+    "experiment": (
+        "Run a grid of recipes and seeds; show its table.",
+        {"run": experiment.run, "table": experiment.table},
     ),
     "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),

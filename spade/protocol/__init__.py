@@ -10,6 +10,7 @@ from spade.protocol.base import (
     MOST_ACTORS,
     MOST_ARGUMENTS,
     MOST_CALLS,
+    MOST_CATEGORIES,
     MOST_GAUGES,
     MOST_HINT,
     MOST_ITEMS,
@@ -104,9 +105,9 @@ Response = (
 )  # fmt: skip
 
 __all__ = [
-    "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_GAUGES", "MOST_HINT", "MOST_ITEMS",
-    "MOST_NAME", "MOST_PROGRAMS", "MOST_VALUES", "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited", "Audits",
-    "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn",
+    "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_CATEGORIES", "MOST_GAUGES", "MOST_HINT",
+    "MOST_ITEMS", "MOST_NAME", "MOST_PROGRAMS", "MOST_VALUES", "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited",
+    "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn",
     "EarlierProgram", "EndedPlay", "Enroll", "Enrolled", "Evaluated", "Evaluation", "Faulted", "Finish", "Form",
     "Generate", "Generated", "GetNewestPrograms", "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group",
     "Heartbeat", "Hello", "Histories", "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays", "LifeNumber",

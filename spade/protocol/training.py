@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
-from spade.protocol.base import Count, Many, Request, Wire
+from spade.protocol.base import MOST_CATEGORIES, Count, Many, Name, Request, Wire
 from spade.protocol.session import Done, Weights
 from spade.protocol.trajectories import Trajectory
 
@@ -99,6 +100,9 @@ class Checkpointed(Request[Done], frozen=True):
     step: int
 
 
+Categories = Annotated[dict[Name, Annotated[float, Meta(ge=0, le=1)]], Meta(max_length=MOST_CATEGORIES)]
+
+
 class Evaluation(Wire, frozen=True):
     """Results of the policy on the fixed set of `config.Evaluation`, without a hint.
 
@@ -107,6 +111,7 @@ class Evaluation(Wire, frozen=True):
     win_rate  the mean over items of the share of its plays that were won; `error`: its standard error over items
     seconds   duration
     suite     its name; "" of a folder of programs
+    categories  win rate of each category of the items; empty where they have more than MOST_CATEGORIES
     """
 
     step: Count
@@ -118,6 +123,7 @@ class Evaluation(Wire, frozen=True):
     error: Annotated[float, Meta(ge=0, le=1)]
     seconds: float
     suite: Annotated[str, Meta(pattern=r"^[a-z0-9-]{0,40}\Z")] = ""
+    categories: Categories = msgspec.field(default_factory=dict)
 
 
 class Evaluated(Request[Done], frozen=True):

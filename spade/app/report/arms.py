@@ -61,7 +61,7 @@ def arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Config | 
     """
     members: dict[object, list[int]] = {}
     for place, (arm, config) in enumerate(zip(given, configs, strict=True)):
-        key: object = ("named", arm) if arm else ("alone", place) if config is None else _meaning(config)
+        key: object = ("named", arm) if arm else ("alone", place) if config is None else settings_of_arm(config)
         members.setdefault(key, []).append(place)
     found = [Arm(_name(key, [names[place] for place in places]), tuple(places)) for key, places in members.items()]
     return _told_apart(found)
@@ -75,7 +75,8 @@ def settings_apart(configs: Mapping[str, Config]) -> dict[str, list[object]]:
     return {key: [tree[section][field] for tree in trees] for key in keys for section, field in [key.split(".")]}
 
 
-def _meaning(config: Config) -> bytes:
+def settings_of_arm(config: Config) -> bytes:
+    """The settings that make an arm: equal for runs that differ in those of APART alone."""
     tree = {
         f"{section}.{name}": value
         for section, settings in msgspec.to_builtins(config).items()

@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import jinja2
 from markupsafe import Markup
@@ -50,7 +50,31 @@ def share_of(runs: int) -> int:
     return max(LEAST_OF_A_RUN, MOST_ENVIRONMENTS // runs)
 
 
-def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> str:
+class ShownTable(Protocol):
+    """A table of texts; the first column names its rows."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def says(self) -> str: ...
+
+    @property
+    def head(self) -> Sequence[str]: ...
+
+    @property
+    def rows(self) -> Sequence[Sequence[str]]: ...
+
+
+class Lead(NamedTuple):
+    """The beginning of a page about runs whose stores are not at hand, in the place of all that they would show."""
+
+    title: str
+    state: str
+    tables: Sequence[ShownTable]
+
+
+def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float, lead: Lead | None = None) -> str:
     """The whole page as HTML."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -63,7 +87,7 @@ def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> str:
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return environment.get_template("page.html").render(
-        style=Markup(style), style_digest=digest, **_context(runs, arms, made_at)
+        style=Markup(style), style_digest=digest, **_context(runs, arms, made_at), lead=lead
     )
 
 

@@ -153,7 +153,7 @@ def evaluated(status: Status) -> str:
     told = [
         f"{one.win_rate:.2f} ± {one.error:.2f} after step {one.step}"
         + (f" ({one.voids} of {one.plays} plays ended in errors)" if one.voids else "")
-        for one in dict.fromkeys((evaluations[0], evaluations[-1]))
+        for one in (evaluations[0], *evaluations[1:][-1:])
     ]
     suite = evaluations[-1].suite
     return f"held-out win rate{suite and f' on {suite}'} {' -> '.join(told)}"

@@ -16,6 +16,7 @@ from spade.evaluations import SampleRecord
 from spade.policy.best import find
 from spade.policy.manifest import PARAMETERS
 from spade.protocol import (
+    MOST_CATEGORIES,
     Done,
     Evaluation,
     Observed,
@@ -224,10 +225,19 @@ def examined(item, sample, correct, versions=(3,), error=None):
 def test_a_summary_has_its_error_over_items_and_not_over_samples():
     pairs = [examined(item, sample, item in "ab", (3, 5)) for item in "abcd" for sample in range(2)]
     error = pytest.approx(math.sqrt(0.5 * 0.5 / 3))
-    assert summary(pairs, "nano", 2, 9.0) == Evaluation(2, 3, 5, 8, 0, 0.5, error, 9.0, "nano")
+    made = summary(pairs, {"a": "x", "b": "y", "c": "y", "d": "y"}, "nano", 2, 9.0)
+    assert made == Evaluation(2, 3, 5, 8, 0, 0.5, error, 9.0, "nano", {"x": 1.0, "y": pytest.approx(1 / 3)})
+
+
+def test_a_summary_of_many_categories_has_none_of_them():
+    pairs = [examined(str(item), 0, True) for item in range(MOST_CATEGORIES + 1)]
+    made = summary(pairs, {each.record.item: each.record.item for each in pairs}, "gem", 2, 9.0)
+    assert made is not None
+    assert (made.win_rate, made.categories) == (1.0, {})
 
 
 def test_an_error_is_a_wrong_answer_and_errors_alone_are_no_evaluation():
     failed = examined("b", 0, False, (), "environment")
-    assert summary([examined("a", 0, True), failed], "", 2, 9.0) == Evaluation(2, 3, 3, 2, 1, 0.5, 0.5, 9.0)
-    assert summary([failed], "", 2, 9.0) is None
+    made = summary([examined("a", 0, True), failed], {"a": "", "b": ""}, "", 2, 9.0)
+    assert made == Evaluation(2, 3, 3, 2, 1, 0.5, 0.5, 9.0, categories={"": 0.5})
+    assert summary([failed], {"b": ""}, "", 2, 9.0) is None

@@ -1,5 +1,6 @@
 """The samples by which a run is measured while it trains."""
 
+from collections import Counter
 from importlib import metadata
 
 import pytest
@@ -42,6 +43,13 @@ def test_programs_of_a_folder_are_played_in_turn_each_time_on_another_instance(t
     assert (found.suite, found.played_by) == ("", None)
     assert [item.name for item, _ in held_out(*folder, "evaluation.plays=0").samples] == ["a/0", "b/0"]
     assert found.measure != held_out(*folder, "evaluation.plays=5", "play.max_turns=9").measure
+
+
+def test_few_samples_have_each_category_by_its_share():
+    for plays in (12, 48, 190):
+        counts = Counter(item.category for item, _ in held_out(f"evaluation.plays={plays}").samples)
+        assert len(counts) == 6
+        assert max(counts.values()) - min(counts.values()) <= 1
 
 
 def test_a_run_may_be_measured_on_nothing():

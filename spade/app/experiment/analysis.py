@@ -1,0 +1,137 @@
+"""What the results of an experiment come to: means of arms, paired differences by seed, 95 % intervals. Pure.
+
+The primary outcome is HELD_OUT: the share of held-out items that the last policy wins, the mean over categories.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import fsum
+from typing import NamedTuple
+
+from spade.app.experiment.plan import Experiment, Piece
+from spade.app.experiment.results import RunResult
+from spade.estimates import mean_and_error, student
+
+HELD_OUT = "held out"
+RISE = "rise in the last third"
+
+
+class Mean(NamedTuple):
+    """A mean over runs, or over pairs of runs, with Student's interval of 95 %; no interval of a single one."""
+
+    value: float
+    low: float | None
+    high: float | None
+    runs: int
+
+    def __str__(self) -> str:
+        bracket = "" if self.low is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:.3f}{bracket}"
+
+
+class ArmSummary(NamedTuple):
+    """An arm: runs that are done, of those planned; learner steps and trained agent trajectories; its outcomes."""
+
+    arm: str
+    done: int
+    planned: int
+    steps: Mean
+    trajectories: Mean
+    outcomes: dict[str, Mean]
+
+
+class PairSummary(NamedTuple):
+    """The first arm − the second, paired by seed."""
+
+    pair: tuple[str, str]
+    primary: bool
+    outcomes: dict[str, Mean]
+
+
+def outcomes(result: RunResult) -> dict[str, float]:
+    """The figures of a run that are compared; those that were not measured are left out.
+
+    Figures by learner step are means over the last third of the run's steps. RISE is what the evaluations of the second
+    half of that third have over those of the first.
+    """
+    third = result.steps * 2 / 3
+    sixth = result.steps * 5 / 6
+    won = [(row.step, _level_mean(row.categories, row.win_rate)) for row in result.evaluations]
+    before = [value for step, value in won if third < step <= sixth]
+    after = [value for step, value in won if step > sixth]
+    late = [row for row in result.rows if row.learner_step > third]
+    found: dict[str, float | None] = {
+        HELD_OUT: _mean([share.mean for share in result.held_out.values()]),
+        **{name: share.mean for name, share in result.held_out.items()},
+        RISE: _mean(after) - _mean(before) if before and after else None,
+        "learnable share": _known([row.learnable_share for row in late]),
+        "regret": _known([row.regret for row in late]),
+        "validity": _known([row.validity for row in late]),
+        "diversity": _known([row.share for row in result.diversities if row.step > third]),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def arm_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[ArmSummary]:
+    """The arms of which there is a run."""
+    rows = []
+    for name, arm in experiment.arms.items():
+        runs = [results[piece] for seed in arm.seeds if (piece := Piece(name, seed)) in results]
+        if runs:
+            measured = [outcomes(run) for run in runs]
+            steps, trajectories = (_over([get(run) for run in runs]) for get in _TOTALS)
+            rows.append(ArmSummary(name, len(runs), len(arm.seeds), steps, trajectories, _each(measured)))
+    return rows
+
+
+def pair_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[PairSummary]:
+    """The pairs of arms that have a seed in common."""
+    rows = []
+    for one, other in experiment.pairs:
+        both = [
+            (results[Piece(one, seed)], results[Piece(other, seed)])
+            for seed in experiment.arms[one].seeds
+            if Piece(one, seed) in results and Piece(other, seed) in results
+        ]
+        if both:
+            deltas = [_difference(outcomes(ours), outcomes(theirs)) for ours, theirs in both]
+            rows.append(PairSummary((one, other), (one, other) in experiment.primary, _each(deltas)))
+    return rows
+
+
+def missing(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[Piece]:
+    """The runs without results."""
+    return [piece for piece in experiment.pieces if piece not in results]
+
+
+_TOTALS: tuple[Callable[[RunResult], int], ...] = (lambda run: run.steps, lambda run: run.agent)
+
+
+def _difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
+    return {name: value - theirs[name] for name, value in ours.items() if name in theirs}
+
+
+def _each(measured: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
+    """The mean of each figure over the runs that have it."""
+    names = dict.fromkeys(name for figures in measured for name in figures)
+    return {name: _over([figures[name] for figures in measured if name in figures]) for name in names}
+
+
+def _over(values: Sequence[float]) -> Mean:
+    mean, error = mean_and_error(values)
+    if error is None:
+        return Mean(mean, None, None, len(values))
+    half = student(len(values) - 1) * error
+    return Mean(mean, mean - half, mean + half, len(values))
+
+
+def _level_mean(categories: Mapping[str, float], all_items: float) -> float:
+    return _mean(list(categories.values())) if categories else all_items
+
+
+def _known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _mean(known) if known else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fsum(values) / len(values)

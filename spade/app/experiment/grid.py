@@ -1,0 +1,70 @@
+"""The runs of an experiment, some at a time, each of which is kept when it is over."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from spade.app.experiment.pieces import Workplace, make
+from spade.app.experiment.plan import Piece
+from spade.app.experiment.results import RunResult, write_result
+from spade.errors import RunError, reason
+
+
+class Grid:
+    """The runs that are missing. `at_once` of them go on at a time; one that is matched waits for its match."""
+
+    def __init__(
+        self, place: Workplace, results: dict[Piece, RunResult], folder: Path, say: Callable[[str], None]
+    ) -> None:
+        self._place = place
+        self._results = results
+        self._folder = folder
+        self._say = say
+        self._left = [piece for piece in place.experiment.pieces if piece not in results]
+        self._failed: set[Piece] = set()
+        self._news = trio.Condition()
+
+    async def work(self, at_once: int) -> bool:
+        """Make what is missing; True if all of it is there. A run that fails holds up those alone that wait for it."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(at_once):
+                nursery.start_soon(self._worker)
+        return not self._failed
+
+    async def _worker(self) -> None:
+        while (piece := await self._next()) is not None:
+            self._say(f"{piece}: begins")
+            try:
+                result = await make(self._place, piece, self._results.get(self._match(piece) or piece))
+                write_result(self._folder, result)
+            except (RunError, OSError) as error:
+                self._say(f"{piece}: {reason(error)}")
+                self._failed.add(piece)
+            else:
+                self._results[piece] = result
+                self._say(f"{piece}: {result.steps} steps, {result.agent} trajectories of the agent trained")
+            async with self._news:
+                self._news.notify_all()
+
+    async def _next(self) -> Piece | None:
+        """A run whose match is there, taken off those that are left; None where none will come."""
+        async with self._news:
+            while self._left:
+                for piece in self._left:
+                    match = self._match(piece)
+                    if match in self._failed:
+                        self._left.remove(piece)
+                        self._failed.add(piece)
+                        self._say(f"{piece}: is left out, since {match} failed, with which it is matched")
+                        break
+                    if match is None or match in self._results:
+                        self._left.remove(piece)
+                        return piece
+                else:
+                    await self._news.wait()
+        return None
+
+    def _match(self, piece: Piece) -> Piece | None:
+        name = self._place.experiment.arms[piece.arm].matched
+        return Piece(name, piece.seed) if name else None

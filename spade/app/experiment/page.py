@@ -1,0 +1,34 @@
+"""The page of an experiment: its tables, and the charts of `spade report` from the results of its runs."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from replay.inspect.designs import DesignRecords
+from spade.app.experiment.plan import Experiment, Piece
+from spade.app.experiment.results import RunResult
+from spade.app.experiment.table import state, tables
+from spade.app.report import page
+from spade.app.report.arms import arms
+from spade.app.report.collect import SeenRun
+from spade.config import Config
+
+
+def render(name: str, experiment: Experiment, results: Mapping[Piece, RunResult], made_at: float) -> str:
+    """The whole page as HTML."""
+    runs = [_seen(result) for result in results.values()]
+    found = arms([run.name for run in runs], [piece.arm for piece in results], [run.config for run in runs])
+    lead = page.Lead(f"Experiment {name}", state(experiment, results), tables(experiment, results))
+    return page.render(runs, found, made_at, lead)
+
+
+def _seen(result: RunResult) -> SeenRun:
+    """A run as the report sees it: without its store, from which environments and health would come."""
+    try:
+        config = msgspec.convert(result.config, Config)
+    except msgspec.ValidationError:  # of another version
+        config = None
+    return SeenRun(
+        str(result.piece), f"it made {result.steps} steps", config, None, None, result.journal, DesignRecords(), (), {},
+        {}, (),
+    )  # fmt: skip

@@ -1,0 +1,193 @@
+"""One run of an experiment, from its pool to its results: commands of `spade`, each of which goes on where it was.
+
+A command that was killed may have left processes that go on by themselves. They hold their folders, and are stopped
+before the command is given again.
+"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+import spade
+from actors.suites import SUITES
+from actors.suites.suite import items_digest
+from replay.inspect.journal import JournalRows, read_journal
+from spade.app.experiment.plan import Experiment, Piece
+from spade.app.experiment.results import (
+    MOST_EVALUATIONS,
+    MOST_ROWS,
+    Origins,
+    RunResult,
+    thinned,
+    trained,
+)
+from spade.app.rundir import RunDir
+from spade.config import Config
+from spade.errors import RunError
+from spade.evaluations import found
+from spade.policy import manifest, model_folder
+from spade.text import line
+
+DRAIN_S = 120.0
+"""The longest that a command may take to drain when it is told to end."""
+_SPADE = (sys.executable, "-m", "spade.app.cli")
+_TAIL = 4_096
+
+
+class Workplace(NamedTuple):
+    """Where an experiment is run: its plan, the folder of its runs, pools and logs, and where it begins."""
+
+    experiment: Experiment
+    folder: Path
+    origins: Origins
+
+    def run(self, piece: Piece) -> RunDir:
+        """The directory of a run."""
+        return RunDir(self.folder / "runs" / str(piece))
+
+    def pool(self, piece: Piece) -> Path:
+        """The pool that a run plays."""
+        return self.folder / "pools" / str(piece)
+
+
+def origins(experiment: Experiment) -> Origins:
+    """Those of runs that begin here and now. Raises RunError where arms begin with unlike checkpoints."""
+    suite = SUITES[experiment.suite]
+    models = {experiment.config(Piece(name, arm.seeds[0])).model.path for name, arm in experiment.arms.items()}
+    digests = {manifest.digest_of(manifest.measure(model_folder.resolve(path))) for path in models}
+    if len(digests) != 1:
+        raise RunError(f"the arms begin with unlike checkpoints: {', '.join(sorted(models))}")
+    return Origins(world=items_digest(suite.items(suite.protocol(experiment.protocol))), checkpoint=digests.pop())
+
+
+async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> RunResult:
+    """Play a run to its end and measure its last policy. `reference`: the run that it is matched with.
+
+    Raises RunError where a command fails.
+    """
+    run, arm = place.run(piece), place.experiment.arms[piece.arm]
+    log = place.folder / f"{piece}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    await _stop_left(place, piece, log)
+    if arm.pool:
+        await _make_pool(place, piece, log)
+    if reference is None:
+        await _up(place, piece, place.experiment.steps, log)
+    else:
+        await _match(place, piece, reference.agent, log)
+    suite, protocol = place.experiment.suite, place.experiment.protocol
+    await _spade(["eval", "run", str(run.path), "--suite", suite, "--protocol", protocol], log)
+    return _result(place, piece)
+
+
+async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
+    arm = place.experiment.arms[piece.arm]
+    writer = Piece(arm.matched, piece.seed)
+    count, recipe = str(arm.pool), place.experiment.arms[writer.arm].recipe
+    words = ["pool", "make", recipe, "-o", str(place.pool(piece)), "--count", count]
+    await _spade([*words, *_sets(place.experiment.overrides(writer))], log)
+
+
+async def _up(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
+    """Play the run until it has made so many learner steps; its rows."""
+    run, experiment = place.run(piece), place.experiment
+    arm = experiment.arms[piece.arm]
+    pool = (f"pool.source=folder:{place.pool(piece)}",) if arm.pool else ()
+    words = ["up", arm.recipe, "--run", str(run.path), "--headless", "--steps", str(steps)]
+    await _spade([*words, *_sets((*experiment.overrides(piece), *pool))], log)
+    rows = _rows(run)
+    if not rows.steps or rows.steps[-1].learner_step < steps:
+        raise RunError(f"{run.path}: ended before step {steps}; {log} says more")
+    return rows
+
+
+async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None:
+    """Play the run until it has trained on `wanted` trajectories of the agent, but for half a batch."""
+    batch = place.experiment.config(piece).learner.batch_sequences
+    steps = had = 0
+    while wanted - had >= batch / 2 or not steps:
+        rows = await _up(place, piece, steps + max(1, round((wanted - had) / batch)), log)
+        steps, (had, _) = rows.steps[-1].learner_step, trained(rows)
+
+
+def _result(place: Workplace, piece: Piece) -> RunResult:
+    """The results of a run that is over and measured. Raises RunError where they are not whole."""
+    run, experiment = place.run(piece), place.experiment
+    rows = _rows(run)
+    kept = [each for each in found(run.path, experiment.suite) if each.rules.items_digest == place.origins.world]
+    measured = next((each.summary for each in kept if each.summary is not None), None)
+    if measured is None or measured.headline is None:
+        raise RunError(f"{run.path}: its last policy was not measured on {experiment.suite}; the same command does")
+    agent, designer = trained(rows)
+    last = rows.steps[-1]
+    return RunResult(
+        arm=piece.arm, seed=piece.seed, plan=experiment.digest(piece), spade=spade.__version__,
+        origins=place.origins, steps=last.learner_step, agent=agent, designer=designer,
+        plays=int(last.plays or 0), environments=int(last.environments or 0),
+        held_out=measured.categories, config=_tree(run.config()), rows=thinned(rows.steps, MOST_ROWS),
+        evaluations=thinned(rows.evaluations, MOST_EVALUATIONS),
+        diversities=thinned(rows.diversities, MOST_EVALUATIONS),
+    )  # fmt: skip
+
+
+def _tree(config: Config) -> dict[str, object]:
+    """The settings as data, without the folder of the pool, which says nothing elsewhere."""
+    tree: dict[str, object] = msgspec.to_builtins(config)
+    if config.pool.source.startswith("folder:"):
+        tree["pool"] = {**msgspec.to_builtins(config.pool), "source": "folder:pool"}
+    return tree
+
+
+def _rows(run: RunDir) -> JournalRows:
+    try:
+        return read_journal(run.path / "metrics.jsonl")
+    except FileNotFoundError:
+        return JournalRows()
+
+
+def _sets(settings: Sequence[str]) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
+    """Stop what a command that was killed has left up."""
+    run, pool = place.run(piece), place.pool(piece)
+    folders = [run.path, pool / ".make", *sorted((run.path / "evaluations" / "processes").glob("*"))]
+    for folder in folders:
+        if RunDir(folder).exists and RunDir(folder).holders():
+            await _spade(["stop", str(folder)], log)
+
+
+async def _spade(words: Sequence[str], log: Path) -> None:
+    """Run a command of spade, whose output goes to the log. It ends by itself; a run has deadlines of its own.
+
+    Raises RunError with the last line of its output where it fails.
+    """
+    with log.open("ab") as out:
+        out.write(f"$ spade {' '.join(words)}\n".encode())
+        out.flush()
+        done = await trio.run_process(
+            [*_SPADE, *words], stdout=out, stderr=subprocess.STDOUT, check=False, deliver_cancel=_drain
+        )
+    if done.returncode:
+        raise RunError(f"`spade {words[0]}` failed: {line(_last_line(log), 300)} ({log} has more)")
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as told:
+        told.seek(max(0, log.stat().st_size - _TAIL))
+        return told.read().decode(errors="replace").strip().rpartition("\n")[2]
+
+
+async def _drain(process: trio.Process) -> None:
+    """Have a cancelled command drain; it is killed if that takes too long."""
+    process.terminate()
+    with trio.move_on_after(DRAIN_S):
+        await process.wait()
+        return
+    process.kill()

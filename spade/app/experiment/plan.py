@@ -1,0 +1,131 @@
+"""An experiment's file: arms, each a recipe with its seeds, and the pairs of arms that are compared."""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from spade.app.report.arms import settings_of_arm
+from spade.config import SUITE_TRAITS, Config, ProtocolName, load, read_toml
+from spade.errors import ConfigError
+
+LONGEST_SEED = 2**63 - 1
+_Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}\Z")]
+_Seed = Annotated[int, Meta(ge=0, le=LONGEST_SEED)]
+_Count = Annotated[int, Meta(ge=1, le=1 << 31)]
+
+
+class ArmPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One arm.
+
+    recipe   a recipe's name or a TOML file
+    seeds    `run.seed` of each of its runs
+    set      settings that differ from the recipe, as in `--set`
+    matched  an arm whose run of the same seed says how many agent trajectories are trained on; "": `steps` says it
+    pool     programs of the pool that is played, written by the policy with which the matched arm begins; 0: none
+    """
+
+    recipe: str
+    seeds: Annotated[tuple[_Seed, ...], Meta(min_length=1, max_length=64)]
+    set: tuple[str, ...] = ()
+    matched: str = ""
+    pool: Annotated[int, Meta(ge=0, le=65_536)] = 0
+
+
+class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole grid.
+
+    steps     learner steps of each run that is not matched with another
+    suite     what the last policy of each run is measured on, by `protocol`
+    primary   pairs of arms whose difference is the question; other arms are held against `reference`, to explore
+    set       settings of all arms, before their own
+    """
+
+    steps: _Count
+    suite: str
+    reference: str
+    arms: Annotated[dict[_Name, ArmPlan], Meta(min_length=1, max_length=32)]
+    primary: tuple[tuple[str, str], ...] = ()
+    protocol: ProtocolName = "paper"
+    set: tuple[str, ...] = ()
+
+    @property
+    def pieces(self) -> list["Piece"]:
+        """Every run, seed by seed; of a seed those that no other waits for come last."""
+        pieces = [Piece(name, seed) for name, arm in self.arms.items() for seed in arm.seeds]
+        return sorted(pieces, key=lambda piece: (piece.seed, bool(self.arms[piece.arm].matched)))
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of arms to compare: the primary ones first."""
+        others = [(self.reference, name) for name in self.arms if name != self.reference]
+        return [*self.primary, *(pair for pair in others if pair not in self.primary)]
+
+    def overrides(self, piece: "Piece") -> tuple[str, ...]:
+        """The settings of a run, as in `--set`, without its pool and its limit."""
+        return (*self.set, *self.arms[piece.arm].set, f"run.seed={piece.seed}")
+
+    def config(self, piece: "Piece") -> Config:
+        """The config of a run, without its pool and its limit."""
+        return load(self.arms[piece.arm].recipe, self.overrides(piece))
+
+    def digest(self, piece: "Piece") -> str:
+        """Names all that a run's result follows from but world, checkpoint and package: 32 hex digits."""
+        arm = self.arms[piece.arm]
+        matched = self.digest(Piece(arm.matched, piece.seed)) if arm.matched else ""
+        length = matched or self.steps
+        made_of = settings_of_arm(self.config(piece)), piece.seed, length, arm.pool, self.suite, self.protocol
+        return hashlib.blake2b(msgspec.json.encode(made_of, order="sorted"), digest_size=16).hexdigest()
+
+
+class Piece(NamedTuple):
+    """One run of the grid."""
+
+    arm: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.arm}-{self.seed}"
+
+
+def read_experiment(file: Path) -> Experiment:
+    """The experiment of a TOML file. Raises ConfigError, OSError, RunError, with one line that says what is wrong."""
+    tree = read_toml(file)
+    try:
+        experiment = msgspec.convert(tree, Experiment)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{file}: {error}") from None
+    if why := _wrong(experiment):
+        raise ConfigError(f"{file}: {why}")
+    return experiment
+
+
+def _wrong(experiment: Experiment) -> str:
+    """The first fault of the file as a whole; "" where it has none. Raises ConfigError where a recipe is wrong."""
+    arms = experiment.arms
+    if experiment.suite not in SUITE_TRAITS:
+        return f"suite {experiment.suite!r}: there is no such suite; there are {', '.join(SUITE_TRAITS)}"
+    for name in (experiment.reference, *(name for pair in experiment.primary for name in pair)):
+        if name not in arms:
+            return f"{name!r} is no arm; there are {', '.join(arms)}"
+    for name, arm in arms.items():
+        if len(set(arm.seeds)) < len(arm.seeds):
+            return f"arms.{name}: a seed is there twice"
+        if why := _ill_matched(arm, arms):
+            return f"arms.{name}: {why}"
+        if (experiment.config(Piece(name, arm.seeds[0])).design.source == "pool") != bool(arm.pool):
+            return f"arms.{name}: give `pool` to an arm whose recipe plays one, and to no other"
+    return ""
+
+
+def _ill_matched(arm: ArmPlan, arms: dict[str, ArmPlan]) -> str:
+    if not arm.matched:
+        return "an arm with a pool needs `matched`, whose policy writes it" if arm.pool else ""
+    other = arms.get(arm.matched)
+    if other is None or other.matched:
+        return f"`matched` names {arm.matched!r}, which is no arm, or is matched itself"
+    if missing := set(arm.seeds) - set(other.seeds):
+        return f"{arm.matched}, with which it is matched, has no seed {min(missing)}"
+    return ""

@@ -1,0 +1,149 @@
+"""The results of one run in one small file, from which tables and pages are made on any day and machine."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from replay.inspect.journal import DiversityRow, EvaluationRow, JournalRows, StepRow
+from spade.app.experiment.plan import Experiment, Piece
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read, replace
+from spade.errors import RunError
+from spade.estimates import Share
+
+MOST_ROWS = 120
+"""Learner steps whose figures are kept; the windows of a run's figures are longer than the gaps between them."""
+MOST_EVALUATIONS = 120
+DIGITS = 5
+LARGEST_FILE = 200_000
+_LARGEST_READ = 1 << 22
+_KEPT = frozenset(StepRow.__struct_fields__) - {"skills", "variants"}
+_Row = TypeVar("_Row")
+
+
+class Origins(msgspec.Struct, frozen=True, kw_only=True):
+    """Digests of what results must have in common to be compared: the held-out items, and the first checkpoint."""
+
+    world: str
+    checkpoint: str
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run came to.
+
+    plan        `Experiment.digest` of its piece
+    spade       version of the package
+    steps       learner steps made
+    agent, designer  trajectories of each role that were trained on
+    held_out    the last policy's share of held-out items won, by category
+    config      the run's settings
+    rows        figures by learner step, thinned
+    """
+
+    arm: str
+    seed: int
+    plan: str
+    spade: str
+    origins: Origins
+    steps: int
+    agent: int
+    designer: int
+    plays: int
+    environments: int
+    held_out: dict[str, Share]
+    config: dict[str, Any]
+    rows: list[StepRow]
+    evaluations: list[EvaluationRow]
+    diversities: list[DiversityRow]
+
+    @property
+    def piece(self) -> Piece:
+        """The run of the grid."""
+        return Piece(self.arm, self.seed)
+
+    @property
+    def journal(self) -> JournalRows:
+        """The rows as a run's journal has them."""
+        return JournalRows(tuple(self.rows), tuple(self.evaluations), tuple(self.diversities))
+
+
+_results: msgspec.json.Decoder[RunResult] = msgspec.json.Decoder(RunResult)
+
+
+def trained(rows: JournalRows) -> tuple[int, int]:
+    """The agent's and the designer's trajectories that were trained on."""
+    return (
+        sum(int(row.agent_sequences or 0) for row in rows.steps),
+        sum(int(row.designer_sequences or 0) for row in rows.steps),
+    )
+
+
+def thinned(rows: Sequence[_Row], most: int) -> list[_Row]:
+    """At most `most` rows at equal gaps, the first and the last among them."""
+    last = len(rows) - 1
+    return [rows[place] for place in sorted({round(last * part / (most - 1)) for part in range(most)})] if rows else []
+
+
+def file_of(folder: Path, piece: Piece) -> Path:
+    """The file of a run's results."""
+    return folder / f"{piece}.json"
+
+
+def write_result(folder: Path, result: RunResult) -> None:
+    """Keep the results of a run. Raises RunError where they do not fit."""
+    tree = msgspec.to_builtins(result)
+    tree["rows"] = [_small({name: value for name, value in row.items() if name in _KEPT}) for row in tree["rows"]]
+    tree["evaluations"] = [_small(row) for row in tree["evaluations"]]
+    data = msgspec.json.encode(tree) + b"\n"
+    if len(data) > LARGEST_FILE:
+        raise RunError(f"{file_of(folder, result.piece)}: would have {len(data)} bytes, over {LARGEST_FILE}")
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(file_of(folder, result.piece), data)
+
+
+def _small(row: dict[str, Any]) -> dict[str, Any]:
+    """Without what was not measured, and in few digits."""
+    return {name: _rounded(value) for name, value in row.items() if value is not None}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _small(value)
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]:
+    """The results that there are, by run.
+
+    Raises RunError with the file that is damaged, that is of other settings than the experiment has now, or whose
+    world or checkpoint is another one than that of the others.
+    """
+    found: dict[Piece, RunResult] = {}
+    for piece in experiment.pieces:
+        file = file_of(folder, piece)
+        try:
+            result = decoded(_results.decode, read(file, _LARGEST_READ))
+        except FileNotFoundError:
+            continue
+        except UnreadableError as error:
+            raise RunError(f"{file}: is damaged ({error}); bring it back, or delete it to make the run anew") from None
+        if result.piece != piece or result.plan != experiment.digest(piece):
+            raise RunError(f"{file}: is of other settings than the experiment has now; move it away")
+        found[piece] = result
+    refuse_others(folder, found)
+    return found
+
+
+def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origins | None = None) -> None:
+    """Raises RunError where a result is of another world or checkpoint than `ours`, or else than the first one."""
+    for piece, result in results.items():
+        ours = ours or result.origins
+        for name in Origins.__struct_fields__:
+            here, there = getattr(ours, name), getattr(result.origins, name)
+            if here != there:
+                raise RunError(
+                    f"{file_of(folder, piece)}: is of another {name} (digest {there[:8]}, not {here[:8]}), so that it "
+                    "does not compare; move it away"
+                )

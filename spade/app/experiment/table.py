@@ -1,0 +1,83 @@
+"""The tables of an experiment, as rows of text for a terminal and for a page. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from spade.app.experiment.analysis import HELD_OUT, ArmSummary, PairSummary, arm_rows, missing, pair_rows
+from spade.app.experiment.plan import Experiment, Piece
+from spade.app.experiment.results import RunResult
+
+MOST_MISSING = 24
+
+
+class TextTable(NamedTuple):
+    """A table of texts; the first column names its rows."""
+
+    title: str
+    says: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        table = [self.head, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+        return "\n".join([self.title, self.says, "", *lines])
+
+
+def tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
+    """Arms, the pairs that are the question, and those that explore."""
+    arms, pairs = arm_rows(experiment, results), pair_rows(experiment, results)
+    kinds = (True, "Primary comparisons"), (False, "Exploratory comparisons")
+    made = [_arms(arms)] if arms else []
+    for primary, title in kinds:
+        if rows := [row for row in pairs if row.primary == primary]:
+            made.append(_pairs(title, rows))
+    return made
+
+
+def state(experiment: Experiment, results: Mapping[Piece, RunResult]) -> str:
+    """The state of the grid in one line."""
+    left, all_pieces = missing(experiment, results), experiment.pieces
+    if not left:
+        return f"finished: all {len(all_pieces)} runs are there"
+    names = ", ".join(map(str, left[:MOST_MISSING])) + (", …" if len(left) > MOST_MISSING else "")
+    return f"unfinished: {len(left)} of {len(all_pieces)} runs are missing: {names}"
+
+
+def _arms(rows: Sequence[ArmSummary]) -> TextTable:
+    names = _names([row.outcomes for row in rows])
+    return TextTable(
+        "Arms",
+        f"Means over runs with 95 % intervals. The primary outcome is “{HELD_OUT}”. Trajectories are the agent's that "
+        "were trained on, by which arms without designs in their batches are matched.",
+        ("arm", "runs", "steps", "trajectories", *names),
+        tuple(
+            (
+                row.arm,
+                f"{row.done} of {row.planned}",
+                f"{row.steps.value:,.0f}",
+                f"{row.trajectories.value:,.0f}",
+                *_cells(row.outcomes, names),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _pairs(title: str, rows: Sequence[PairSummary]) -> TextTable:
+    names = _names([row.outcomes for row in rows])
+    return TextTable(
+        title,
+        "Mean differences of runs with the same seed, first arm − second, with 95 % intervals.",
+        ("pair", "seeds", *names),
+        tuple((" − ".join(row.pair), str(row.outcomes[HELD_OUT].runs), *_cells(row.outcomes, names)) for row in rows),
+    )
+
+
+def _names(outcomes: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for each in outcomes for name in each))
+
+
+def _cells(outcomes: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(str(outcomes[name]) if name in outcomes else "–" for name in names)

@@ -1,0 +1,65 @@
+"""An experiment's file: its runs in order, and what is refused."""
+
+import re
+
+import pytest
+
+from spade.app.experiment.plan import Piece, read_experiment
+from spade.config.inheritance import recipes
+from spade.errors import ConfigError
+from tests.app.experiment.grids import TEXT, experiment
+
+
+def test_runs_come_seed_by_seed_and_a_match_before_what_waits_for_it(tmp_path):
+    pieces = experiment(tmp_path).pieces
+    assert [str(piece) for piece in pieces] == ["full-0", "no-memory-0", "pool-0", "full-1", "pool-1"]
+
+
+def test_primary_pairs_come_before_the_others_with_the_reference(tmp_path):
+    assert experiment(tmp_path).pairs == [("full", "pool"), ("full", "no-memory")]
+
+
+def test_a_digest_names_settings_seed_and_length_of_a_run_and_of_its_match(tmp_path):
+    first, longer = experiment(tmp_path), experiment(tmp_path, TEXT.replace("steps = 12", "steps = 13"))
+    other = experiment(tmp_path, TEXT.replace('"full"\nprimary', '"full"\nset = ["learner.lr=1e-5"]\nprimary'))
+    pieces = first.pieces
+    assert len({first.digest(piece) for piece in pieces}) == len(pieces)
+    for piece in pieces:
+        assert len({each.digest(piece) for each in (first, longer, other)}) == 3
+    limits = experiment(tmp_path, TEXT.replace('"full"\nprimary', '"full"\nset = ["supervise.drain_s=9"]\nprimary'))
+    assert limits.digest(pieces[0]) == first.digest(pieces[0])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("steps = 12", "step = 12", "unknown field `step`"),
+        ("steps = 12", "steps = 0", ">= 1"),
+        ('"nano"\nref', '"nanno"\nref', "suite 'nanno': there is no such suite"),
+        ('"full", "pool"', '"full", "pol"', "'pol' is no arm; there are full, pool, no-memory"),
+        ("[0]", "[0, 0]", "arms.no-memory: a seed is there twice"),
+        ('matched = "full"', 'matched = "pool"', "arms.pool: `matched` names 'pool'"),
+        ('matched = "full"', "", "needs `matched`"),
+        ("seeds = [0, 1]\nmatched", "seeds = [0, 7]\nmatched", "has no seed 7"),
+        ("pool = 8", "", "arms.pool: give `pool` to an arm whose recipe plays one"),
+        ("nano-no-memory", "nano-no-memories", "nano-no-memories"),
+        ("[arms.no-memory]", '[arms."../x"]', "regex"),
+        ("steps = 12", "steps = ", "is not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(tmp_path, before, after, said):
+    assert before in TEXT
+    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
+        experiment(tmp_path, TEXT.replace(before, after))
+    assert "\n" not in str(refused.value)
+
+
+def test_the_shipped_experiment_has_every_arm_and_six_seeds_where_it_asks():
+    found = read_experiment(recipes()["nano"].parent / "experiments" / "nano.toml")
+    asked = {name for pair in found.primary for name in pair}
+    assert asked == {"full", "fixed-pool", "no-designer-training"}
+    assert {name for name, arm in found.arms.items() if len(arm.seeds) == 6} == asked
+    assert set(found.arms) - asked == {"no-memory", "no-corpus", "learning-potential", "win-rate"}
+    assert {name for name, arm in found.arms.items() if arm.matched} == asked - {"full"}
+    assert len(found.pieces) == 26
+    assert Piece("full", 0) == found.pieces[0]
