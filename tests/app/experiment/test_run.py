@@ -1,0 +1,80 @@
+"""A small experiment, killed on its way and given again."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from replay.inspect.journal import read_journal
+from spade.app.experiment.plan import Piece, read_experiment
+from spade.app.experiment.results import read_results
+from spade.app.rundir import RunDir
+
+SOON_S = 240.0
+TEXT = """\
+steps = 4
+suite = "nano"
+protocol = "short"
+reference = "full"
+primary = [["full", "pool"]]
+set = [
+    "design.active_environments=6", "design.round_jobs=6", "play.group_size=4", "play.window_chunks=1",
+    "learner.batch_sequences=16", "audit.random_plays=4", "audit.random_wins=4", "evaluation.plays=12",
+    "evaluation.every_steps=2", "evaluation.protocol=short", "evaluation.diversity_programs=0",
+]
+
+[arms.full]
+recipe = "nano"
+seeds = [0]
+
+[arms.pool]
+recipe = "nano-fixed-pool"
+seeds = [0]
+matched = "full"
+pool = 6
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    """The command, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "spade.app.cli", "experiment", "run", "grid.toml", "-o", "out"],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def learner_steps(run: Path) -> int:
+    """Learner steps that a run has made."""
+    try:
+        rows = read_journal(run / "metrics.jsonl").steps
+    except FileNotFoundError:
+        return 0
+    return rows[-1].learner_step if rows else 0
+
+
+@pytest.mark.slow
+def test_an_experiment_that_is_killed_goes_on_to_its_table(tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text(TEXT)
+    full = tmp_path / "out" / "runs" / "full-0"
+    killed, until = start(tmp_path), time.monotonic() + SOON_S
+    while not learner_steps(full):
+        assert killed.poll() is None, killed.communicate()[0]
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    made = learner_steps(full)
+    told, _ = start(tmp_path).communicate(timeout=2 * SOON_S)
+    assert "finished: all 2 runs are there" in told, told
+    plan = read_experiment(tmp_path / "grid.toml")
+    results = read_results(tmp_path / "out" / "results", plan)
+    full_run, pool_run = (results[Piece(name, 0)] for name in ("full", "pool"))
+    assert full_run.steps == 4 > made
+    assert abs(pool_run.agent - full_run.agent) < 16
+    assert pool_run.designer == 0 < full_run.designer
+    assert not RunDir(full).holders()
+    again, _ = start(tmp_path).communicate(timeout=SOON_S)
+    assert "begins" not in again
