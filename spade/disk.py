@@ -157,6 +157,21 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
     return data
 
 
+def file_system(path: Path) -> str:
+    """The type of the file system that holds `path`, as the kernel names it; "" if the kernel does not tell.
+
+    Raises OSError if there is no such path.
+    """
+    found = path.stat().st_dev
+    device = f"{os.major(found)}:{os.minor(found)}"
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+    kinds = [row.split(" - ", 1)[1].split()[0] for row in mounts.splitlines() if row.split()[2] == device]
+    return kinds[-1] if kinds else ""
+
+
 def private(folder: Path) -> None:
     """Make `folder` private to this user (mode 0700): create it, or close it to others if it exists.
 

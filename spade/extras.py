@@ -8,7 +8,8 @@ from spade.errors import ConfigError
 
 _PROJECT = "spade-rl"
 _PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind.extra} | {
-    "measures": ("sentence-transformers",)
+    "measures": ("sentence-transformers",),
+    "ray": ("ray",),
 }
 
 

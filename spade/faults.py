@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 
 from spade.decoding import printable
-from spade.protocol import AnyRequest, AuditJob, Refused
+from spade.protocol import AnyRequest, Refused
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ class RequestFaults:
         """
         return Refused(self.note(request, error), unforeseen=not isinstance(error, OSError))
 
-    def note(self, asked: AnyRequest | AuditJob, error: Exception) -> str:
-        """Count the error and describe it in one line.
+    def note(self, asked: object, error: Exception) -> str:
+        """Count the error under the type of what was `asked`, and describe it in one line.
 
         The log has the traceback of the 1st, 2nd, 4th, 8th … of a kind: a model's text must not fill the disk.
         """

@@ -1,6 +1,7 @@
-"""Text of models and files made printable for people: it cannot control a terminal or forge a line."""
+"""Text of models and files made printable for people: it cannot control a terminal or forge a line. And times."""
 
 LONGEST_LINE = 10_000  # characters; a cut line ends with its full length
+LONGEST_S = 1e12  # told of a time
 _KEPT = frozenset("\n\t")
 
 
@@ -19,3 +20,10 @@ def line(text: str, most: int = LONGEST_LINE) -> str:
     """`text` as one line: newlines and tabs are escaped too, and the text is cut to `most` characters."""
     shown = visible(text[:most]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"
+
+
+def clock(seconds: float) -> str:
+    """A time as mm:ss, from an hour on as h:mm:ss."""
+    minutes, rest = divmod(int(min(max(seconds, 0), LONGEST_S)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"

@@ -118,6 +118,16 @@ class Pool:
         self._services: dict[Peer, PooledService] = {}
         self._changed = trio.Event()
 
+    @property
+    def connected(self) -> list[PooledService]:
+        """The live services."""
+        return [service for service in self._services.values() if service.connected]
+
+    @property
+    def answering(self) -> bool:
+        """True while one of them answers."""
+        return any(service.answers for service in self._services.values())
+
     @contextmanager
     def hold(self, near: str = "") -> Iterator[PooledService]:
         """The live service that the fewest hold, for the length of the block. Raises LostError where there is none.
@@ -125,7 +135,7 @@ class Pool:
         With `near`: the same service for equal values, while it holds no more than its share and a quarter (the
         bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018), else the next.
         """
-        live = [service for service in self._services.values() if service.connected]
+        live = self.connected
         if not live:
             raise LostError(f"no live {self.role} is known")
         service = min(live, key=lambda each: (each.doubtful, each.users))
@@ -182,7 +192,7 @@ class Pool:
     async def available(self, within_s: float) -> bool:
         """Wait until there is a live service; False where there is none after `within_s`."""
         with trio.move_on_after(max(within_s, 0.0)), self._replay.waits.on(self.role, "to connect"):
-            while not any(service.connected for service in self._services.values()):
+            while not self.connected:
                 await self._changed.wait()
             return True
         return False

@@ -71,11 +71,13 @@ class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
 
 
 class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluation"):
-    """One evaluation on the fixed set: the policy of `step` won `win_rate` of `plays`."""
+    """One evaluation on `suite`, "" of a folder of programs: the policy of `step` won `win_rate` of `plays`."""
 
     step: Step
     plays: Annotated[int, Meta(ge=1)]
     win_rate: Annotated[float, Meta(ge=0, le=1)]
+    error: Annotated[float, Meta(ge=0, le=1)] | None = None
+    suite: str = ""
     categories: dict[str, float] = {}
 
 
@@ -96,13 +98,17 @@ class EventRow(msgspec.Struct, frozen=True, tag_field="kind", tag="event"):
 
 
 Kind = TypeVar("Kind")
+Key = TypeVar("Key", int, tuple[int, str])
 Row = StepRow | EvaluationRow | DiversityRow | EventRow
 
 _rows: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
 
 
 class JournalRows(msgspec.Struct, frozen=True):
-    """The rows by kind, in order of time; of a learner step that was done again, the last one. `unreadable` counts."""
+    """The rows by kind, in order of steps; of a step that was done, or measured on a suite, again, the last one.
+
+    unreadable  the number of other rows
+    """
 
     steps: tuple[StepRow, ...] = ()
     evaluations: tuple[EvaluationRow, ...] = ()
@@ -114,7 +120,7 @@ class JournalRows(msgspec.Struct, frozen=True):
 def read_journal(file: Path) -> JournalRows:
     """The rows of a `metrics.jsonl`; the last one of a live run may be half written. Raises OSError, RunError."""
     steps: dict[int, StepRow] = {}
-    evaluations: dict[int, EvaluationRow] = {}
+    evaluations: dict[tuple[int, str], EvaluationRow] = {}
     diversities: dict[int, DiversityRow] = {}
     events: list[EventRow] = []
     unreadable = 0
@@ -129,7 +135,7 @@ def read_journal(file: Path) -> JournalRows:
                 case StepRow():
                     steps[row.learner_step] = row
                 case EvaluationRow():
-                    evaluations[row.step] = row
+                    evaluations[row.step, row.suite] = row
                 case DiversityRow():
                     diversities[row.step] = row
                 case EventRow():
@@ -137,8 +143,8 @@ def read_journal(file: Path) -> JournalRows:
     return JournalRows(_in_order(steps), _in_order(evaluations), _in_order(diversities), tuple(events), unreadable)
 
 
-def _in_order(rows: dict[int, Kind]) -> tuple[Kind, ...]:
-    return tuple(rows[step] for step in sorted(rows))
+def _in_order(rows: dict[Key, Kind]) -> tuple[Kind, ...]:
+    return tuple(rows[key] for key in sorted(rows))
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

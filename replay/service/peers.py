@@ -219,6 +219,6 @@ def _finite(beat: Heartbeat) -> Heartbeat:
 
 def _as_seen(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:
     """Show a process as silent if its supervisor is gone."""
-    alive = process.state in ("starting", "ready", "restarting", "draining")
+    alive = process.state in ("waiting", "starting", "ready", "restarting", "draining")
     state = "silent" if alive and not supervised else process.state
     return msgspec.structs.replace(process, state=state, gauges=gauges, supervisor=supervisor)

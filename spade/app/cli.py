@@ -19,6 +19,7 @@ from spade.app.commands import (
     model,
     nano,
     pool,
+    serve,
     stop,
     up,
 )
@@ -38,6 +39,7 @@ COMMANDS: Commands = {
     "stop": stop.stop,
     "top": top.top,
     "report": report.report,
+    "serve": serve.serve,
     "doctor": doctor.doctor,
 }
 GROUPS: dict[str, tuple[str, Commands]] = {

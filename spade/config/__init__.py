@@ -4,7 +4,7 @@ A recipe in `configs/` states only what differs from the defaults, or from the c
 one way in: the base, the file, then overrides, then the bounds of each setting, then the rules across settings.
 """
 
-from spade.config.checks import is_local
+from spade.config.checks import is_local, is_loopback
 from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
 from spade.config.inheritance import mixtures, read_merged, read_toml, recipes
@@ -23,6 +23,8 @@ from spade.config.sections import (
     Limits,
     Loss,
     Model,
+    Place,
+    PlacedRole,
     Play,
     Pool,
     PoolLibrary,
@@ -30,6 +32,7 @@ from spade.config.sections import (
     Reward,
     Run,
     Sandbox,
+    Serve,
     Supervise,
     Tier,
     ToolUse,
@@ -39,8 +42,8 @@ from spade.config.suites import SUITE_TRAITS, Library, ProtocolName
 __all__ = [
     "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS", "SUITE_TRAITS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
-    "Learner", "Library", "Limits", "Loss", "Model", "Play", "Pool", "PoolLibrary", "ProtocolName", "Replay", "Reward",
-    "Run", "Sandbox", "Skill", "Supervise", "Tier", "ToolUse",
-    "differences", "digest", "dump", "is_local", "load", "mixtures", "read_merged", "read_toml",
+    "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
+    "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
+    "differences", "digest", "dump", "is_local", "is_loopback", "load", "mixtures", "read_merged", "read_toml",
     "recipes",
 ]  # fmt: skip

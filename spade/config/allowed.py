@@ -40,6 +40,9 @@ def _alternatives(type_: inspect.Type, unsaid: Collection[float]) -> Iterator[st
                 yield from _alternatives(each, unsaid)
         case inspect.VarTupleType(item_type=item, min_length=least):
             yield f"a list{f' of {least} or more' if least else ''}, each {allowed(item, unsaid)}"
+        case inspect.DictType(key_type=key, value_type=value):
+            names = "of texts" if isinstance(key, inspect.StrType) else f"with any of {allowed(key)}"
+            yield f"a table {names}, each {allowed(value, unsaid)}"
         case inspect.TupleType(item_types=(item, *others)) if others and all(other == item for other in others):
             yield f"a list of {len(others) + 1}, each {allowed(item, unsaid)}"
         case inspect.TupleType(item_types=items):

@@ -14,7 +14,7 @@ import msgspec
 
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
-from spade.config.sections import Bus, Config, Endpoint, Evaluation, Learner, Pool, PoolLibrary, ToolUse
+from spade.config.sections import Bus, Config, Endpoint, Evaluation, Learner, Pool, PoolLibrary, Serve, ToolUse
 from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError
 
@@ -42,15 +42,23 @@ def check(config: Config) -> None:
     _check_novelty(config)
     _check_bind(config.bus)
     _check_endpoint(config.endpoint, config.design.train)
+    _check_serve(config.serve)
 
 
 def _check_texts(config: Config) -> None:
     """Names and paths are printed, and written into TOML and JSON."""
     for section in config.__struct_fields__:
         for field, value in msgspec.structs.asdict(getattr(config, section)).items():
-            for text in value if isinstance(value, tuple) else (value,):
+            for text in value if isinstance(value, tuple) else _texts(value):
                 if isinstance(text, str) and not text.isprintable():
                     raise ConfigError(f"{section}.{field}: holds characters that cannot be printed: {text!r}")
+
+
+def _texts(value: object) -> Iterable[object]:
+    """A setting, or the keys of a table in it, of whatever depth."""
+    if not isinstance(value, dict):
+        return (value,)
+    return (*value, *(text for each in value.values() if isinstance(each, dict) for text in _texts(each)))
 
 
 def _check_domain(config: Config) -> None:
@@ -336,11 +344,23 @@ def _is_http(url: str) -> bool:
         return False
 
 
+def _check_serve(serve: Serve) -> None:
+    if not (serve.key or is_loopback(serve.host)):
+        raise ConfigError(
+            f"serve.host: {serve.host!r} can be reached by other machines and needs a key: --key FILE, and a proxy "
+            "before it that speaks TLS"
+        )
+
+
 def is_local(address: str) -> bool:
     """True for a bus address that can be reached from this machine alone."""
-    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    return address.startswith("ipc://") or is_loopback(address.removeprefix("tcp://").rpartition(":")[0])
+
+
+def is_loopback(host: str) -> bool:
+    """True for a host's name or address that means this machine alone, whoever asks."""
     try:
-        return address.startswith("ipc://") or host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 

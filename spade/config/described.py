@@ -38,9 +38,13 @@ def sections() -> tuple[Described, ...]:
 def _described(section_name: str, section: type[Section]) -> Described:
     docs = dict(_field_docs(section))
     settings = tuple(
-        Setting(name, field.type, field.default, docs.get(name, "")) for name, field in fields(section).items()
+        Setting(name, field.type, _default(field), docs.get(name, "")) for name, field in fields(section).items()
     )
     return Described(section_name, inspect.getdoc(section) or "", settings)
+
+
+def _default(field: msgspec.inspect.Field) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def _field_docs(section: type[Section]) -> Iterator[tuple[str, str]]:

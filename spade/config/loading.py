@@ -57,7 +57,7 @@ def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
 
 def _refused(error: str, merged: Merged) -> str:
     """A line on msgspec's `error`: the file, the setting's path, the values that it may have, and the one it has."""
-    text, _, path = error.partition(" - at `$.")
+    text, _, path = error.replace(" - at `key` in `", " - at `", 1).partition(" - at `$.")
     path = path.removesuffix("`")
     if unknown := re.fullmatch("Object contains unknown field `(.+)`", text):
         wrong = f"{path}{path and '.'}{unknown[1]}"

@@ -4,7 +4,7 @@ from spade.estimates.intervals import Interval, student, wilson
 from spade.estimates.means import mean_and_error
 from spade.estimates.paired import Difference, Side, difference
 from spade.estimates.passes import all_of, any_of, pass_share
-from spade.estimates.shares import ItemTally, Share, average, by_category, share
+from spade.estimates.shares import ItemTally, Share, average, by_category, clustered, share
 
 __all__ = [
     "Difference",
@@ -16,6 +16,7 @@ __all__ = [
     "any_of",
     "average",
     "by_category",
+    "clustered",
     "difference",
     "mean_and_error",
     "pass_share",

@@ -1,11 +1,13 @@
 """The difference of two policies on the same items: what one evaluation can tell of another."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from spade.estimates.intervals import student
+from spade.estimates.intervals import Interval, student, wilson
 from spade.estimates.means import mean_and_error
+
+_ALIKE = 1e-9  # a third of 1 and the rest of two thirds differ by the rounding alone
 
 Side = Mapping[str, float]
 """The mean of each item, by its name."""
@@ -15,7 +17,8 @@ class Difference(msgspec.Struct, frozen=True):
     """The mean over items of (now − before), over the items that both have.
 
     error      its standard error, clustered by item
-    low, high  Student's interval of 95 % with items − 1 degrees; with `error` None where there is one item
+    low, high  Student's interval of 95 % with items − 1 degrees; where all items differ alike, that of `_alike`; with
+               `error` None where there is one item
     up, down   items whose mean rose, and fell
     """
 
@@ -34,7 +37,24 @@ def difference(now: Side, before: Side) -> Difference | None:
     if not deltas:
         return None
     mean, error = mean_and_error(deltas)
-    half = None if error is None else student(len(deltas) - 1) * error
-    low, high = (None, None) if half is None else (mean - half, mean + half)
+    low, high = (None, None) if error is None else _interval(mean, error, deltas)
     up, down = sum(delta > 0 for delta in deltas), sum(delta < 0 for delta in deltas)
     return Difference(mean, error, low, high, len(deltas), up, down)
+
+
+def _interval(mean: float, error: float, deltas: Sequence[float]) -> Interval:
+    if max(deltas) - min(deltas) < _ALIKE:
+        return _alike(mean, len(deltas))
+    half = student(len(deltas) - 1) * error
+    return Interval(mean - half, mean + half)
+
+
+def _alike(mean: float, items: int) -> Interval:
+    """The interval where each of the items differs by `mean`, so that their spread says nothing of the others.
+
+    Of all items a share of up to u may differ otherwise, by anything from −1 to 1: u is the upper end of Wilson's
+    interval of 0 of `items`, the score counterpart of the rule of three (J. A. Hanley and A. Lippman-Hand, If nothing
+    goes wrong, is everything all right?, 1983).
+    """
+    share = wilson(0, items).high
+    return Interval(mean - share * (1 + mean), mean + share * (1 - mean))

@@ -47,33 +47,35 @@ def share(items: Sequence[ItemTally]) -> Share:
     """The share of at least one item."""
     samples = sum(item.samples for item in items)
     mean, error = mean_and_error([item.mean for item in items])
-    return _share(mean, error, len(items), samples)
+    return Share(mean, error, *clustered(mean, error, len(items), samples), len(items), samples)
 
 
 def average(columns: Sequence[Share]) -> Share:
-    """The unweighted mean of shares over different items; its error is made of theirs.
+    """The unweighted mean of shares over different items; its error is made of theirs, and its interval of theirs.
 
-    Where a column has one item there is no error, and the interval is that of the items' number.
+    A column of one item has no error, so the mean has none. The interval holds where columns have no spread too:
+    G. Y. Zou and A. Donner, Construction of confidence limits about effect measures, 2008.
     """
-    mean = math.fsum(column.mean for column in columns) / len(columns)
+    count = len(columns)
+    mean = math.fsum(column.mean for column in columns) / count
     errors = [column.error for column in columns if column.error is not None]
-    error = math.hypot(*errors) / len(columns) if len(errors) == len(columns) else None
-    return _share(mean, error, sum(each.items for each in columns), sum(each.samples for each in columns))
+    error = math.hypot(*errors) / count if len(errors) == count else None
+    low = mean - math.hypot(*(column.mean - column.low for column in columns)) / count
+    high = mean + math.hypot(*(column.high - column.mean for column in columns)) / count
+    items, samples = sum(each.items for each in columns), sum(each.samples for each in columns)
+    return Share(mean, error, max(low, 0.0), min(high, 1.0), items, samples)
 
 
-def _share(mean: float, error: float | None, items: int, samples: int) -> Share:
-    interval = wilson(mean, _effective(mean, error, items, samples))
-    return Share(mean, error, interval.low, interval.high, items, samples)
+def clustered(mean: float, error: float | None, items: int, samples: int) -> Interval:
+    """Wilson's interval of a mean with this error over items, at the number of independent draws that have it.
 
-
-def _effective(mean: float, error: float | None, items: int, samples: int) -> float:
-    """The number of independent draws with this error: p(1 − p) / error², at most `samples`.
-
-    The error is no guide where all are right or all are wrong, or where there is none: then it is `items`.
+    That is p(1 − p) / error², at most `samples`. The error is no guide where all are right or all are wrong, or where
+    there is none: then it is `items`.
     """
-    if error is None or not 0 < mean < 1:
-        return items
-    return min(samples, mean * (1 - mean) / error**2) if error else samples
+    draws = float(items)
+    if error is not None and 0 < mean < 1:
+        draws = min(samples, mean * (1 - mean) / error**2) if error else samples
+    return wilson(mean, draws)
 
 
 def by_category(items: Mapping[str, ItemTally], categories: Mapping[str, str]) -> dict[str, Share]:

@@ -1,5 +1,6 @@
 """The folder of an evaluation, named by what was measured."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,6 +103,18 @@ def read_summary(folder: Path) -> Summary | None:
 
 def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:
     """The evaluations of a run, in the order of their folders' names. Raises RunError where one cannot be read."""
-    folders = sorted(file.parent for file in (run / EVALUATIONS).glob(f"*@*/*/{PROTOCOL}"))
+    place = run / EVALUATIONS
+    suites = [place / name for name in _names(place) if "@" in name]
+    folders = [folder / name for folder in suites for name in _names(folder) if PROTOCOL in _names(folder / name)]
     each = [KeptEvaluation(folder, read_rules(folder), read_summary(folder)) for folder in folders]
     return [evaluated for evaluated in each if suite in (None, evaluated.rules.suite)]
+
+
+def _names(folder: Path) -> list[str]:
+    """The names in a folder, none where it is not there. A pattern would pass over one that is not ours to read."""
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise RunError(f"{folder}: {reason(error)}") from None

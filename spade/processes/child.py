@@ -5,17 +5,16 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import trio
 
 from spade import config
 from spade.processes import gpus
-from spade.processes.entry import READY, Launch
+from spade.processes.entry import READY, RETIRE, Launch
 
 _TAIL_BYTES = 4_096
 _TAIL_LINES = 12
@@ -30,11 +29,36 @@ class End(NamedTuple):
     tail: str
 
 
-class Life:
-    """A process that runs `module` with its orders.
+class LifeWatcher(Protocol):
+    """The one that is told of a life: its supervisor."""
 
-    `run` starts it, calls `started(pid)`, later `ready()`, and returns its end. When cancelled, `run` first drains the
-    process: SIGTERM, supervise.drain_s, SIGKILL; `left` says how it ended. Nothing of its process group is left.
+    def on_start(self, pid: int, host: str) -> None:
+        """The process runs; `host` is the machine that it runs on, "" for this one."""
+
+    def on_ready(self) -> None:
+        """It is ready."""
+
+    def on_wait(self, what: str) -> None:
+        """It cannot start, or its end cannot be known, before this comes."""
+
+
+class AnyLife(Protocol):
+    """One life of a process, wherever it is. `left`: how a life that was cancelled has ended."""
+
+    left: str
+
+    async def run(self, told: LifeWatcher) -> End:
+        """The whole life. When cancelled, it first drains the process and waits until nothing of it is left."""
+
+    def retire(self) -> None:
+        """Have the process finish its work in hand and leave."""
+
+
+class Life:
+    """A process of this machine that runs `module` with its orders.
+
+    When `run` is cancelled, it drains the process: SIGTERM, supervise.drain_s, SIGKILL. Nothing of its process group is
+    left.
     """
 
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
@@ -44,25 +68,33 @@ class Life:
         self._logfile = logfile
         self._settings = settings
         self._said = b""
+        self._process: trio.Process | None = None
         self.left = "left before it was started"
 
-    async def run(self, started: Callable[[int], None], ready: Callable[[], None]) -> End:
+    def retire(self) -> None:
+        """See `AnyLife`."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(self._process.pid, RETIRE)
+
+    async def run(self, told: LifeWatcher) -> End:
         """One life. Raises OSError if the log cannot be written or the process cannot be started."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, self._logfile.open("ab") as output:
                 start = output.tell()
-                process = await self._open(theirs.fileno(), output.fileno())
+                process = self._process = await self._open(theirs.fileno(), output.fileno())
             try:
-                started(process.pid)
+                told.on_start(process.pid, "")
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._listen, process, ours, ready)
+                    nursery.start_soon(self._listen, process, ours, told)
                     await _ended(process)
                     nursery.cancel_scope.cancel()
                 self._said += _rest(ours)
             finally:
                 with trio.CancelScope(shield=True):
                     code = await self._end(process)
+                    self._process = None
                     self.left = _why(code, b"") if code else "left in order"
         return End(code, _why(code, self._said), _tail(self._logfile, start))
 
@@ -77,7 +109,7 @@ class Life:
             process_group=0,
         )
 
-    async def _listen(self, process: trio.Process, pipe: socket.socket, ready: Callable[[], None]) -> None:
+    async def _listen(self, process: trio.Process, pipe: socket.socket, told: LifeWatcher) -> None:
         """Read the line of readiness within its deadline, then the last line."""
         stream = trio.socket.from_stdlib_socket(pipe)
         with trio.move_on_after(self._settings.ready_s) as deadline:
@@ -89,7 +121,7 @@ class Life:
             _kill_group(process)
             return
         self._said = self._said.removeprefix(READY)
-        ready()
+        told.on_ready()
         while await self._hear(stream):
             pass
 

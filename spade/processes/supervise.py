@@ -6,10 +6,9 @@ Beyond the budget the supervisor stops with the reason: a run without one of its
 """
 
 import logging
-import os
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -17,14 +16,17 @@ import trio
 
 from spade import config
 from spade.errors import RunError
-from spade.processes.child import End, Life
-from spade.processes.entry import FINAL, RETIRE, Launch
+from spade.processes.child import AnyLife, End, Life
+from spade.processes.entry import FINAL, Launch
 from spade.protocol import LifeNumber, Process, ProcessState, Role
 
 RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish what they have in hand
 _FIRST_TRIES = 3  # of a process that was never ready, in place of the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
+
+Lives = Callable[[str, Launch, Path, config.Supervise], AnyLife]
+"""A new life by its module, orders and log file, wherever processes of its role live."""
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +39,11 @@ class _Child:
         self.logfile = logfile
         self.vital = vital
         self.pid = 0
+        self.host = ""
+        self.life: AnyLife | None = None
         self.state: ProcessState = "starting"
         self.detail = ""
+        self.waits_for = ""
         self.restarts = 0
         self.ends: deque[float] = deque()
         self.was_ready = False
@@ -46,8 +51,8 @@ class _Child:
         self.done = trio.Event()
         self.scope = trio.CancelScope(shield=True)
 
-    def on_start(self, pid: int) -> None:
-        self.pid = pid
+    def on_start(self, pid: int, host: str) -> None:
+        self.pid, self.host = pid, host
         self.state = "starting"
 
     def on_ready(self) -> None:
@@ -55,19 +60,27 @@ class _Child:
         self.was_ready = True
         self.settled.set()
 
+    def on_wait(self, what: str) -> None:
+        self.waits_for = what
+        if self.state != "draining":
+            self.state = "waiting"
+
 
 class Supervisor:
-    """The children of one command on one machine.
+    """The children of one command.
 
     number  the first part of the numbers of lives that it starts from now on (`LifeNumber`); 0: they are not counted
     """
 
-    def __init__(self, settings: config.Supervise, logs: Path, modules: Mapping[Role, str]) -> None:
+    def __init__(
+        self, settings: config.Supervise, logs: Path, modules: Mapping[Role, str], lives: Lives = Life
+    ) -> None:
         self.number = 0
         self._settings = settings
         self._logs = logs
         logs.mkdir(parents=True, exist_ok=True)
         self._modules = modules
+        self._lives = lives
         self._children: dict[str, _Child] = {}
         self._starts: Counter[str] = Counter()  # of each name, which outlives its child
         self._nursery: trio.Nursery
@@ -76,11 +89,17 @@ class Supervisor:
         self._leaving = False
 
     def processes(self) -> tuple[Process, ...]:
-        """The children in the order they were added, stopped ones included; `detail`: the reason of the last end."""
+        """The children in the order they were added, stopped ones included.
+
+        `detail`: the reason of the last end; of one that waits, what it waits for.
+        """
         return tuple(
-            Process(child.launch.name, child.launch.role, child.pid, child.state, child.restarts, child.detail)
+            Process(
+                child.launch.name, child.launch.role, child.pid, child.state, child.restarts,
+                child.waits_for if child.state == "waiting" else child.detail, host=child.host,
+            )
             for child in self._children.values()
-        )
+        )  # fmt: skip
 
     async def add(self, launch: Launch, *, vital: bool = True) -> None:
         """Start a process and wait until it is ready. A name that stopped may be added again.
@@ -112,8 +131,8 @@ class Supervisor:
         child = self._children.get(name)
         if child is not None and child.state == "ready" and child.launch.role in RETIRING:
             child.state = "draining"
-            with suppress(ProcessLookupError):  # it has just died, and `_keep` has not noticed yet
-                os.kill(child.pid, RETIRE)
+            if child.life is not None:
+                child.life.retire()
             with trio.move_on_after(within_s):
                 await child.done.wait()
         await self.stop(name)
@@ -134,9 +153,9 @@ class Supervisor:
         try:
             with child.scope:
                 while not self._leaving and child.state != "failed":
-                    life = Life(module, self._counted(child.launch), child.logfile, self._settings)
+                    life = child.life = self._lives(module, self._counted(child.launch), child.logfile, self._settings)
                     try:
-                        end = await life.run(child.on_start, child.on_ready)
+                        end = await life.run(child)
                     finally:
                         child.detail = life.left
                     if child.state == "draining":
@@ -190,15 +209,17 @@ class Supervisor:
 
 
 @asynccontextmanager
-async def supervise(settings: config.Supervise, logs: Path, modules: Mapping[Role, str]) -> AsyncIterator[Supervisor]:
+async def supervise(
+    settings: config.Supervise, logs: Path, modules: Mapping[Role, str], lives: Lives = Life
+) -> AsyncIterator[Supervisor]:
     """A supervisor for the length of the block; leaving it, by whatever way, drains all children in order.
 
-    `modules`: the module of each role, a service before those it serves.
+    `modules`: the module of each role, a service before those it serves; `lives`: where their processes live.
 
     Raises RunError (and cancels the block) when a process dies more than supervise.restarts times within
     supervise.restart_window_s, ends by a ConfigError or RunError of its own, or cannot be made ready.
     """
-    supervisor = Supervisor(settings, logs, modules)
+    supervisor = Supervisor(settings, logs, modules, lives)
     failure: Exception | None = None
     async with trio.open_nursery() as supervisor._nursery:
         try:

@@ -37,7 +37,7 @@ from spade.protocol.designs import (
     ReleaseDesign,
     SubmitEnvironment,
 )
-from spade.protocol.engines import Generate, Generated, GetWeights, Overdue, Serving, WeightsPart
+from spade.protocol.engines import Generate, Generated, GetWeights, GiveUp, Overdue, Serving, WeightsPart
 from spade.protocol.measures import (
     MOST_PROGRAMS,
     Diversity,
@@ -85,7 +85,7 @@ PROTOCOL_VERSION = 9
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye
-    | Generate | Serving | GetWeights
+    | Generate | GiveUp | Serving | GetWeights
     | OpenEpisode | StepEpisode | CloseEpisode | Validate | KeepProgram | GetProgram
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
     | LeasePlays | SubmitPlays | ReleasePlay
@@ -109,7 +109,7 @@ __all__ = [
     "MOST_ITEMS", "MOST_NAME", "MOST_PROGRAMS", "MOST_VALUES", "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited",
     "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn",
     "EarlierProgram", "EndedPlay", "Enroll", "Enrolled", "Evaluated", "Evaluation", "Faulted", "Finish", "Form",
-    "Generate", "Generated", "GetNewestPrograms", "GetProgram", "GetStatus", "GetWeights", "Goodbye", "Group",
+    "Generate", "Generated", "GetNewestPrograms", "GetProgram", "GetStatus", "GetWeights", "GiveUp", "Goodbye", "Group",
     "Heartbeat", "Hello", "Histories", "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays", "LifeNumber",
     "MeasuredDiversity", "Measures", "MemorySeed", "Needs", "NewestPrograms", "NotYet", "Observed", "OpenEpisode",
     "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish",

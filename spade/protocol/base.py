@@ -6,14 +6,14 @@ import msgspec
 from msgspec import Meta
 
 Role = Literal[
-    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "curator", "agent", "evaluator", "observer",
-    "supervisor",
+    "replay", "learner", "engine", "endpoint", "env-runner", "designer", "curator", "agent", "evaluator", "gateway",
+    "observer", "supervisor",
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
 Form = Literal["inside", "box"]  # of an action sent to a program: the content of the model's box, or the box
 Repair = Literal["f-string braces", "fences"]
-ProcessState = Literal["starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
+ProcessState = Literal["waiting", "starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
 # A container of small items is bounded, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
 MOST_CATEGORIES = 16  # of an evaluation: a status has hundreds of them

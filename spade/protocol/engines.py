@@ -1,4 +1,4 @@
-"""Engines: agents and designers have them sample, and they fetch weights from the learner."""
+"""Engines: agents, designers and gateways have them sample, and they fetch weights from the learner."""
 
 from typing import Annotated
 
@@ -43,6 +43,7 @@ class Generate(Request[Generated | Overdue], frozen=True):
     completes a string of `stop` (the answer includes either), or after max_tokens. The distribution is softmax(logits /
     temperature), cut to the `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
     probability. The engine gives a request up that is not over within `deadline_s` of its arrival (0: never).
+    `name` is by what its sender may give it up.
     """
 
     prompt: bytes
@@ -53,6 +54,13 @@ class Generate(Request[Generated | Overdue], frozen=True):
     top_k: int = 0
     stop: Annotated[tuple[Name, ...], Meta(max_length=MOST_STOPS)] = ()
     deadline_s: float = 0.0
+    name: Name = ""
+
+
+class GiveUp(Request[Done], frozen=True):
+    """The sender no longer waits for its Generate of this name: forget it, if it is still there."""
+
+    name: Name
 
 
 class Serving(Request[Done], frozen=True):

@@ -7,7 +7,11 @@ from spade.protocol.session import Done
 
 
 class Process(Wire, frozen=True):
-    """A process as its supervisor sees it; `gauges` are those of its last heartbeat to the replay service."""
+    """A process as its supervisor sees it; `gauges` are those of its last heartbeat to the replay service.
+
+    `detail`: the reason of its last end; of one that is waiting, what it waits for. `host`: the machine of its cluster
+    that it runs on, "" for that of its supervisor.
+    """
 
     name: str
     role: Role
@@ -17,6 +21,7 @@ class Process(Wire, frozen=True):
     detail: str = ""
     gauges: Gauges = field(default_factory=dict)
     supervisor: str = ""
+    host: str = ""
 
 
 class Enrolled(Wire, frozen=True):

@@ -5,17 +5,21 @@ documents, hints and sources never enter the template, nor do the strings of sch
 tokens encodes them.
 """
 
+from spade.tokens.chat import MOST_MESSAGES, Chat
 from spade.tokens.dialogue import Dialogue, Reading, dialogues
 from spade.tokens.files import end_ids
 from spade.tokens.plain import LONG_TEXT
-from spade.tokens.tokenizer import THINK, THOUGHT, Tokenizer
+from spade.tokens.tokenizer import THINK, THOUGHT, ChatPrompt, Tokenizer
 from spade.tokens.tools import NO_TOOLS, Tools
 
 __all__ = [
     "LONG_TEXT",
+    "MOST_MESSAGES",
     "NO_TOOLS",
     "THINK",
     "THOUGHT",
+    "Chat",
+    "ChatPrompt",
     "Dialogue",
     "Reading",
     "Tokenizer",

@@ -23,6 +23,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from spade.errors import RunError
+from spade.text import line
 from spade.tokens.foreign import from_template
 from spade.tokens.stand_ins import Slot, pieces, quoted, stand_in
 from spade.tokens.tools import FIRST, NO_TOOLS, Tools
@@ -43,11 +44,23 @@ class Template:
         show each message once and in order.
         """
         chat = [{"role": role, "content": stand_in(number)} for number, role in enumerate(roles)]
-        layout = tuple(pieces(self.rendered(chat, tools.structure(), prompt=prompt)))
+        return self.laid_out(chat, tools.structure(), prompt=prompt)
+
+    def laid_out(
+        self,
+        chat: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any] | None,
+        variables: Mapping[str, bool] | None = None,
+        *,
+        prompt: bool,
+    ) -> tuple[str | Slot, ...]:
+        """See `layout`; of a chat of stand-ins, in which an empty content has none."""
+        layout = tuple(pieces(self.rendered(chat, tools, variables, prompt=prompt)))
         slots = [piece.number for piece in layout if isinstance(piece, Slot)]
-        if [number for number in slots if number < FIRST] != list(range(len(roles))):
+        if [number for number in slots if number < FIRST] != [n for n, each in enumerate(chat) if each["content"]]:
+            roles = [each["role"] for each in chat]
             raise RunError(
-                f"the model's chat template drops, repeats or rearranges the messages of {' '.join(roles)}; "
+                f"the model's chat template drops, repeats or rearranges the messages of {line(' '.join(roles), 200)}; "
                 "it cannot hold a conversation"
             )
         return layout
@@ -63,11 +76,22 @@ class Template:
         shown = self.rendered([{"role": role, "content": content} for role, content in chat], prompt=True)
         return thought.strip() not in shown and said.strip() in shown
 
-    def rendered(self, chat: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None = None, *, prompt: bool) -> str:
-        """A conversation of our own as the template has it. Raises RunError if the template refuses it."""
+    def rendered(
+        self,
+        chat: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any] | None = None,
+        variables: Mapping[str, bool] | None = None,
+        *,
+        prompt: bool,
+    ) -> str:
+        """A conversation of our own as the template has it; `variables` come before the checkpoint's.
+
+        Raises RunError if the template refuses it.
+        """
+        others = {**self._variables, **(variables or {})}
 
         def render() -> str:
-            text = self._template.render(messages=chat, tools=tools, add_generation_prompt=prompt, **self._variables)
+            text = self._template.render(messages=chat, tools=tools, add_generation_prompt=prompt, **others)
             text.encode()  # no tokenizer takes half of a surrogate pair
             return text
 

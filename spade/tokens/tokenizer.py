@@ -1,5 +1,6 @@
 """Conversations as tokens: the template's control tokens, and text without control tokens between them."""
 
+import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 import tokenizers
 
-from spade.decoding import UnreadableError
+from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError
+from spade.tokens.chat import Chat
 from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
 from spade.tokens.plain import PlainText, control_ids, within
 from spade.tokens.stand_ins import Slot
@@ -59,8 +61,17 @@ class Contents:
 Segments = tuple[int | Answer | tuple[str | Slot, ...], ...]
 """A layout as control tokens, places of answers, and the runs of text between them."""
 
+
+class ChatPrompt(NamedTuple):
+    """The ids of a chat up to the beginning of an answer; the prompt `opens` the answer's thought."""
+
+    ids: list[int]
+    opens: bool
+
+
 THINK, THOUGHT = "<think>", "</think>"
 _OPENINGS = 64  # most cached layouts of openings; one for each structure of tools
+_LONGEST_KEPT = 16_384  # characters of the structure of a chat whose layout is cached
 _LAYOUTS = 256  # most cached layouts of histories; a play needs one for each turn
 
 
@@ -80,6 +91,7 @@ class Tokenizer:
         self._plain = PlainText(bpe)
         self._opening = lru_cache(_OPENINGS)(self._read_opening)
         self._turn = lru_cache(_LAYOUTS)(self._read_turn)
+        self._chat = lru_cache(_LAYOUTS)(self._read_chat)
         self._history = lru_cache(_LAYOUTS)(self._read_history)
         self.end_ids = end_ids
         self.size: int = bpe.get_vocab_size()
@@ -163,17 +175,42 @@ class Tokenizer:
         seen = {piece.number - FIRST for piece in layout if isinstance(piece, Slot)}
         return [text for place, text in enumerate(tools.strings) if place not in seen]
 
+    def chat_prompt(self, chat: Chat, room: int = sys.maxsize) -> ChatPrompt:
+        """The prompt of a chat of others. Its ids are as those of `prompt_ids`.
+
+        Raises UnreadableError if the template refuses the chat.
+        """
+        # The structure is the client's, so that a long one would take much of the cache.
+        read = self._chat if len(chat.skeleton) <= _LONGEST_KEPT else self._read_chat
+        segments, opens = read(chat.skeleton)
+        contents = Contents(list(chat.contents), tools=Tools("", chat.strings))
+        return ChatPrompt(self._ids(segments, contents, room), opens)
+
+    def token_text(self, id: int) -> str:
+        """The text of one token, also of a special one."""
+        text: str = self._bpe.decode([id], skip_special_tokens=False)
+        return text
+
     def rendered(self, chat: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> str:
         """A conversation of our own as the template has it. Raises RunError if the template refuses it."""
         return self._template.rendered(chat, tools, prompt=False)
 
     def opens_thought(self) -> bool:
         """True if the prompt itself begins the thought of the next answer."""
-        behind = self._template.layout(("user",), prompt=True)[-1]
-        return isinstance(behind, str) and behind.rfind(THINK) > behind.rfind(THOUGHT)
+        return _opens(self._template.layout(("user",), prompt=True))
 
     def _read_opening(self, roles: tuple[str, ...], skeleton: str) -> Segments:
         return _closed(self._segments(self._laid_out(roles, skeleton)))
+
+    def _read_chat(self, skeleton: str) -> tuple[Segments, bool]:
+        """The segments of a chat, and whether its prompt begins a thought."""
+        shape = decoded(json.loads, skeleton.encode())
+        try:
+            layout = self._template.laid_out(shape["messages"], shape["tools"], shape["variables"], prompt=True)
+            segments = _closed(self._segments(layout))
+        except RunError as error:
+            raise UnreadableError(str(error)) from None
+        return segments, _opens(layout)
 
     def _read_turn(self, roles: tuple[str, ...]) -> Segments:
         layout = self._template.layout(("user", "assistant", *roles), prompt=True)
@@ -230,6 +267,12 @@ class Tokenizer:
         if len(ids) <= room:  # else some ids may be missing
             contents.known[text] = ids
         return ids
+
+
+def _opens(layout: Sequence[str | Slot]) -> bool:
+    """True if the template's last text begins a thought."""
+    behind = layout[-1]
+    return isinstance(behind, str) and behind.rfind(THINK) > behind.rfind(THOUGHT)
 
 
 def _closed(segments: Segments) -> Segments:

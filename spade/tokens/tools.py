@@ -49,8 +49,13 @@ def _read(data: bytes) -> Tools:
     if not (isinstance(listed, list) and listed):
         raise ValueError("the tools must be a list of one or more")
     strings: dict[str, int] = {}
-    skeleton = _replaced(listed, lambda text: _put(strings, text))
+    skeleton = put_strings(strings, listed)
     return Tools(json.dumps(skeleton, ensure_ascii=False), tuple(strings))
+
+
+def put_strings(strings: dict[str, int], value: Any) -> Any:
+    """A JSON value with the stand-in of each string of it, which `strings` numbers. Raises ValueError."""
+    return _replaced(value, lambda text: _put(strings, text))
 
 
 def _put(strings: dict[str, int], text: str) -> str:

@@ -18,6 +18,7 @@ from spade.protocol import (
     GetProgram,
     GetStatus,
     GetWeights,
+    GiveUp,
     Goodbye,
     Heartbeat,
     Hello,
@@ -70,6 +71,7 @@ _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
         GetNewestPrograms,
         MeasuredDiversity,
     ),
+    "gateway": (Generate, GiveUp),
     "observer": (GetStatus, Orders, StopRun),
     "supervisor": (Enroll, GetStatus, ReportProcesses),
 }

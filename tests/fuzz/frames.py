@@ -21,7 +21,7 @@ HELLO = protocol.Hello(protocol.PROTOCOL_VERSION, "d" * 32, "agent", "fuzz", 1)
 REQUESTS: tuple[protocol.AnyRequest, ...] = (
     HELLO, protocol.Heartbeat({"busy": 1.0}), protocol.Goodbye(), protocol.GetStatus(),
     protocol.GetProgram(program_digest("nothing")),
-    protocol.Generate(pack_ids([1, 2]), 4, 1.0, 7),
+    protocol.Generate(pack_ids([1, 2]), 4, 1.0, 7), protocol.GiveUp("asked"),
     protocol.OpenEpisode("episode", program_digest(_PROGRAM), 3, 4),
     protocol.StepEpisode("episode", 1, "left", (protocol.ToolCall("find", "{}"),)),
     protocol.CloseEpisode("episode"), protocol.Validate(_PROGRAM, 3), protocol.KeepProgram(_PROGRAM),

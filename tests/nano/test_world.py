@@ -96,7 +96,8 @@ def test_the_calls_of_a_solution_win_with_tools_and_each_request_is_met_when_it_
     assert len(answers) < simulation.turns == environment.knobs.turns
     assert not any(result.refused for answer in answers for result in answer.results)
     done = [answer.done for answer in answers]
-    assert done[-1] == environment.knobs.need == opening.instructions
+    assert done[-1] == opening.instructions
+    assert environment.knobs.need - opening.instructions in (0, 1)
     assert all(later - earlier in (0, 1) for earlier, later in pairwise([0, *done]))
     assert simulation.answer(Move("done")).terminated
 
@@ -116,7 +117,7 @@ def test_any_call_that_a_schema_allows_gets_a_result(seed: int, data: Any) -> No
 
 
 VALUES: dict[str, st.SearchStrategy[object]] = {
-    "string": st.text() | st.sampled_from(["oak", "1", "locked"]),
+    "string": st.text() | st.sampled_from(["oak", "1"]),
     "integer": st.integers(),
 }
 

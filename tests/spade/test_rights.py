@@ -37,7 +37,7 @@ LOOPBACK = "tcp://127.0.0.1:*"
 ROLES: tuple[Role, ...] = get_args(Role)
 # By hand, so that a line that slips into the table is found.
 EXPECTED = {
-    "Generate": {"designer", "agent", "evaluator"},
+    "Generate": {"designer", "agent", "evaluator", "gateway"}, "GiveUp": {"gateway"},
     "Serving": {"engine"}, "GetWeights": {"engine"},
     "OpenEpisode": {"agent", "evaluator"}, "StepEpisode": {"agent", "evaluator"},
     "CloseEpisode": {"agent", "evaluator"}, "KeepProgram": {"evaluator"}, "GetProgram": {"env-runner"},
@@ -110,7 +110,9 @@ async def test_each_role_sends_the_requests_it_may_and_no_others(tmp_path: Path)
 
 
 def article(role: Role) -> str:
-    return {"learner": "a", "replay": "a", "designer": "a", "curator": "a", "supervisor": "a"}.get(role, "an")
+    return {"learner": "a", "replay": "a", "designer": "a", "curator": "a", "gateway": "a", "supervisor": "a"}.get(
+        role, "an"
+    )
 
 
 async def get_in(address: str, greeting: Hello, bus: Bus) -> str:

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -232,6 +233,15 @@ async def test_what_is_excluded_does_not_open_or_pays_nonsense_or_never_pays():
     found = await every(limits(), sources)
     useless = (sources.keys() - opened(found)) | won_by_nonsense(found) | (opened(found) - won(found))
     assert useless == sources.keys()
+
+
+def test_four_problems_count_no_answer_through_json_and_do_here():
+    """Of nine scorers that the paper's release has mended, those that are not excluded."""
+    command = [sys.executable, "-m", "tests.suites.rlve_through_json"]
+    verdicts = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert len(verdicts) == 4
+    assert set(map(tuple, verdicts.values())) == {(True, False)}
+    assert not verdicts.keys() & EXCLUDED["rlve"].keys()
 
 
 # ---------------------------------------------------------------- our suites

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from http import HTTPStatus
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -22,8 +21,8 @@ from actors.engines.service.desk import Desk
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
 from spade.decoding import UnreadableError, decoded
-from spade.disk import read
 from spade.errors import BusError, ConfigError
+from spade.keyfiles import read_key
 from spade.policy import model_folder
 from spade.processes.entry import Launch, main, serving
 from spade.protocol import Generate, Generated, Refused, Weights
@@ -31,7 +30,6 @@ from spade.tokens import Tokenizer
 
 log = logging.getLogger(__name__)
 
-KEY_BYTES = 4_096
 _MOST_FLOAT = float(np.finfo(np.float32).max)
 
 T = TypeVar("T")
@@ -43,7 +41,7 @@ class EndpointEngine(AsyncioEngine):
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         """Raises ConfigError where the server does not know the key or the model, BusError where there is none."""
         self._url = config.endpoint.url
-        self._api = Api(self._url, read_key(config.endpoint.key), config.engine.request_deadline_s)
+        self._api = Api(self._url, read_key(config.endpoint.key, "endpoint.key"), config.engine.request_deadline_s)
         self._context = config.engine.context_tokens
         self._tokenizer = tokenizer
         super().__init__(config.engine.rows)
@@ -133,19 +131,6 @@ def _answered(url: str, answer: bytes, kind: type[T]) -> T:
         return decoded(msgspec.json.Decoder(kind).decode, answer)
     except UnreadableError as error:
         raise BusError(f"{url} does not speak OpenAI's completions API: {error}") from None
-
-
-def read_key(path: str) -> str:
-    """The API key in a file, "" for no path. Raises ConfigError where there is none."""
-    if not path:
-        return ""
-    try:
-        key = read(Path(path).expanduser(), KEY_BYTES).strip().decode("latin-1")
-    except OSError as error:
-        raise ConfigError(f"endpoint.key: {path}: {error.strerror}") from None
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError(f"endpoint.key: {path}: is not a key; a key is one line of ASCII")
-    return key
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:

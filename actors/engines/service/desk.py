@@ -21,7 +21,7 @@ from actors.engines.weights.follower import Follower
 from actors.engines.weights.swap import Swapped, tolerance
 from spade.config import Config
 from spade.faults import RequestFaults
-from spade.protocol import Generate, Generated, Overdue, Refused, Weights
+from spade.protocol import Done, Generate, Generated, GiveUp, Overdue, Refused, Weights
 from spade.transport import Client, Incoming, Server
 
 _MOST_OPEN = 4_096  # requests accepted at once; the others wait in the socket
@@ -103,6 +103,10 @@ class Desk:
         match incoming.message:
             case Generate() as request:
                 refusal = self._refusal(request)
+            case GiveUp(name):
+                self._forget_named(incoming.peer, name)
+                await self._server.reply(incoming, Done())
+                return False
             case other:
                 refusal = Refused(f"an engine does not serve {type(other).__name__}")
         if refusal is not None:
@@ -181,6 +185,12 @@ class Desk:
             if peer in self._server.peers:
                 continue
             for number in [number for number, asked in self._open.items() if asked.incoming.peer == peer]:
+                self._give_up(number)
+
+    def _forget_named(self, peer: bytes, name: str) -> None:
+        """Cancel the request that this peer has under a name."""
+        for number, asked in list(self._open.items()):
+            if name and (asked.incoming.peer, asked.request.name) == (peer, name):
                 self._give_up(number)
 
     async def _expire(self) -> None:

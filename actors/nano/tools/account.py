@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, heard_list, listed, refused
-from actors.nano.tools.program import ServiceBody, ToolMethod
+from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, heard_list, listed, refused
+from actors.nano.tools.program import ServiceBody
 
 KINDS = ("late", "due", "new", "old")
 CODES = "self.code = {bill: rng.randrange(10) for bills in self.bills.values() for bill in bills.values()}\n"
@@ -26,9 +26,8 @@ class Account:
         look = '("ask", {"bill": b}), ' if deep else ""
         code = ', "code": self.code[b]' if deep else ""
         return ServiceBody(
-            rule=knobs.rule,
             reset=f"kinds = [self.rule, {quoted(knobs.others)[1:]}\n"
-            f"names = rng.sample({quoted(words)}, {knobs.need})\n"
+            f"names = rng.sample({quoted(words)}, count)\n"
             "self.bills = {name: {kind: 10 * n + m for kind, m in zip(kinds, rng.sample(range(10), 4))}"
             " for n, name in enumerate(names, 1)}\n"
             "self.tasks = [(name, bills[self.rule]) for name, bills in self.bills.items()]\n"
@@ -36,7 +35,6 @@ class Account:
             + f"self.right = {{b: {value} for a, b in self.tasks}}",
             message='f"Pay a bill of {a}."',
             told=knobs.told("Pay the {self.rule} one."),
-            locks=knobs.locks,
             tools=(
                 ToolMethod("bills", "name: str", listed("self.bills.get(name, {})")),
                 *((ToolMethod("ask", "bill: int", "str(self.code.get(bill))"),) if deep else ()),

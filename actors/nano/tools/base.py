@@ -9,8 +9,11 @@ from typing import Any
 
 from actors.nano.families.base import Player
 from actors.nano.levels import LEVELS
-from actors.nano.tools.program import ToolMethod
 
+LEAST = 2
+"""Instructions, and candidates, of the easiest program."""
+MOST_NEED = 4
+MOST_SPARE = 1
 MOST_TURNS = 12
 DONE = "<answer>done</answer>"
 FINISHED = "All requests are done."
@@ -18,16 +21,25 @@ NEXT = "User: "
 
 
 @dataclass(frozen=True)
+class ToolMethod:
+    """A tool: its name, its parameters with annotations, and the expression of its result."""
+
+    name: str
+    parameters: str
+    result: str
+
+
+@dataclass(frozen=True)
 class ServiceKnobs:
     """The parameters of a program.
 
-    need     instructions
+    need     instructions of an instance; half of the instances have one fewer, and so turns for more wrong candidates:
+             a policy that tries the same candidate first wins a program sometimes rather than always or never
     calls    calls that an instruction takes
     among    the candidates, of which `rule` is right
     depth    look-ups in a row before a write
     spare    wrong candidates that the turns allow for
     retry    calls that a wrong candidate takes
-    locks    a wrong write ends all writing
     printed  the first instruction states the rule
     """
 
@@ -38,7 +50,6 @@ class ServiceKnobs:
     depth: int
     spare: int
     retry: int
-    locks: bool
     printed: bool
 
     @property
@@ -63,8 +74,8 @@ class ServiceKnobs:
     @property
     def level(self) -> int:
         """The difficulty, 1 to LEVELS."""
-        narrow = self.locks + (self.spare == 0) + 2 * (not self.printed)
-        return min(LEVELS, 1 + (self.need + len(self.among) + self.depth - 4 + narrow) * 2 // 3)
+        size = (self.need - LEAST) + (len(self.among) - LEAST) + (self.depth - 1)
+        return min(LEVELS, 1 + (size + (MOST_SPARE - self.spare) + 2 * (not self.printed)) * 3 // 4)
 
     def told(self, sentence: str) -> str:
         """The expression of the sentence that states the rule, if the program prints it."""
@@ -87,8 +98,8 @@ class Naming:
         """The tool that tells numbers, if things have them."""
         return (ToolMethod("find", "item: str", "self.number.get(item)"),) if self.numbered else ()
 
-    def drawn(self, count: int) -> str:
-        """The line of `reset` that draws a number for each of `items`; "" without numbers."""
+    def drawn(self, count: str) -> str:
+        """The line of `reset` that draws a number for each of the `count` items; "" without numbers."""
         return f'self.number = dict(zip(items, rng.sample("123456789", {count})))\n' if self.numbered else ""
 
     @property
@@ -116,11 +127,11 @@ def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> Se
     """
     level = rng.randint(1, LEVELS)
     while True:
-        need, depth, spare = rng.randint(1, 4), rng.randint(1, 2), rng.randint(0, 2)
+        need, depth, spare = rng.randint(LEAST, MOST_NEED), rng.randint(1, 2), rng.randint(0, MOST_SPARE)
         # Tools are shown in the program's order, which must not tell the rule.
-        among = tuple(sorted(rng.sample(rules, rng.randint(2, len(rules)))))
-        locks, printed = rng.random() < 0.3, rng.random() < 0.5
-        knobs = ServiceKnobs(need, calls + depth - 1, among, rng.choice(among), depth, spare, retry, locks, printed)
+        among = tuple(sorted(rng.sample(rules, rng.randint(LEAST, len(rules)))))
+        printed = rng.random() < 0.5
+        knobs = ServiceKnobs(need, calls + depth - 1, among, rng.choice(among), depth, spare, retry, printed)
         if knobs.level == level and knobs.turns <= MOST_TURNS:
             return knobs
 

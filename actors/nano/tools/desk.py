@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, refused
-from actors.nano.tools.program import ServiceBody, ToolMethod
+from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, refused
+from actors.nano.tools.program import ServiceBody
 
 VERBS = ("send", "fix", "sell", "lend", "wash")
 
@@ -23,16 +23,14 @@ class DeskFamily:
         naming = knobs.naming
         where = naming.where
         return ServiceBody(
-            rule=knobs.rule,
-            reset=f"items = rng.sample({quoted(words)}, {knobs.need})\n"
-            f"{naming.drawn(knobs.need)}verbs = rng.choices({quoted([*knobs.among, VERBS[4]])}, k={knobs.need})\n"
-            f"verbs[rng.randrange({knobs.need})] = self.rule\n"
+            reset=f"items = rng.sample({quoted(words)}, count)\n"
+            f"{naming.drawn('count')}verbs = rng.choices({quoted([*knobs.among, VERBS[4]])}, k=count)\n"
+            f"verbs[rng.randrange(count)] = self.rule\n"
             f'self.tasks = [(f"{{verb}} {{item}}", {naming.name("item")}) for verb, item in zip(verbs, items)]\n'
             f'self.right = {{b: a.split()[0] if a.split()[0] in {quoted(knobs.others)} else "decline_request"'
             " for a, b in self.tasks}",
             message='f"Please {a}."',
             told=knobs.told("Never {self.rule}."),
-            locks=knobs.locks,
             tools=(
                 *naming.tools,
                 *(

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, heard_list, listed, refused
-from actors.nano.tools.program import ServiceBody, ToolMethod
+from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, heard_list, listed, refused
+from actors.nano.tools.program import ServiceBody
 
 MODES = ("low", "mid", "high", "max")
 TIMES = ("day", "night", "trip", "rest")
@@ -24,16 +24,14 @@ class Match:
         naming = knobs.naming
         where, place = naming.where, naming.name("a")
         return ServiceBody(
-            rule=knobs.rule,
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
-            f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
-            f"{naming.drawn(5)}times = [self.rule, {quoted(knobs.others)[1:]}\n"
+            f"self.tasks = list(zip(items[1:], items))[:count]\n"
+            f"{naming.drawn('5')}times = [self.rule, {quoted(knobs.others)[1:]}\n"
             f"modes = lambda: dict(zip(times, rng.sample({quoted(MODES)}, {len(knobs.among)})))\n"
             f"self.mode = {{a: modes() for a in {naming.names}}}\n"
             f"self.right = {{b: self.mode[{place}][self.rule] for a, b in self.tasks}}",
             message='f"Set {b} by {a}."',
             told=knobs.told("Take the {self.rule} mode."),
-            locks=knobs.locks,
             tools=(
                 *naming.tools,
                 ToolMethod("read", f"{where}: str", listed(f"self.mode.get({where}, {{}})")),

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, refused
-from actors.nano.tools.program import ServiceBody, ToolMethod
+from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, refused
+from actors.nano.tools.program import ServiceBody
 
 
 class Room:
@@ -21,13 +21,11 @@ class Room:
         naming = knobs.naming
         where = naming.where
         return ServiceBody(
-            rule=knobs.rule,
-            reset=f"items = rng.sample({quoted(words)}, {knobs.need})\n"
-            f"{naming.drawn(knobs.need)}self.tasks = list(zip(items, {naming.names}))\n"
+            reset=f"items = rng.sample({quoted(words)}, count)\n"
+            f"{naming.drawn('count')}self.tasks = list(zip(items, {naming.names}))\n"
             "self.right = {b: self.rule for a, b in self.tasks}",
             message='f"Book room {a}."',
             told=knobs.told("{self.rule.capitalize()} a room first."),
-            locks=knobs.locks,
             tools=(
                 *naming.tools,
                 *(ToolMethod(name, f"{where}: str", f'self.write({where}, "{name}")') for name in knobs.among),

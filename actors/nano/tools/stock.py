@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, call, clerk, draw, refused
-from actors.nano.tools.program import ServiceBody, ToolMethod
+from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, refused
+from actors.nano.tools.program import ServiceBody
 
 
 class Stock:
@@ -21,14 +21,12 @@ class Stock:
         naming = knobs.naming
         where, place = naming.where, naming.name("a")
         return ServiceBody(
-            rule=knobs.rule,
             reset=f"items = rng.sample({quoted(words)}, 5)\n"
-            f"self.tasks = list(zip(items[1:], items))[:{knobs.need}]\n"
-            f"{naming.drawn(5)}self.held = dict(zip({naming.names}, rng.sample(range(1, 10), 5)))\n"
+            f"self.tasks = list(zip(items[1:], items))[:count]\n"
+            f"{naming.drawn('5')}self.held = dict(zip({naming.names}, rng.sample(range(1, 10), 5)))\n"
             f"self.right = {{b: self.held[{place}] for a, b in self.tasks}}",
             message='f"Order as many {b} as there are {a}."',
             told=knobs.told("{self.rule.capitalize()} is right."),
-            locks=knobs.locks,
             tools=(
                 *naming.tools,
                 *(

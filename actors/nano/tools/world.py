@@ -20,6 +20,6 @@ TOOLS = World(
     talk=lambda: ToolTalk(_PROFILE.play, Tongue(DIALECTS[0]), MOST_CALLS),
     guesser=ToolGuesser,
     # Skill without the hint wins less than in games: it has to try, and a wrong write may end all.
-    skilled_unhinted=(0.7,) * LEVELS,
+    skilled_unhinted=(0.65,) * LEVELS,
     climbs=False,
 )

@@ -28,6 +28,8 @@ from typing import Any
 from .messages import EXECUTION_BYTES
 
 RECURSION = 50_000
+DIGITS = 50_000
+"""Of a number that is read or printed, as LiveCodeBench's own harness allows; Python stops at 4,300."""
 PRELUDE = (typing, string, re, collections, heapq, bisect, copy, math, random, statistics, itertools, functools)
 """Modules whose names code takes for granted, the later ones before the earlier ones, as well as the modules."""
 
@@ -49,6 +51,7 @@ class Spill(io.BytesIO):
 def output(code: str, function: str, given: str) -> str | None:
     """The result of the code for the input; None where it raises. The process is of no other use afterwards."""
     sys.setrecursionlimit(RECURSION)
+    sys.set_int_max_str_digits(DIGITS)
     # A thread runs where it is started, since there are none: programs use one for its larger stack.
     threading.Thread.start = threading.Thread.run  # type: ignore[method-assign]
     threading.Thread.join = lambda *_: None  # type: ignore[method-assign]

@@ -39,20 +39,25 @@ Schemas = Mapping[str, Mapping[str, Any]]
 
 
 class Said(NamedTuple):
-    """A message, read: its blocks in order, and the text of its last complete answer; None if it has none."""
+    """A message, read: its blocks in order, and the text of its last complete answer; None if it has none.
+
+    `places`: where each block begins and ends in the message, its marks included.
+    """
 
     blocks: tuple[Block, ...]
     answer: str | None
+    places: tuple[tuple[int, int], ...] = ()
 
 
 def read_message(text: str, block: Callable[[str, int], tuple[Block, int]]) -> Said:
     """A message, read. `block` reads the one whose content begins at a place, and tells the place behind it."""
-    blocks, outside, at = list[Block](), list[str](), 0
+    blocks, outside, places, at = list[Block](), list[str](), list[tuple[int, int]](), 0
     while (begin := text.find(BEGIN, at)) >= 0:
         outside.append(text[at:begin])
         found, at = block(text, begin + len(BEGIN))
         blocks.append(found)
-    return Said(tuple(blocks), _answer("\n".join([*outside, text[at:]])))
+        places.append((begin, at))
+    return Said(tuple(blocks), _answer("\n".join([*outside, text[at:]])), tuple(places))
 
 
 def _answer(text: str) -> str | None:

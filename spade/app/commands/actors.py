@@ -46,10 +46,10 @@ def ls(run: LiveRun, keys: Keys = None) -> None:
         say(f"{supervisor}: {', '.join(f'{name}={counts.get(role, 0)}' for name, role in ROLES.items())}")
         for process in kept(status, supervisor):
             detail = process.detail if process.state != "ready" else ""
-            row = (
-                f"{line(process.name):<24} {process.pid:>7}  {process.state:<10} restarts {process.restarts}  {detail}"
-            )
-            say(f"  {row.rstrip()}")
+            if process.state == "waiting":
+                detail = f"waits for {detail}"
+            row = f"{line(process.name):<24} {process.pid:>7}  {process.state:<10} restarts {process.restarts}"
+            say("  ".join(filter(None, (f"  {row}", process.host, detail))))
 
 
 def drain(

@@ -188,9 +188,9 @@ def _keys(config: "Config") -> str:
 def _endpoint(config: "Config") -> str:
     if not config.endpoint.url:
         return ""
-    from actors.engines.foreign.endpoint import read_key  # loads torch
+    from spade.keyfiles import read_key
 
-    read_key(config.endpoint.key)
+    read_key(config.endpoint.key, "endpoint.key")
     return f"endpoint {config.endpoint.url}"
 
 

@@ -45,6 +45,12 @@ def run(
     data: Annotated[
         list[str] | None, typer.Option(metavar="NAME=FILE", help="The data file of a suite that brings none.")
     ] = None,
+    endpoint: Annotated[
+        str,
+        typer.Option(metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL is then its tokenizer's."),
+    ] = "",
+    endpoint_model: Annotated[str, typer.Option(metavar="NAME", help="The server's model, if it has several.")] = "",
+    endpoint_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that the server wants.")] = "",
     config: Recipe = None,
     set_: Set = None,
     json: Json = False,
@@ -55,10 +61,11 @@ def run(
     record yet. Exit code 1 where a suite has no headline.
     """
     from spade.app.screen.evaluations import table
-    from spade.app.supervisor.measuring import EvalOptions, evaluate, named_suites
+    from spade.app.supervisor.measuring import EndpointOptions, EvalOptions, evaluate, named_suites
 
     words = data or (), config, set_ or ()
-    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words)
+    server = EndpointOptions(endpoint, endpoint_model, endpoint_key) if endpoint else None
+    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words, server)
     measured = evaluate(asked, complain if json else say, complain)
     if json:
         print_json(measured)
@@ -73,7 +80,7 @@ def ls(where: Where = Path(), json: Json = False) -> None:
     from spade.app.screen.evaluations import row
     from spade.evaluations import found
 
-    kept = found(where)
+    kept = found(_there(where))
     if json:
         _tell_json(kept)
         return
@@ -94,13 +101,21 @@ def show_evaluations(
     from spade.evaluations import found
     from spade.text import line
 
-    kept = found(where, suite)
+    kept = found(_there(where), suite)
     if not kept:
         raise RunError(f"{where}: no evaluation{f' of {line(suite, 60)}' if suite else ''} was made here")
     if json:
         _tell_json(kept)
         return
     show("\n\n".join(sheet(each) for each in kept))
+
+
+def _there(where: Path) -> Path:
+    from spade.errors import RunError
+
+    if not where.is_dir():
+        raise RunError(f"{where}: there is no such folder")
+    return where
 
 
 def _tell_json(kept: "Sequence[KeptEvaluation]") -> None:

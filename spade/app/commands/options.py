@@ -50,6 +50,10 @@ Agents = Annotated[
     typer.Option(metavar="N|auto", help="How many; auto: between actors.agents_min and actors.agents_max, by load."),
 ]
 Count = Annotated[int, typer.Option(min=0, help="How many.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ray", help="Place processes over the Ray cluster that this machine is part of."),
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of everything drawn.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

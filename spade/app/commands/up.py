@@ -10,6 +10,7 @@ import typer
 
 from spade.app.commands.options import (
     Agents,
+    Cluster,
     Config,
     Count,
     For,
@@ -29,6 +30,7 @@ from spade.errors import ConfigError
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.up import Body
     from spade.config import Config as Resolved
 
 
@@ -43,6 +45,7 @@ def up(
     duration: For = None,
     headless: Headless = False,
     agents: Agents = None,
+    cluster: Cluster = None,
     set_: Set = None,
 ) -> None:
     """Start or resume a run: all roles, supervised, in a live view.
@@ -57,8 +60,6 @@ def up(
 
     from spade.app.screen.observe import evaluated, follow, interactive, narrate, read_status
     from spade.app.screen.reach import reach
-    from spade.app.supervisor import launches
-    from spade.app.supervisor.up import Body, keep_up
     from spade.policy.model_folder import SHIPPED
 
     limits = {"limits.steps": steps, "limits.rollouts": rollouts, "limits.seconds": seconds(duration)}
@@ -66,17 +67,11 @@ def up(
     overrides = [*(set_ or ()), *(f"{setting}={value}" for setting, value in given.items() if value is not None)]
     _begin(config, run, overrides, from_, step, memory)
     opened, resolved, corpus = _open(config, run, overrides)
-    services = [launches.replay(opened, resolved, corpus), launches.learner(opened, resolved)]
-    evaluation = resolved.evaluation
-    if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
-        services.append(launches.evaluator(opened, resolved))
-    actor = partial(launches.actor, opened, resolved, opened.replay_address, "")
     narrated = headless or not interactive()
     body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
     if narrated:
         say(f"self-play in {opened.path}")
-    parts = ("replay", "learner")
-    finished = trio.run(partial(keep_up, opened, resolved, parts, launches=services, actor=actor, body=body))
+    finished = _keep_all_up(opened, resolved, corpus, cluster, body)
     if finished:
         say(f"finished: {finished}; `spade up --run {_short(opened.path)}` with a larger limit goes on from here")
     else:
@@ -86,6 +81,24 @@ def up(
         say(measured)
     if resolved.model.path in SHIPPED:
         say(f"`spade nano report {_short(opened.path)}` measures what it has learnt, on programs it never saw")
+
+
+def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, cluster: str | None, body: "Body") -> str:
+    """Keep up every role of a run; returns the limit that has ended it (see `keep_up`)."""
+    import trio
+
+    from spade.app.supervisor import launches
+    from spade.app.supervisor.places import places
+    from spade.app.supervisor.up import keep_up
+
+    with places(cluster, run, config) as (config, lives):
+        services = [launches.replay(run, config, corpus), launches.learner(run, config)]
+        evaluation = config.evaluation
+        if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
+            services.append(launches.evaluator(run, config))
+        actor = partial(launches.actor, run, config, run.replay_address, "")
+        parts = ("replay", "learner")
+        return trio.run(partial(keep_up, run, config, parts, launches=services, actor=actor, body=body, lives=lives))
 
 
 def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
@@ -109,6 +122,7 @@ def learner_up(
     nproc: Annotated[
         int | None, typer.Option(metavar="N", help="Processes on this machine, a GPU each (learner.processes).")
     ] = None,
+    cluster: Cluster = None,
     set_: Set = None,
 ) -> None:
     """Start the learner of a run whose replay service is up.
@@ -119,6 +133,7 @@ def learner_up(
 
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import learner
+    from spade.app.supervisor.places import places
     from spade.app.supervisor.up import keep_up
     from spade.config import load
 
@@ -129,7 +144,9 @@ def learner_up(
     with opened.lock("learner"):
         opened.create(resolved)
     say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
-    finished = trio.run(partial(keep_up, opened, resolved, ("learner",), launches=[learner(opened, resolved)]))
+    with places(cluster, opened, resolved, opened.replay_address, "learner") as (resolved, lives):
+        launch = learner(opened, resolved)
+        finished = trio.run(partial(keep_up, opened, resolved, ("learner",), launches=[launch], lives=lives))
     say(f"learner: stopped{finished and f'; the run is finished: {finished}'}")
 
 
@@ -145,6 +162,7 @@ def actors_up(
     agents: Agents = None,
     runners: Count = 0,
     engines: Count = 0,
+    cluster: Cluster = None,
     set_: Set = None,
 ) -> None:
     """Add actors to a run that is up. Ctrl-C drains them.
@@ -156,6 +174,7 @@ def actors_up(
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
     from spade.app.supervisor.launches import actor, actor_counts
+    from spade.app.supervisor.places import places
     from spade.app.supervisor.pools import create
     from spade.app.supervisor.up import keep_up
     from spade.config import load
@@ -178,8 +197,10 @@ def actors_up(
     else:
         opened.create(resolved)
     say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
-    launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
-    finished = trio.run(partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus))
+    with places(cluster, opened, resolved, connect) as (resolved, lives):
+        launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
+        joined = partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus)
+        finished = trio.run(partial(joined, lives=lives))
     say(f"actors: stopped{finished and f'; the run is finished: {finished}'}")
 
 
@@ -218,6 +239,7 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import model_override
     from spade.app.supervisor.pools import create
+    from spade.app.supervisor.store_place import settle_store
     from spade.config import load
 
     run = RunDir(_place(recipe, path))
@@ -227,6 +249,7 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     _check_held_out(config)
     with run.lock("replay"):
         create(run, config, corpus)
+        settle_store(run, config)
     return run, config, corpus
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from spade.app.report.arms import Arm
 from spade.app.report.drawing import DrawnChart, Line, draw, figure_text, interval_text, letter
-from spade.app.report.figures import CHAPTERS, Chapter, Figure, RunFigures, part_chapter
+from spade.app.report.figures import Chapter, Figure, RunFigures, chapters
 from spade.app.report.series import Curve, pool, thin
 
 MOST_FAINT = 12
@@ -42,9 +42,8 @@ class ChapterCharts(NamedTuple):
 
 
 def draw_chapters(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ChapterCharts]:
-    """All chapters; of skills and variants those that the runs have."""
-    parts = [part_chapter("By skill", "skills", runs), part_chapter("By variant", "variants", runs)]
-    return [_chapter(chapter, arms, runs) for chapter in (*CHAPTERS, *(part for part in parts if part.figures))]
+    """All chapters."""
+    return [_chapter(chapter, arms, runs) for chapter in chapters(runs)]
 
 
 def arm_curve(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Curve:

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from replay.inspect.journal import JournalRows, StepRow
+from replay.inspect.journal import EvaluationRow, JournalRows, StepRow
 from spade.app.report.curriculum import Design
 from spade.app.report.series import Curve, Point, binned, thin
-from spade.estimates import wilson
+from spade.estimates import Interval, clustered, wilson
 from spade.estimates.intervals import Z
 from spade.text import line
 
 RETURN_BINS = 24
 MOST_PARTS = 12
+"""Suites, skills, or variants, that have charts of their own."""
 LONGEST_NAME = 60
-"""Skills, or variants, that have charts of their own."""
+_GLANCE = ("Unhinted win rate", "Hinted win rate", "Regret", "Learnable share", "Validity", "Diversity")
 
 
 class RunFigures(NamedTuple):
@@ -73,9 +74,26 @@ def _points(
         yield Point(row.learner_step, value, low, high)
 
 
-def _held_out(run: RunFigures) -> Curve:
-    rows = run.rows.evaluations
-    return thin([Point(row.step, row.win_rate, *wilson(row.win_rate, row.plays)) for row in rows])
+def _held_outs(runs: Sequence[RunFigures]) -> tuple[Figure, ...]:
+    """The held-out win rate on each suite that the runs were measured on, since win rates on two do not compare."""
+    suites = sorted({row.suite for run in runs for row in run.rows.evaluations})[:MOST_PARTS]
+    return tuple(_held_out(suite) for suite in suites or [""])
+
+
+def _held_out(suite: str) -> Figure:
+    def curve(run: RunFigures) -> Curve:
+        rows = (row for row in run.rows.evaluations if row.suite == suite)
+        return thin([Point(row.step, row.win_rate, *_interval(row)) for row in rows])
+
+    title = f"Held-out win rate{f' on {line(suite, LONGEST_NAME)}' if suite else ''}"
+    says = "Unhinted, on items that the model never saw, the same ones each time."
+    return Figure(title, says, curve, 0.0, 1.0, share=True)
+
+
+def _interval(row: EvaluationRow) -> Interval:
+    if row.error is None:
+        return wilson(row.win_rate, row.plays)
+    return clustered(row.win_rate, row.error, row.plays, row.plays)
 
 
 def _diversity(run: RunFigures) -> Curve:
@@ -88,15 +106,10 @@ def _returns(run: RunFigures) -> Curve:
     return binned(((step, value) for step, value in known if value is not None), RETURN_BINS)
 
 
-CHAPTERS = (
+_CHAPTERS = (
     Chapter(
         "Learning",
         (
-            Figure(
-                "Held-out win rate",
-                "Unhinted, on programs that the model never saw, the same ones each time.",
-                _held_out, 0.0, 1.0, share=True,
-            ),
             _share("Unhinted win rate", "win_rate_unhinted", "On the newest programs, unhinted.", "win_rate_error"),
             _share("Hinted win rate", "win_rate_hinted", "On the newest programs, hinted."),
             _row("Regret", "regret", "Mean return with the hint − without.", "regret_error", low=None),
@@ -155,8 +168,22 @@ CHAPTERS = (
 _PART_FIGURES = (("win_rate_unhinted", "unhinted win rate", True), ("regret", "regret", False))
 
 
-def part_chapter(title: str, table: str, runs: Sequence[RunFigures]) -> Chapter:
-    """Charts of each skill (`table` "skills"), or of each variant ("variants"), that any of the runs has."""
+def chapters(runs: Sequence[RunFigures]) -> tuple[Chapter, ...]:
+    """All chapters; of suites, skills and variants those that any of the runs has."""
+    learning, *others = _CHAPTERS
+    parts = (_part_chapter("By skill", "skills", runs), _part_chapter("By variant", "variants", runs))
+    first = Chapter(learning.title, (*_held_outs(runs), *learning.figures))
+    return (first, *others, *(part for part in parts if part.figures))
+
+
+def glance(runs: Sequence[RunFigures]) -> tuple[Figure, ...]:
+    """The figures by which arms are seen at a glance."""
+    figures = {figure.title: figure for chapter in _CHAPTERS for figure in chapter.figures}
+    return (*_held_outs(runs), *(figures[title] for title in _GLANCE))
+
+
+def _part_chapter(title: str, table: str, runs: Sequence[RunFigures]) -> Chapter:
+    """Charts of each skill (`table` "skills"), or of each variant ("variants")."""
     names = dict.fromkeys(name for run in runs for row in run.rows.steps for name in getattr(row, table))
     return Chapter(
         title,

@@ -20,8 +20,8 @@ from spade.app.report.charts import draw_chapters
 from spade.app.report.collect import SeenRun
 from spade.app.report.curriculum import PARTS, designs, tables
 from spade.app.report.entries import entries
-from spade.app.report.figures import RunFigures
-from spade.app.report.tables import GLANCE, apart, glance, health, rejections, suites
+from spade.app.report.figures import RunFigures, glance
+from spade.app.report.tables import apart, arm_rows, health, rejections, suites
 from spade.text import visible
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -100,8 +100,8 @@ def _context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> di
         "arms": [(drawing.letter(place), arm.name, len(arm.members)) for place, arm in enumerate(arms)],
         "runs": runs,
         "notes": _notes(runs, arms),
-        "glance": glance(arms, figures),
-        "glance_titles": GLANCE,
+        "glance": arm_rows(glance(figures), arms, figures),
+        "glance_titles": [figure.title for figure in glance(figures)],
         "apart": apart(arms, runs),
         "chapters": draw_chapters(arms, figures),
         "curricula": [

@@ -11,20 +11,11 @@ from spade.app.report.arms import Arm, settings_apart
 from spade.app.report.charts import arm_curve
 from spade.app.report.collect import SeenRun
 from spade.app.report.drawing import figure_text, interval_text, letter
-from spade.app.report.figures import CHAPTERS, Figure, RunFigures
+from spade.app.report.figures import Figure, RunFigures
 from spade.app.report.transcript import cut
-from spade.text import line
+from spade.text import clock, line
 from spade.waits import describe_all
 
-GLANCE = (
-    "Held-out win rate",
-    "Unhinted win rate",
-    "Hinted win rate",
-    "Regret",
-    "Learnable share",
-    "Validity",
-    "Diversity",
-)
 MOST_REASONS = 16
 MOST_EVENTS = 40
 LONGEST_COMPLETION = 6_000
@@ -34,7 +25,7 @@ MOST_EXAMPLES = 8
 
 
 class ArmRow(NamedTuple):
-    """An arm at a glance: of each figure of GLANCE its newest value, interval and first value; "" where it has none."""
+    """An arm at a glance: of each figure its newest value, interval and first value; "" where it has none."""
 
     letter: str
     name: str
@@ -76,16 +67,15 @@ class Health(NamedTuple):
     waits: tuple[str, ...]
 
 
-def glance(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:
+def arm_rows(figures: Sequence[Figure], arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:
     """A row for each arm."""
-    figures = {figure.title: figure for chapter in CHAPTERS for figure in chapter.figures}
     return [
         ArmRow(
             letter(place),
             arm.name,
             len(arm.members),
             _steps([runs[member] for member in arm.members]),
-            tuple(_newest(figures[title], arm, runs) for title in GLANCE),
+            tuple(_newest(figure, arm, runs) for figure in figures),
         )
         for place, arm in enumerate(arms)
     ]
@@ -156,7 +146,7 @@ def health(run: SeenRun) -> Health:
         _facts(run),
         tuple((_short(each.name), each.restarts, _short(each.detail)) for each in ill[:MOST_EVENTS]),
         tuple(
-            (_clock(event.elapsed_s), _short(event.event), _short(_event(event.why, event.changed)))
+            (clock(event.elapsed_s), _short(event.event), _short(_event(event.why, event.changed)))
             for event in events[-MOST_EVENTS:]
         ),
         max(len(events) - MOST_EVENTS, 0),
@@ -170,7 +160,7 @@ def _facts(run: SeenRun) -> tuple[tuple[str, str], ...]:
         counts, traffic = status.counts, status.traffic
         faults = sum(process.gauges.get("request_faults", 0) for process in status.processes)
         facts += [
-            ("time up", _clock(status.elapsed_s)),
+            ("time up", clock(status.elapsed_s)),
             ("learner steps", f"{status.learner_step:,}"),
             ("plays", f"{counts.plays:,}"),
             ("plays/s", f"{traffic.plays_per_s:.1f}"),
@@ -201,12 +191,6 @@ def _short(text: str) -> str:
 def _event(why: str, changed: dict[str, tuple[str, str]]) -> str:
     told = [f"{setting}: {before} → {now}" for setting, (before, now) in changed.items()]
     return "; ".join([*([why] if why else []), *told])
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(min(max(seconds, 0), 1e12)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}"
 
 
 def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:

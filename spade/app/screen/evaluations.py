@@ -88,7 +88,7 @@ def _state(kept: KeptEvaluation) -> str:
 
 
 def _headline(summary: Summary) -> str:
-    return f"none: {summary.why}" if summary.headline is None else _share(summary.headline)
+    return f"none: {line(summary.why)}" if summary.headline is None else _share(summary.headline)
 
 
 def _share(share: Share) -> str:
@@ -105,4 +105,4 @@ def _difference(found: Difference) -> str:
 
 def _errors(summary: Summary) -> Iterator[str]:
     if summary.errors:
-        yield f"  errors    {', '.join(f'{kind} {count}' for kind, count in summary.errors.items())}"
+        yield f"  errors    {', '.join(f'{line(kind, _NAME)} {count}' for kind, count in summary.errors.items())}"

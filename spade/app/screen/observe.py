@@ -16,6 +16,7 @@ from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import BusError, RunError
 from spade.protocol import GetStatus, SkillFigures, Status
+from spade.text import clock
 from spade.transport import Client
 from spade.waits import describe_all, root_causes
 
@@ -94,6 +95,9 @@ def explain(status: Status) -> list[str]:
     )
     if counts.audit_findings:
         apart.append(f"{counts.audit_findings} environments failed their audit, the last {counts.newest_finding}")
+    unplaced = [
+        f"{process.name} waits for {process.detail}" for process in status.processes if process.state == "waiting"
+    ]
     ill = [
         f"{process.name} is {process.state}{f': {process.detail}' if process.detail else ''}"
         for process in status.processes
@@ -105,6 +109,7 @@ def explain(status: Status) -> list[str]:
         *stalled,
         status.waiting_for,
         *apart,
+        *unplaced,
         *ill,
         *unforeseen(status),
         *describe_all(status.waits, status.processes),
@@ -124,7 +129,6 @@ def unforeseen(status: Status) -> list[str]:
 def sentence(status: Status) -> str:
     """A status in one line."""
     recent = status.recent
-    minutes, seconds = divmod(int(status.elapsed_s), 60)
 
     def show(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
@@ -133,7 +137,7 @@ def sentence(status: Status) -> str:
 
     held_out = "".join(f"held-out {one.win_rate:.2f} " for one in status.histories.evaluations[-1:])
     return (
-        f"{minutes:02d}:{seconds:02d} step {status.learner_step} policy v{status.policy_version} "
+        f"{clock(status.elapsed_s)} step {status.learner_step} policy v{status.policy_version} "
         f"plays {status.counts.plays} ({status.traffic.plays_per_s:.1f}/s) win rate {held_out}"
         f"{show(recent.win_rate_unhinted)} unhinted {show(recent.win_rate_hinted)} hinted regret {regret} "
         f"learnable {show(recent.learnable_share)} valid {show(recent.validity)}"

@@ -12,12 +12,13 @@ from rich.text import Text
 
 from spade.app.screen.chart import bar, chart
 from spade.protocol import Evaluation, Process, Recent, Status
-from spade.text import line
+from spade.text import clock, line
 from spade.waits import describe_all, root_causes
 
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
 _STATES = {
     "ready": "green",
+    "waiting": "yellow",
     "starting": "yellow",
     "restarting": "yellow",
     "draining": "yellow",
@@ -80,11 +81,10 @@ def _shown(status: Status) -> Status:
 
 
 def _header(status: Status) -> Text:
-    minutes, seconds = divmod(int(status.elapsed_s), 60)
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(" SPADE ", "bold reverse")
     line.append(f" {status.run}", "bold")
-    line.append(f"  {minutes:02d}:{seconds:02d}")
+    line.append(f"  {clock(status.elapsed_s)}")
     line.append(f"  step {status.learner_step}", "bold")
     line.append(f"  policy v{status.policy_version}")
     line.append(f"  {status.counts.plays} plays  {status.traffic.plays_per_s:.1f}/s", "dim")
@@ -200,7 +200,10 @@ def _numbers(status: Status, width: int) -> Panel:
 
 def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
     table = Table.grid(padding=(0, 2), expand=True)
-    columns = {"process": 14, "pid": 7, "state": 10, "restarts": 8}
+    machine = max((len(process.host) for process in processes), default=0)
+    columns = {"process": 14, "machine": machine, "pid": 7, "state": 10, "restarts": 8}
+    if not machine:
+        del columns["machine"]
     if width < _SMALL_WIDTH:
         del columns["pid"]
     for size in columns.values():
@@ -210,6 +213,7 @@ def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
     for process in processes[: room if len(processes) <= room else room - 1]:
         cells = {
             "process": Text(process.name),
+            "machine": Text(process.host, "dim"),
             "pid": Text(str(process.pid), "dim"),
             "state": Text(process.state, _STATES.get(process.state, "dim")),
             "restarts": Text(str(process.restarts), "yellow" if process.restarts else "dim"),
@@ -222,6 +226,8 @@ def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
 
 def _doing(process: Process) -> Text:
     """The last error of a process, or its own gauges."""
+    if process.state == "waiting":
+        return Text(f"waits for {process.detail}", "yellow")
     if process.state != "ready" and process.detail:
         return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
     told = "  ".join(_gauge(name, value) for name, value in process.gauges.items() if value)

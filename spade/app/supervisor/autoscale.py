@@ -27,6 +27,7 @@ BUSY = 0.9  # agents are busy from this share of their slots in use
 SPARE = 0.7  # an agent is spare if the others would use at most this share of their slots
 ENGINE_FULL = 1.25  # most requests for each engine row after an agent is added
 ENGINE_OVER = 1.75  # from here on agents only wait for each other
+_COMING = ("waiting", "starting", "restarting")
 
 Step = Literal[-1, 0, 1]
 
@@ -64,7 +65,7 @@ def pressure(status: Status, config: Config) -> Pressure:
         engines=requests / rows if rows else float("inf"),
         starving=1.0 if step is None or step.step_s == 0 else step.wait_s / (step.wait_s + step.step_s),
         backlog=status.backlog / config.learner.batch_sequences,
-        starting=sum(each.role == "agent" and each.state in ("starting", "restarting") for each in status.processes),
+        starting=sum(each.role == "agent" and each.state in _COMING for each in status.processes),
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from spade.app.rundir import Origin, RunDir
 from spade.app.supervisor.policies import KeptPolicy, kept_policies
+from spade.app.supervisor.store_place import settle_store
 from spade.config import Config
 from spade.errors import ConfigError, RunError, WeightsError
 
@@ -174,6 +175,7 @@ def seed_memory(run: RunDir, settings: Config, old: RunDir) -> "Imported":
 
     check_fit(settings, old.config())
     memory = read_memory(old.store)
+    settle_store(run, settings)
     with open_store(run.store, settings.replay.durability) as store:
         opened = open_run(store, settings)
         done = import_memory(store, opened.state, memory)

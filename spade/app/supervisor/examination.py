@@ -4,10 +4,8 @@ It has a replay service of its own, engines and env-runners. This process publis
 and records the samples itself, so that more engines may join as in any run.
 """
 
-import json
-import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -19,13 +17,13 @@ from actors.suites import Suite
 from actors.text.conversation import Talk
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
+from spade.app.supervisor.pinned_run import pinned_settings, published
 from spade.app.supervisor.policies import PinnedPolicy
 from spade.app.supervisor.up import keep_up
-from spade.config import Config, digest, load
-from spade.errors import ConfigError, RunError
+from spade.config import Config, load
+from spade.errors import RunError
 from spade.evaluations import EvaluationPlan, Protocol, RecordFile, SuiteItem, folder_of, open_folder
-from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
-from spade.transport import Client, connect
+from spade.transport import Client
 
 if TYPE_CHECKING:
     from actors.roles.session import Session
@@ -53,9 +51,17 @@ class Exam(NamedTuple):
 
 
 def settings(
-    base: str, overrides: Sequence[str], model: Path, dtype: str, exams: Sequence[tuple[Suite, Protocol]], context: int
+    base: str,
+    overrides: Sequence[str],
+    model: Path,
+    dtype: str,
+    exams: Sequence[tuple[Suite, Protocol]],
+    context: int,
+    others: Mapping[str, object],
 ) -> Config:
     """The config of the processes: that of the run or recipe `base`, as far as it is about sampling and playing.
+
+    `others`: settings of its own.
 
     Raises ConfigError.
     """
@@ -66,50 +72,17 @@ def settings(
     libraries = sorted({suite.library for suite, _ in exams if suite.library} | set(given.sandbox.libraries))
     samples_at_once = given.engine.rows * max(given.actors.engines, 1)
     own = {
-        "model.path": str(model),
-        "model.dtype": dtype,
-        # Nothing is designed, trained or played for the store, and nothing of it needs to be allowed.
-        "design.source": "model",
-        "design.max_tokens": 1,
-        "design.round_jobs": given.design.active_skills,
-        "design.judge": False,
-        "pool.source": "",
-        "pool.level": 0,
-        "pool.difficulty": "fixed",
-        "pool.reward": "win",
-        "endpoint.url": "",
-        "actors.designers": 0,
-        "actors.agents": 0,
-        "learner.batch_sequences": 2,
-        "learner.gpus": [],
-        "play.group_size": 2,
-        "play.max_turn_tokens": 1,
-        "play.context_tokens": context,
         "play.lease_s": patiently.play.lease_s,
-        "engine.context_tokens": context,
         # Of weights that small the records are to be the same beside any other samples.
         "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
         "engine.request_deadline_s": patiently.engine.request_deadline_s,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
-        "evaluation.suite": "",
-        "evaluation.data": "",
-        "evaluation.programs": "",
-        "evaluation.diversity_programs": 0,
-        "limits.steps": 0,
-        "limits.rollouts": 0,
-        "limits.seconds": 0,
-        "replay.durability": "nosync",
         "sandbox.libraries": libraries,
         "sandbox.load_s": max(given.sandbox.load_s, LOAD_S),
         "sandbox.step_s": max(given.sandbox.step_s, STEP_S),
-        "bus.bind": "",
-        "bus.keys": "",
+        **others,
     }
-    written = [f"{setting}={json.dumps(value, ensure_ascii=False)}" for setting, value in own.items()]
-    config = load(base, (*written, *overrides))
-    if config.model.path != str(model):
-        raise ConfigError("--set model.path: give the model in the place of RUN")
-    return config
+    return pinned_settings(base, overrides, model, dtype, context, own)
 
 
 def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[Exam], say: Say) -> None:
@@ -159,23 +132,14 @@ async def _examine(
 ) -> None:
     """Publish the weights and play, one evaluation after the other."""
     from actors.roles.session import Session, attend
-    from learner.broadcast import broadcast
-    from replay.client import ReplayClient
-
-    assert policy.folder is not None
-    orders = launches.learner(run, config)
 
     async def work(session: Session) -> None:
         for exam, kept in exams:
             await _play(session, exam, kept, say)
 
-    async with broadcast(orders.bind, policy.folder.parent, config) as address:
-        hello = Hello(PROTOCOL_VERSION, digest(config), "learner", orders.name, os.getpid(), address or "")
-        async with connect(run.replay_address, hello, bus=config.bus) as publisher:
-            await ReplayClient(publisher, config.bus.call_deadline_s).publish(
-                0, policy.digest, str(policy.folder), StepMetrics()
-            )
-            await attend(launches.evaluator(run, config), config, config.play.lease_s, lambda: None, work)
+    sampled_here = nullcontext() if config.endpoint.url else published(run, config, policy)
+    async with sampled_here:
+        await attend(launches.evaluator(run, config), config, config.play.lease_s, lambda: None, work)
 
 
 async def _play(session: "Session", exam: Exam, kept: RecordFile, say: Say) -> None:

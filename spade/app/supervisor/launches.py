@@ -20,6 +20,7 @@ MODULES: Mapping[Role, str] = {  # services before their clients; drained in the
     "curator": "actors.roles.curator",
     "agent": "actors.roles.agent",
     "evaluator": "actors.roles.evaluator",
+    "gateway": "actors.roles.gateway.process",
 }
 SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})
 
@@ -52,6 +53,11 @@ def learner(run: RunDir, config: Config) -> Launch:
 def evaluator(run: RunDir, config: Config) -> Launch:
     """Orders of the evaluator."""
     return _launch(run, config, "evaluator", "evaluator", run.replay_address)
+
+
+def gateway(run: RunDir, config: Config, address: str, tag: str) -> Launch:
+    """Orders of a gateway. `address`: the replay service; `tag`: end of its name."""
+    return _launch(run, config, f"gateway{tag}", "gateway", address)
 
 
 def actor(run: RunDir, config: Config, address: str, tag: str, role: Role, index: int) -> Launch:

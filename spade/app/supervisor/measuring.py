@@ -1,8 +1,9 @@
 """`spade eval`: what is asked, resolved to evaluations of one policy or two, and what they came to."""
 
 import difflib
+import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,32 @@ Say = Callable[[str], None]
 _NEAREST = 3
 
 
+class EndpointOptions(NamedTuple):
+    """A server to be measured in the place of weights: see the section `endpoint` of the config."""
+
+    url: str
+    model: str
+    key: str
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings under which it samples, and engines do not."""
+        key = str(Path(self.key).expanduser().absolute()) if self.key else ""
+        return {
+            "endpoint.url": self.url,
+            "endpoint.model": self.model,
+            "endpoint.key": key,
+            "endpoint.roles": ["evaluator"],
+            "actors.engines": 0,
+            "engine.arithmetic": "model",
+        }
+
+    def policy(self, folder: Path) -> PinnedPolicy:
+        """What stands for its policy, which nobody can pin; `folder` has the tokenizer."""
+        digest = hashlib.blake2b(f"{self.url}\0{self.model}".encode(), digest_size=16).hexdigest()
+        return PinnedPolicy(digest, folder, f"{line(self.model, 60) or 'the model'} at {line(self.url, 120)}")
+
+
 class EvalOptions(NamedTuple):
     """The options of `spade eval`, as they were typed."""
 
@@ -46,6 +73,7 @@ class EvalOptions(NamedTuple):
     data: Sequence[str]
     config: str | None
     overrides: Sequence[str]
+    endpoint: EndpointOptions | None = None
 
 
 class Chosen(NamedTuple):
@@ -85,8 +113,10 @@ class Subject(NamedTuple):
             raise ConfigError(f"{line(model, 200)}: is no run, and as a model: {error}") from None
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
-    def pinned(self, asked: str) -> AbstractContextManager[PinnedPolicy]:
-        """The policy that is asked for, whose weights stay during the block."""
+    def pinned(self, asked: str, endpoint: EndpointOptions | None = None) -> AbstractContextManager[PinnedPolicy]:
+        """The policy that is asked for, whose weights stay during the block; that of the endpoint, if it is given."""
+        if endpoint is not None:
+            return nullcontext(endpoint.policy(model_folder(self.model)))
         return pinned(self.run, self.model, self.dtype, asked, self.place)
 
 
@@ -153,9 +183,15 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     """
     suites = chosen(asked)
     check_asked(asked.policy)
+    if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
+        raise ConfigError(
+            "--endpoint: a server has one policy, and is compared with none; leave --policy and --against"
+        )
     subject = Subject.of(asked.model, asked.config)
     with ExitStack() as pins:
-        now = _planned(subject, pins.enter_context(subject.pinned(asked.policy)), suites, asked, complain)
+        now = _planned(
+            subject, pins.enter_context(subject.pinned(asked.policy, asked.endpoint)), suites, asked, complain
+        )
         if asked.against == "none" or not now.exams:
             return list(now.measured(say).values())
         # Before the first is measured, since a run goes on meanwhile and may retire the other.
@@ -181,7 +217,8 @@ def _planned(
     context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
     folder = policy.folder or Path(subject.model)
-    config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context)
+    others = {} if asked.endpoint is None else asked.endpoint.settings
+    config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
     return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain))
 
 
@@ -228,10 +265,14 @@ def _conditions(config: Config, context_tokens: int) -> dict[str, str]:
     """See Rules."""
     return {
         "context_tokens": str(context_tokens),
-        "dtype": config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic,
+        "dtype": "unknown" if config.endpoint.url else _arithmetic(config),
         "thinking": str(config.model.thinking).lower(),
         "thoughts": config.play.thoughts,
     }
+
+
+def _arithmetic(config: Config) -> str:
+    return config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
 
 
 def _told(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:

@@ -15,7 +15,7 @@ from spade.transport import Client
 ROLES: dict[str, Role] = {
     "agents": "agent", "designers": "designer", "curators": "curator", "runners": "env-runner", "engines": "engine",
 }  # fmt: skip
-_UP = ("starting", "ready", "restarting")
+_UP = ("waiting", "starting", "ready", "restarting")
 LOOK_S = 0.2
 AGAIN_S = 2.0  # then the order is repeated: a restarting service may have lost it
 
@@ -67,7 +67,7 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
         settings = at.config.supervise
         patience_s = settings.ready_s + settings.drain_s
         await _order(client, Orders(name, counts), wanted, patience_s)
-        await _until(client, there, patience_s)
+        await _until(client, there, patience_s, name)
     return f"{name}: {', '.join(f'{word} {counts[role]}' for word, role in ROLES.items() if role in counts)}"
 
 
@@ -112,12 +112,14 @@ async def _order(client: Client, orders: Orders, met: Callable[[Status], bool], 
     raise RunError(f"{orders.supervisor}: the order did not take effect; `spade actors ls` shows the state")
 
 
-async def _until(client: Client, met: Callable[[Status], bool], patience_s: float) -> None:
-    """Wait for `met`. Raises RunError at the deadline."""
+async def _until(client: Client, met: Callable[[Status], bool], patience_s: float, supervisor: str) -> None:
+    """Wait for `met`. Raises RunError at the deadline, with what the processes of the supervisor wait for."""
     with trio.move_on_after(patience_s):
         await _look(client, met)
         return
-    raise RunError("not all are ready yet; `spade actors ls` shows the state")
+    all_ = kept(await ask_status(client), supervisor)
+    waiting = "".join(f"{each.name} waits for {each.detail}; " for each in all_ if each.state == "waiting")
+    raise RunError(f"not all are ready yet; {waiting}`spade actors ls` shows the state")
 
 
 async def _look(client: Client, met: Callable[[Status], bool]) -> Status:

@@ -18,8 +18,9 @@ from spade.app.supervisor.launches import MODULES, actor_counts
 from spade.config import Config, digest
 from spade.errors import BusError
 from spade.processes import logs
+from spade.processes.child import Life
 from spade.processes.entry import Launch
-from spade.processes.supervise import Supervisor, supervise
+from spade.processes.supervise import Lives, Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, connect
 from spade.transport.keys import command_tag
@@ -47,6 +48,7 @@ async def keep_up(
     corpus: str = "",
     body: Body = _wait,
     lasting: bool = False,
+    lives: Lives = Life,
 ) -> str:
     """Keep `launches` and as many actors as wanted up until a signal, the end of the run or a failure; then drain.
 
@@ -61,6 +63,7 @@ async def keep_up(
     corpus   digest of the documents of its designers; a run of other documents refuses this command
     body     runs meanwhile, with the connection to the replay service
     lasting  True stays up when the run is at its end
+    lives    where the processes live
     """
     finished = ""
     with ExitStack() as locks:
@@ -70,7 +73,7 @@ async def keep_up(
         _log(name, run.logs / "supervisor.log")
         async with (
             _signals() as told,
-            supervise(config.supervise, run.logs, MODULES) as supervisor,
+            supervise(config.supervise, run.logs, MODULES, lives) as supervisor,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(_leave, told, nursery.cancel_scope)

@@ -5,8 +5,9 @@ Defaults are the paper's numbers for games (Qwen3-4B and Qwen3-30B-A3B) where th
 
 from spade.config.sections.actors import Actors, Design, Evaluation, Play, Pool, PoolLibrary, Sandbox, Tier
 from spade.config.sections.bounds import Section
-from spade.config.sections.engines import Endpoint, Engine
+from spade.config.sections.engines import Endpoint, Engine, Serve
 from spade.config.sections.learner import Learner, Loss
+from spade.config.sections.place import Place, PlacedRole
 from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
 from spade.config.sections.replay import Audit, Replay, Reward
 from spade.config.sections.run import Limits, Model, Run
@@ -16,8 +17,8 @@ from spade.config.suites import SUITE_TRAITS, Library
 __all__ = [
     "LONGEST_WAIT_S",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Limits", "Loss",
-    "Model", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Section", "Supervise", "Tier",
-    "ToolUse",
+    "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Section",
+    "Serve", "Supervise", "Tier", "ToolUse",
 ]  # fmt: skip
 
 
@@ -38,11 +39,13 @@ class Config(Section, frozen=True):
     evaluation: Evaluation = Evaluation()
     engine: Engine = Engine()
     endpoint: Endpoint = Endpoint()
+    serve: Serve = Serve()
     sandbox: Sandbox = Sandbox()
     audit: Audit = Audit()
     replay: Replay = Replay()
     bus: Bus = Bus()
     supervise: Supervise = Supervise()
+    place: Place = Place()
 
     @property
     def hinted(self) -> bool:

@@ -1,6 +1,8 @@
-"""Settings of sampling: the run's own engines, and an endpoint elsewhere."""
+"""Settings of sampling: the run's own engines, an endpoint elsewhere, and a gateway for programs of others."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from spade.config.engine_kinds import EngineKind
 from spade.config.sections.bounds import Bytes, Count, CountOrZero, Gpu, Positive, Seconds, Section
@@ -62,9 +64,26 @@ class Endpoint(Section, frozen=True):
     key: str = ""
     """File that holds the API key; "" sends none."""
 
-    roles: tuple[Literal["designer", "agent"], ...] = ("designer",)
-    """Roles that the endpoint samples for. With both, nothing would be trained, which is refused."""
+    roles: tuple[Literal["designer", "agent", "evaluator"], ...] = ("designer",)
+    """Roles that the endpoint samples for. With designer and agent, nothing would be trained, which is
+    refused."""
 
     def serves(self, role: str) -> bool:
         """True if there is an endpoint, and it samples for this role."""
         return bool(self.url) and role in self.roles
+
+
+class Serve(Section, frozen=True):
+    """The gateway: an OpenAI-compatible server over the run's engines (`spade serve`, docs/serving.md)."""
+
+    host: str = "127.0.0.1"
+    """Address at which it listens. One that other machines reach needs a key, and a proxy before it that speaks TLS."""
+
+    port: Annotated[int, Meta(ge=1, le=65_535)] = 8_000
+    """Port at which it listens."""
+
+    key: str = ""
+    """File that holds the key that clients must send; "" asks for none."""
+
+    name: str = ""
+    """Name of the model as clients know it; "" is `model.path`."""

@@ -79,6 +79,13 @@ class Audit(Section, frozen=True):
 class Replay(Section, frozen=True):
     """The store, and the windows of recent plays over which the status has its figures."""
 
+    store: str = ""
+    """Folder of the store, on a local or block volume, where the rest of the run's directory lies on a file system that
+    machines share; the directory then has a link to it. "" keeps it in the directory. No two runs have one folder."""
+
+    network_store: bool = False
+    """True lets the store lie on a network file system, which LMDB does not support."""
+
     durability: Literal["sync", "nosync"] = "sync"
     """Fate of acknowledged work: "sync" flushes every commit to the disk; under "nosync" commits survive the death of
     the process, not of the machine."""

@@ -12,7 +12,7 @@ from spade import config as configuration
 from spade.codec import pack_ids
 from spade.errors import BusError, RefusedError
 from spade.processes.entry import Launch
-from spade.protocol import CloseEpisode, Generate, Generated, Overdue, Weights
+from spade.protocol import CloseEpisode, Done, Generate, Generated, GiveUp, Overdue, Weights
 from tests.actors.engines.gate import gated
 from tests.actors.small_services import SmallReplay, process, small_replay
 from tests.conftest import write_checkpoint
@@ -147,6 +147,29 @@ async def test_forgets_what_a_peer_that_left_had_asked(tiny_checkpoint, monkeypa
         steps.release(10_000)
         await gauges(replay, idle)
         assert isinstance(await caller.call(request(1)), Generated)
+
+
+async def test_a_request_that_its_sender_gives_up_frees_its_row(tiny_checkpoint, monkeypatch):
+    config, steps = settings(), gated(monkeypatch)
+    async with running(config, published(tiny_checkpoint, 1)) as (_, replay):
+        other = msgspec.structs.replace(request(2, tokens=4), name="b")
+        async with connected(engine_of(replay), config, "gateway") as gateway, trio.open_nursery() as nursery:
+            for seed, name in enumerate("ab"):  # neither of them ends soon
+                asked = msgspec.structs.replace(request(seed, tokens=100), name=name)
+                nursery.start_soon(gateway.call, asked)
+            steps.release(3)  # the first of them may have begun alone
+            await gauges(replay, lambda told: told.get("rows_active") == 2)
+            await gateway.call(GiveUp("a"))
+            await gateway.call(GiveUp("none"))
+            steps.release(2)
+            await gauges(replay, lambda told: told.get("rows_active") == 1)
+            async with connected(engine_of(replay), config, "gateway", "gateway-1") as stranger:
+                await stranger.call(GiveUp("b"))
+                steps.release(10_000)
+                assert isinstance(await stranger.call(other), Generated)
+                assert await gateway.call(GiveUp("b")) == Done()
+            nursery.cancel_scope.cancel()
+        await gauges(replay, idle)
 
 
 async def test_an_overdue_request_is_given_up_and_says_where_its_time_went(tiny_checkpoint):

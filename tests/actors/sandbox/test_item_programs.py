@@ -85,6 +85,8 @@ def test_a_choice_is_read_leniently(said, read):
 SQUARES = json.dumps([{"input": f"{number}\n", "output": f"{number**2}\n"} for number in (2, 3, 12)])
 SUMS = json.dumps([{"input": "[1, 2]\n3", "output": "6"}, {"input": "[]\n0", "output": "0"}])
 PAIRS = json.dumps([{"input": "3", "output": "[1, 3]"}])
+DIGITS = "7" * 9_999  # more than Python turns into a number or back by itself
+LARGE = json.dumps([{"input": DIGITS, "output": DIGITS}])
 LISTS = json.dumps([{"input": "3", "output": "[[1, 3]]"}])
 RIGHT = "print(int(input()) ** 2)"
 SUM = "class Solution:\n    def add(self, some: List[int], more: int) -> int:\n        return sum(some) + more"
@@ -143,6 +145,7 @@ PROGRAMS = {
     "in a thread": (stdin(), THREAD, 1),
     "deep": (stdin(), LONG + RIGHT, 1),
     "another form of the number": (stdin(), "print(f' {int(input()) ** 2}.0 ')", 1),
+    "a number of many digits": (program("CodeTestsEnv", tests=LARGE), "print(int(input()))", 1),
     "hidden tests too": (stdin(hidden=hidden(SQUARES)), RIGHT, 1),
     "wrong on hidden tests": (stdin(hidden=hidden('[{"input": "5", "output": "26"}]')), RIGHT, 0),
     "wrong": (stdin(), "print(int(input()) * 2)", 0),
@@ -167,6 +170,7 @@ PROGRAMS = {
     "a method that is wrong": (method(), SUM.replace("+ more", ""), 0),
     "a method that is missing": (method("sub"), SUM, 0),
     "a tuple for a list": (method("pair", PAIRS), "class Solution:\n    def pair(self, n): return (1, n)", 1),
+    "a method of a number of many digits": (method("same", LARGE), "def same(n): return n", 1),
     "a list of tuples": (method("pair", LISTS), "def pair(n): return [(1, n)]", 0),
     "numbers of numpy": (method("pair", PAIRS), "import numpy\ndef pair(n): return [numpy.int64(1), numpy.int8(n)]", 1),
     "a function": (method(), "def add(some, more): return sum(some) + more", 1),

@@ -1,5 +1,6 @@
 """`spade eval`: one line for each bad input, and evaluations as text."""
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -199,6 +200,23 @@ def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):
     assert "0.500" in row(kept)
     assert row(KeptEvaluation(tmp_path, rules(), None)).endswith("it was not ended yet")
     assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 8 turns" in sheet(kept)
+
+
+def test_no_text_of_a_summary_forges_a_line(tmp_path):
+    forged = msgspec.structs.replace(summary(""), headline=None, why="x\nnano@paper 0.9", errors={"y\nheadline": 1})
+    kept = KeptEvaluation(tmp_path, rules(), forged)
+    assert "\n" not in row(kept)
+    for told in (sheet(kept), table([MeasuredSuite("f", rules(), "z", forged)])):
+        assert not [line for line in told.splitlines() if line.startswith(("nano@paper", "headline"))]
+
+
+def test_evaluations_below_a_folder_that_is_not_there_are_refused(tmp_path):
+    for words in (["ls"], ["show"]):
+        result = CliRunner().invoke(cli.app, ["eval", *words, str(tmp_path / "nanno")])
+        assert (type(result.exception), str(result.exception)) == (
+            RunError,
+            f"{tmp_path / 'nanno'}: there is no such folder",
+        )
 
 
 def test_suites_are_named_once_each_and_have_their_files(tmp_path):

@@ -49,7 +49,9 @@ def result(of: Experiment, piece: Piece, wins: int = 30, origins: Origins = OURS
         held_out={name: share([ItemTally(1, n < won) for n in range(50)]) for name, won in levels.items()},
         config=msgspec.to_builtins(of.config(piece)),
         rows=[StepRow(step, validity=1.0, regret=step / 7) for step in range(1, steps + 1)],
-        evaluations=[EvaluationRow(step, 8, 0.5, {"level 1": step / 100, "level 2": 0}) for step in (0, 8, 9, 10, 12)],
+        evaluations=[
+            EvaluationRow(step, 8, 0.5, categories={"level 1": step / 100, "level 2": 0}) for step in (0, 8, 9, 10, 12)
+        ],
         diversities=[DiversityRow(9, 0.05)],
         designed=by_level([Written(0, 1, 0.9), Written(0, 2, None), Written(5, 4, 0.5), Written(5, 0, 0.1)]),
     )  # fmt: skip

@@ -164,6 +164,22 @@ def test_the_page_of_a_run_has_all_its_parts(page):
     assert "the newest policy is missing" in text  # a simulated run publishes no files
 
 
+def test_evaluations_on_two_suites_are_two_curves(runs, tmp_path):
+    run = RunDir(shutil.copytree(runs.path, tmp_path / "other-suite"))
+    journal = Journal(run.path)
+    for step, won in ((6, 0.1), (9, 0.2)):
+        journal.evaluation(Evaluation(step, 1, step, 64, 0, won, 0.1, 2.0, "reasoning-gym-nano"), 9.0 * step)
+    assert [row.step for row in read_journal(run.path / "metrics.jsonl").evaluations] == [1, 2, 3, 4, 5, 6, 6, 9]
+    report([str(run.path)], tmp_path / "report.html")
+    text = read((tmp_path / "report.html").read_text())
+    assert "Held-out win rate by learner step: from 40 % at step 1 to 40 % (29 % to 52 %) at step 6." in text
+    other = "from 10 % at step 6 to 20 % (7.3 % to 44 %) at step 9."
+    assert f"Held-out win rate on reasoning-gym-nano by learner step: {other}" in text
+    glance = text[: text.index(" by learner step")].splitlines()
+    assert "Held-out win rate" in glance
+    assert "Held-out win rate on reasoning-gym-nano" in glance
+
+
 def test_the_page_loads_nothing_and_runs_nothing_but_its_one_style_sheet(page):
     [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()

@@ -146,6 +146,15 @@ def test_a_process_that_is_not_well_is_seen():
     assert "died by SIGKILL" in text
 
 
+def test_the_machine_of_a_process_is_seen_where_there_are_several():
+    local = Process("replay", "replay", 6, "ready", 0)
+    assert not any("machine" in row for row in draw(Status(processes=(local,)), 80, 24))
+    placed = Process("agent-0", "agent", 7, "ready", 0, host="10.0.0.2")
+    waiting = Process("agent-1", "agent", 0, "waiting", 0, "1 CPU")
+    text = "\n".join(draw(Status(processes=(local, placed, waiting)), 80, 24))
+    assert all(part in text for part in ("machine", "10.0.0.2", "waits for 1 CPU"))
+
+
 def test_a_stall_is_the_footer_until_it_is_over():
     waits = (
         Wait("replay", "TakeBatch", 1, 63.0, "learner", "8 of 96 sequences"),

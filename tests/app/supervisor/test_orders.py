@@ -58,3 +58,8 @@ def test_why_shows_the_longest_wait_first_and_processes_in_trouble():
         "agent-0 waits 3.2 s for engine-0 (restarting), Generate ×40",
         "it ends at replay, engine-0",
     ]
+
+
+def test_why_says_what_a_process_waits_for_that_has_no_place():
+    agent = Process("agent-3", "agent", 0, "waiting", 0, "1 CPU")
+    assert "agent-3 waits for 1 CPU" in explain(Status(processes=(agent,)))

@@ -121,6 +121,15 @@ def test_an_average_weighs_columns_alike_and_takes_their_errors_together():
     assert (found.items, found.samples) == (6, 6)
 
 
+def test_an_average_of_columns_without_a_spread_is_as_wide_as_they_allow():
+    solved, failed = share([ItemTally(32, 32)] * 30), share([ItemTally(32, 0)] * 30)
+    off = 1 - solved.low
+    assert average([solved, failed]).interval == pytest.approx((0.5 - off / 2, 0.5 + off / 2))
+    assert average([solved] * 3).interval == pytest.approx((1 - off / sqrt(3), 1.0))
+    one = average([share([ItemTally(32, 16)]), solved])
+    assert (one.error, one.low < 0.6, one.high > 0.9) == (None, True, True)
+
+
 def test_a_difference_is_over_the_items_that_both_have():
     found = difference({"a": 1.0, "b": 0.5, "c": 0.0, "new": 1.0}, {"a": 0.0, "b": 0.5, "c": 0.25, "old": 0.0})
     deltas = np.array([1.0, 0.0, -0.25])
@@ -134,6 +143,23 @@ def test_a_difference_of_one_item_has_no_interval_and_of_none_is_none():
     found = difference({"a": 1.0}, {"a": 0.0})
     assert (found.mean, found.error, found.low, found.high) == (1.0, None, None, None)
     assert difference({"a": 1.0}, {"b": 1.0}) is None
+
+
+@pytest.mark.parametrize("items", [2, 30, 200])
+@pytest.mark.parametrize(("now", "before"), [(0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.75, 0.5)])
+def test_items_that_all_differ_alike_leave_room_for_others(items, now, before):
+    names = range(items)
+    found = difference(dict.fromkeys(names, now), dict.fromkeys(names, before))
+    others = wilson(0, items).high  # of 0 of the items
+    assert found.error == 0
+    assert found.low == pytest.approx((1 - others) * found.mean - others)
+    assert found.high == pytest.approx((1 - others) * found.mean + others)
+    assert -1 <= found.low <= found.mean <= found.high <= 1
+
+
+def test_a_spread_of_rounding_alone_is_none():
+    thirds = difference({"a": 1.0, "b": 2 / 3, "c": 1 / 3}, {"a": 2 / 3, "b": 1 / 3, "c": 0.0})
+    assert thirds.high - thirds.low > 1
 
 
 @given(st.dictionaries(st.integers(), st.floats(0, 1), min_size=2), st.floats(0, 1))
@@ -190,3 +216,13 @@ def test_the_interval_of_a_difference_covers_the_truth():
     tries = zip(rng.binomial(4, now) / 4, rng.binomial(4, before) / 4, strict=True)
     found = [difference(dict(zip(names, a, strict=True)), dict(zip(names, b, strict=True))) for a, b in tries]
     assert 0.93 <= np.mean([each.low <= truth <= each.high for each in found]) <= 0.97
+
+
+@pytest.mark.parametrize("risen", [0.01, 0.02, 0.98])
+def test_the_interval_of_a_difference_covers_a_truth_that_few_items_show(risen):
+    """Student's alone covers it in 0.25, 0.46 and 0.45 of the cases."""
+    names = [str(item) for item in range(30)]
+    drawn = np.random.default_rng(5).random((REPLICATES, 30)) < risen
+    before = dict.fromkeys(names, 0.0)
+    found = [difference(dict(zip(names, row.astype(float), strict=True)), before) for row in drawn]
+    assert np.mean([each.low <= risen <= each.high for each in found]) >= 0.95

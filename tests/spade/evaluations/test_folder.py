@@ -1,5 +1,7 @@
 """The folder of an evaluation: named by its rules, gone on with, and refused where it is damaged."""
 
+import os
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -21,6 +23,8 @@ from spade.evaluations import (
 )
 from spade.evaluations.rules import read_toml
 from tests.spade.evaluations.samples import PROTOCOL, RECORDS, RULES, SCHEDULED
+
+NOBODY = 65_534
 
 
 def evaluate(run, rules=RULES, most=None):
@@ -74,6 +78,22 @@ def test_the_evaluations_of_a_run_are_found_by_their_suite(tmp_path):
     (one,) = found(tmp_path, "sums")
     assert (one.folder, one.rules, one.summary.correct) == (folder_of(tmp_path, RULES), RULES, 6)
     assert found(tmp_path / "nothing") == []
+
+
+def test_evaluations_that_may_not_be_read_are_not_told_to_be_none(tmp_path):
+    evaluate(tmp_path)
+    shut = folder_of(tmp_path, RULES).parent
+    shut.chmod(0)
+    root = os.geteuid() == 0  # whom no mode stops
+    try:
+        if root:
+            os.seteuid(NOBODY)
+        with pytest.raises(RunError, match=rf"^{tmp_path}.*: Permission denied$"):
+            found(tmp_path)
+    finally:
+        if root:
+            os.seteuid(0)
+        shut.chmod(0o700)
 
 
 def test_two_policies_compare_and_two_protocols_do_not():

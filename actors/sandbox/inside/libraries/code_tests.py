@@ -7,11 +7,13 @@ method. The outputs that are expected are compared here, and the answer is execu
 import base64
 import json
 import pickle
+import sys
 import zlib
 from collections.abc import Generator
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from ..execution import DIGITS
 from ..judging import Execution, Judging, JudgingEnv
 from .one_answer import OneAnswerEnv, verdict
 
@@ -49,6 +51,7 @@ class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
 
     def _scored(self, code: str) -> Generator[Execution, str | None, float]:
         """The share of tests that the program passes."""
+        sys.set_int_max_str_digits(DIGITS)
         same = same_value if self.function else same_text
         passed = 0
         for test in self._tests:

@@ -26,6 +26,8 @@ def status(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
     names = [line(process.name) for process in found.processes]
     width = max(map(len, names), default=0)
     for name, process in zip(names, found.processes, strict=True):
-        say(f"  {name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}")
+        waits = f"waits for {process.detail}" if process.state == "waiting" else ""
+        told = f"  {name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}"
+        say("  ".join(filter(None, (told, process.host, waits))))
     for fault in unforeseen(found):
         say(fault)

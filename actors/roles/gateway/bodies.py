@@ -1,0 +1,197 @@
+"""Bodies of requests, read: what is heeded, and what is refused by its name because it would change what is sampled.
+
+Fields of other servers that change nothing are ignored.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from actors.roles.gateway.errors import bad
+from spade.decoding import UnreadableError, decoded
+from spade.protocol import MOST_NAME
+from spade.protocol.base import MOST_STOPS
+from spade.text import line
+from spade.tokens import MOST_MESSAGES
+
+MOST_CHOICES = 64
+MOST_TOOLS = 1024
+_MOST = 2**31 - 1
+_SHOWN = 60  # characters of a client's text in an answer
+_SEEDS = 2**63
+
+HARMLESS: Mapping[str, tuple[Any, ...]] = {
+    "add_generation_prompt": (True,),
+    "allowed_token_ids": ([],),
+    "audio": (),
+    "bad_words": ([],),
+    "best_of": (1,),
+    "chat_template": (),
+    "continue_final_message": (False,),
+    "documents": ([],),
+    "echo": (False,),
+    "frequency_penalty": (0,),
+    "function_call": (),
+    "functions": ([],),
+    "guided_choice": (),
+    "guided_decoding_backend": (),
+    "guided_grammar": (),
+    "guided_json": (),
+    "guided_regex": (),
+    "ignore_eos": (False,),
+    "length_penalty": (1,),
+    "logit_bias": ({},),
+    "logits_processors": ([],),
+    "min_p": (0,),
+    "min_tokens": (0,),
+    "modalities": (["text"],),
+    "parallel_tool_calls": (True,),
+    "prediction": (),
+    "presence_penalty": (0,),
+    "prompt_logprobs": (),
+    "reasoning_effort": (),
+    "repetition_penalty": (1,),
+    "response_format": ({"type": "text"},),
+    "skip_special_tokens": (True,),
+    "structured_outputs": (),
+    "suffix": ("",),
+    "tool_choice": ("auto", "none"),
+    "top_logprobs": (0,),
+    "truncate_prompt_tokens": (),
+    "typical_p": (1,),
+    "use_beam_search": (False,),
+    "verbosity": (),
+    "web_search_options": (),
+}
+"""Fields that are not supported, and the values under which they change nothing; `null` changes nothing anywhere."""
+
+QUIET = frozenset(("metadata", "model", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"))
+"""Fields that are ignored and not worth a line of the log."""
+
+
+class StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+class TemplateOptions(msgspec.Struct, forbid_unknown_fields=True):
+    enable_thinking: bool | None = None
+
+
+class _Sampled(msgspec.Struct):
+    """The fields that both routes have."""
+
+    model: str | None = None
+    temperature: Annotated[float, Meta(ge=0, le=_MOST)] | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Meta(ge=-1, le=_MOST)] | None = None
+    seed: int | None = None
+    stop: str | Annotated[list[str], Meta(max_length=MOST_STOPS)] | None = None
+    n: Annotated[int, Meta(ge=1, le=MOST_CHOICES)] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
+    stop_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool | None = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The strings that end an answer."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @property
+    def usage_streamed(self) -> bool:
+        """True where a stream is to end with its usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class Function(msgspec.Struct):
+    name: Annotated[str, Meta(min_length=1, max_length=MOST_NAME)]
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class ClientTool(msgspec.Struct):
+    function: Function
+    type: str = "function"
+
+
+class CalledFunction(msgspec.Struct):
+    name: str
+    arguments: str | dict[str, Any] = ""
+
+
+class Called(msgspec.Struct):
+    """A call that an assistant's message made."""
+
+    function: CalledFunction
+    id: str = ""
+
+
+class ChatMessageIn(msgspec.Struct):
+    """A message as a client sends it."""
+
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+    tool_calls: Annotated[list[Called], Meta(max_length=MOST_TOOLS)] | None = None
+    reasoning_content: str | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+class ChatBody(_Sampled, kw_only=True):
+    """A request of the route of chats."""
+
+    messages: Annotated[list[ChatMessageIn], Meta(min_length=1, max_length=MOST_MESSAGES)]
+    tools: Annotated[list[ClientTool], Meta(max_length=MOST_TOOLS)] | None = None
+    tool_choice: str | None = None
+    max_completion_tokens: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
+    logprobs: bool | None = None
+    chat_template_kwargs: TemplateOptions | None = None
+
+
+class CompletionBody(_Sampled, kw_only=True):
+    """A request of the route of completions."""
+
+    prompt: str | list[int]
+    logprobs: Annotated[int, Meta(ge=0, le=1)] | None = None
+    return_token_ids: bool | None = None
+
+
+Body = TypeVar("Body", ChatBody, CompletionBody)
+
+
+def read(data: bytes, kind: type[Body]) -> tuple[Body, list[str]]:
+    """A body, and the names of its fields that are ignored. Raises AskError that names the field to blame."""
+    try:
+        fields = decoded(msgspec.json.Decoder(dict[str, Any]).decode, data)
+    except UnreadableError as error:
+        raise bad(f"the body must be a JSON object: {error}") from None
+    known = kind.__struct_fields__
+    for name, value in fields.items():
+        if name in HARMLESS and value is not None and not any(_same(value, each) for each in HARMLESS[name]):
+            raise bad(f"{name} is not supported: it would change what is sampled", name, "unsupported_parameter")
+    try:
+        body = decoded(lambda _: msgspec.convert(fields, kind), b"")
+    except UnreadableError as error:
+        what, _, place = str(error).partition(" - at `$.")
+        place = place.removesuffix("`")
+        raise bad(f"{place or 'the body'}: {what}", place.partition("[")[0]) from None
+    _check_stops(body.stops)
+    others = fields.keys() - HARMLESS.keys() - QUIET - set(known)
+    return body, sorted(line(name, _SHOWN) for name in others)
+
+
+def seed_of(seed: int) -> int:
+    """A client's seed as the bus has it."""
+    return seed % _SEEDS
+
+
+def _same(value: object, other: object) -> bool:
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
+
+
+def _check_stops(stops: tuple[str, ...]) -> None:
+    if any(not 0 < len(stop) <= MOST_NAME for stop in stops):
+        raise bad(f"stop: each string must have 1 to {MOST_NAME} characters", "stop")

@@ -1,0 +1,163 @@
+"""HTTP: who may ask, how much and for how long, and a request's way to its route and back, as an ASGI application."""
+
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+import trio
+
+from actors.roles.gateway.answers import error_body
+from actors.roles.gateway.errors import LATER_S, AskError
+from actors.roles.gateway.routes import JSON, Routes, Sent, as_json
+from spade.config import is_loopback
+from spade.faults import RequestFaults
+
+log = logging.getLogger(__name__)
+
+MOST_BODY = 8 << 20
+"""Bytes of one body."""
+MOST_BODIES = 128 << 20
+"""Bytes of all bodies that are here at once."""
+BODY_S = 30.0
+"""Seconds in which a body must have come."""
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+_AFTER = (401, 413, 408)  # after these the rest of a body is not read
+
+
+class GoneError(Exception):
+    """The client hung up."""
+
+
+class Application:
+    """The ASGI application. `key`: that of the clients; with "" only this machine's own names may be asked for."""
+
+    def __init__(self, routes: Routes, key: str, faults: RequestFaults) -> None:
+        self._key = key.encode()
+        self._faults = faults
+        self._held = 0
+        self._get: Mapping[str, Callable[[], Sent]] = {"/v1/models": routes.models, "/health": routes.health}
+        self._post: Mapping[str, Callable[[bytes], Awaitable[Sent]]] = {
+            "/v1/chat/completions": routes.chat,
+            "/v1/completions": routes.completions,
+        }
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+        status, headers = HTTPStatus.OK, dict[bytes, bytes]()
+        try:
+            answer = await self._answer(scope, receive)
+        except GoneError:
+            return
+        except AskError as error:
+            answer, status = as_json(error_body(error)), HTTPStatus(error.status)
+            if error.status in (429, 503):
+                headers[b"retry-after"] = str(LATER_S).encode()
+            if error.status in _AFTER:
+                headers[b"connection"] = b"close"
+        except Exception as error:
+            unforeseen = AskError(500, self._faults.note(self, error))
+            answer, status = as_json(error_body(unforeseen)), HTTPStatus.INTERNAL_SERVER_ERROR
+        headers |= {b"content-type": answer.kind.encode(), b"content-length": str(len(answer.body)).encode()}
+        await send({"type": "http.response.start", "status": int(status), "headers": list(headers.items())})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    async def _answer(self, scope: Mapping[str, Any], receive: Receive) -> Sent:
+        """Raises AskError, or GoneError where the client hung up."""
+        method, path = scope["method"], scope["path"].rstrip("/")
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        self._admit(headers, path)
+        if path in self._get and method in ("GET", "HEAD"):
+            return self._get[path]()
+        if path not in self._post:
+            found = path in self._get
+            raise AskError(405 if found else 404, f"{path[:100]!r}: {'only GET' if found else 'no such route'}")
+        if method != "POST":
+            raise AskError(405, f"{path}: only POST")
+        # A web page can make a browser post any other kind here without asking first.
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
+            raise AskError(415, f"the body's content-type must be {JSON}")
+        with self._body_held() as held:
+            data = await _body(headers, receive, held)
+            return await _unless_gone(receive, self._post[path], data)
+
+    def _admit(self, headers: Mapping[bytes, bytes], path: str) -> None:
+        """Raises AskError where the client may not ask."""
+        if not self._key:
+            host = headers.get(b"host", b"localhost").decode("latin-1")
+            if not is_loopback(host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host):
+                # A page of another name that resolves to this machine.
+                raise AskError(403, "without a key only this machine's own names are served")
+        elif path != "/health":
+            kind, _, given = headers.get(b"authorization", b"").partition(b" ")
+            if kind.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):
+                raise AskError(401, "the key is missing or wrong", code="invalid_api_key")
+
+    @contextmanager
+    def _body_held(self) -> Iterator[Callable[[int], None]]:
+        """Count the bytes of a body while it is here; the function raises AskError where there is no room for more."""
+        mine = 0
+
+        def held(count: int) -> None:
+            nonlocal mine
+            if self._held + count > MOST_BODIES:
+                raise AskError(503, "too many large requests at once; try again later")
+            mine, self._held = mine + count, self._held + count
+
+        try:
+            yield held
+        finally:
+            self._held -= mine
+
+
+async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable[[int], None]) -> bytes:
+    """The whole body. Raises AskError, GoneError."""
+    declared = headers.get(b"content-length", b"0")
+    if not declared.isdigit() or len(declared) > 12 or int(declared) > MOST_BODY:
+        raise AskError(413, f"a body may have {MOST_BODY} bytes")
+    parts, size = list[bytes](), 0
+    with trio.move_on_after(BODY_S):
+        while True:
+            event = await receive()
+            if event["type"] == "http.disconnect":
+                raise GoneError
+            part = event.get("body", b"")
+            size += len(part)
+            if size > MOST_BODY:
+                raise AskError(413, f"a body may have {MOST_BODY} bytes")
+            held(len(part))
+            parts.append(part)
+            if not event.get("more_body"):
+                return b"".join(parts)
+    raise AskError(408, f"the body did not come within {BODY_S:g} s")
+
+
+async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent]], data: bytes) -> Sent:
+    """The answer. Raises GoneError where the client hangs up before it is there, which cancels the work on it."""
+    answer: Sent | None = None
+    failed: Exception | None = None
+    async with trio.open_nursery() as nursery:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(watch)
+        try:
+            answer = await route(data)
+        except Exception as error:  # raised below, outside of the group that the nursery would make of it
+            failed = error
+        nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    if answer is None:
+        raise GoneError
+    return answer

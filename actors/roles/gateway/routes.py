@@ -1,0 +1,186 @@
+"""The routes of the API: a request's body to the bytes of its answer. It knows no HTTP beyond these."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import msgspec
+import trio
+
+from actors.roles.gateway import answers
+from actors.roles.gateway.bodies import Body, ChatBody, ClientTool, CompletionBody, read, seed_of
+from actors.roles.gateway.chats import chat_of, cut, said, schemas
+from actors.roles.gateway.errors import AskError, bad
+from actors.roles.gateway.sampler import Draw, Sampler
+from actors.text.toolcalls import Dialect
+from spade.codec import unpack_ids
+from spade.decoding import UnreadableError
+from spade.protocol import Generated
+from spade.text import line
+from spade.tokens import LONG_TEXT, THINK, THOUGHT, ChatPrompt, Tokenizer
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_DEFAULT_TOKENS = 16  # of a completion, as OpenAI has it
+_MOST_LOGGED = 64  # names of fields
+_SHOWN = 60
+JSON, EVENTS = "application/json", "text/event-stream"
+
+
+class Sent(NamedTuple):
+    """The body of an answer, and its media type."""
+
+    body: bytes
+    kind: str = JSON
+
+
+class Served(NamedTuple):
+    """The model as clients know it.
+
+    dialect  how it writes calls; None where its template shows no tools, for the reason in `toolless`
+    """
+
+    name: str
+    tokenizer: Tokenizer
+    dialect: Dialect | None
+    toolless: str
+
+
+class Routes:
+    """The API of one model."""
+
+    def __init__(self, served: Served, sampler: Sampler) -> None:
+        self._served = served
+        self._tokenizer = served.tokenizer
+        self._sampler = sampler
+        self._since = time.time()
+        self._logged: set[str] = set()
+
+    def models(self) -> Sent:
+        """The one model that is served, with the length of its context."""
+        model = {
+            "id": self._served.name, "object": "model", "created": int(self._since), "owned_by": "spade",
+            "max_model_len": self._sampler.context_tokens,
+        }  # fmt: skip
+        return as_json({"object": "list", "data": [model]})
+
+    def health(self) -> Sent:
+        """Raises AskError while no engine answers."""
+        if not self._sampler.answering:
+            raise AskError(503, "no engine answers")
+        return Sent(b"{}")
+
+    async def chat(self, data: bytes) -> Sent:
+        """A chat. Raises AskError."""
+        body = await self._body(data, ChatBody)
+        offered = self._offered(body)
+        prompt = await self._aside(len(data), lambda: self._prompt(body, offered))
+        most = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
+        drawn = await self._drawn(body, prompt.ids, most)
+        choices = [self._chat_choice(index, body, offered, prompt.opens, answer) for index, answer in enumerate(drawn)]
+        heading = answers.Heading.new("chatcmpl", "chat.completion", self._served.name, time.time())
+        used, weights = answers.usage(len(prompt.ids), drawn), answers.weights_of(drawn)
+        if body.stream:
+            chunks = answers.streamed_chat(heading, weights, choices, used if body.usage_streamed else None)
+            return Sent(answers.events(chunks), EVENTS)
+        return as_json(heading.body(weights, choices=choices, usage=used))
+
+    async def completions(self, data: bytes) -> Sent:
+        """Completions of a text, or of token ids. Raises AskError."""
+        body = await self._body(data, CompletionBody)
+        prompt = await self._aside(len(data), lambda: self._ids(body.prompt))
+        most = _DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
+        drawn = await self._drawn(body, prompt, most)
+        choices = [self._completion(index, body, prompt, answer) for index, answer in enumerate(drawn)]
+        heading = answers.Heading.new("cmpl", "text_completion", self._served.name, time.time())
+        used, weights = answers.usage(len(prompt), drawn), answers.weights_of(drawn)
+        if body.stream:
+            chunks = answers.streamed_completion(heading, weights, choices, used if body.usage_streamed else None)
+            return Sent(answers.events(chunks), EVENTS)
+        return as_json(heading.body(weights, choices=choices, usage=used))
+
+    async def _body(self, data: bytes, kind: type[Body]) -> Body:
+        """A body that asks for nothing that is not served. Raises AskError."""
+        body, ignored = await self._aside(len(data), lambda: read(data, kind))
+        for name in ignored:
+            if name not in self._logged and len(self._logged) < _MOST_LOGGED:
+                self._logged.add(name)
+                log.info("the field %s of a request is ignored", name)
+        if body.model not in (None, "", self._served.name):
+            name = line(str(body.model), _SHOWN)
+            raise AskError(404, f"no model {name!r} here; there is {self._served.name}", "model", "model_not_found")
+        if set(body.stop_token_ids or ()) - self._tokenizer.end_ids:
+            raise bad("stop_token_ids: only the model's own ends of a turn are supported", "stop_token_ids")
+        return body
+
+    def _offered(self, body: ChatBody) -> list[ClientTool]:
+        """The tools that the model may call. Raises AskError."""
+        offered = [] if body.tool_choice == "none" else body.tools or []
+        if offered and self._served.dialect is None:
+            raise bad(f"tools: {self._served.toolless}", "tools")
+        return offered
+
+    def _prompt(self, body: ChatBody, offered: list[ClientTool]) -> ChatPrompt:
+        try:
+            return self._tokenizer.chat_prompt(chat_of(body, offered), self._sampler.context_tokens)
+        except UnreadableError as error:
+            raise bad(str(error), "messages") from None
+
+    def _ids(self, prompt: str | list[int]) -> list[int]:
+        longest = self._sampler.context_tokens
+        ids = self._tokenizer.encode(prompt, longest) if isinstance(prompt, str) else prompt
+        if not ids:
+            raise bad("prompt: is empty", "prompt")
+        if not 0 <= min(ids) <= max(ids) < self._tokenizer.size:
+            raise bad(f"prompt: a token id must be 0 to {self._tokenizer.size - 1}", "prompt")
+        return ids
+
+    async def _drawn(self, body: ChatBody | CompletionBody, prompt: list[int], most: int | None) -> list[Generated]:
+        return await self._sampler.draw(
+            Draw(
+                prompt=prompt,
+                max_tokens=self._sampler.room(len(prompt), most),
+                temperature=self._sampler.temperature(body.temperature),
+                top_p=1.0 if body.top_p is None else body.top_p,
+                top_k=max(body.top_k or 0, 0),  # -1 is all, too
+                seed=None if body.seed is None else seed_of(body.seed),
+                stops=body.stops,
+                n=body.n or 1,
+            )
+        )
+
+    def _chat_choice(
+        self, index: int, body: ChatBody, offered: list[ClientTool], opened: bool, answer: Generated
+    ) -> answers.Json:
+        dialect = self._served.dialect if offered else None
+        marks = dialect.marks if dialect else ()
+        text = self._tokenizer.decode(unpack_ids(answer.ids).tolist(), (*marks, THINK, THOUGHT))
+        text = text if body.include_stop_str_in_output else cut(text, body.stops)
+        logprobs = answers.chat_logprobs(self._tokenizer, answer) if body.logprobs else None
+        return answers.chat_choice(index, said(text, opened, dialect, schemas(offered)), answer, logprobs)
+
+    def _completion(self, index: int, body: CompletionBody, prompt: list[int], answer: Generated) -> answers.Json:
+        ids = unpack_ids(answer.ids).tolist()
+        text = self._tokenizer.decode(ids)
+        asked = body.logprobs is not None
+        choice = {
+            "index": index,
+            "text": text if body.include_stop_str_in_output else cut(text, body.stops),
+            "logprobs": answers.completion_logprobs(self._tokenizer, answer) if asked else None,
+            "finish_reason": answer.finish,
+        }
+        if body.return_token_ids:
+            choice |= {"token_ids": ids, "prompt_token_ids": prompt}
+        return choice
+
+    async def _aside(self, length: int, work: Callable[[], T]) -> T:
+        """Long work in a thread, so that the event loop goes on."""
+        return work() if length <= LONG_TEXT else await trio.to_thread.run_sync(work)
+
+
+def as_json(body: answers.Json) -> Sent:
+    """An answer of JSON."""
+    return Sent(msgspec.json.encode(body))

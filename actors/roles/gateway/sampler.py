@@ -1,0 +1,162 @@
+"""The sampling behind a gateway: bounded, seeded, sampled elsewhere where an engine dies, given up with its client."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+from actors.roles.connected import Connected
+from actors.roles.gateway.errors import AskError, bad
+from actors.roles.pool import PooledService
+from spade.codec import pack_ids
+from spade.config import ENGINE_KINDS
+from spade.errors import BusError, RefusedError, SuspectError
+from spade.protocol import Generate, Generated, GiveUp, Overdue
+from spade.seeds import SEED_BITS, derive
+
+_TIMES_ROWS = 2  # of all engines: choices in hand
+
+
+class Draw(NamedTuple):
+    """A request for `n` answers to a prompt; `seed` None is any."""
+
+    prompt: list[int]
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    seed: int | None
+    stops: tuple[str, ...]
+    n: int
+
+    def requests(self, deadline_s: float) -> list[Generate]:
+        """The requests to engines, one a choice; the first has the seed itself, so that it can be asked for again."""
+        first = secrets.randbits(SEED_BITS) if self.seed is None else self.seed
+        seeds = [first, *(derive(b"", "choice", first, number) for number in range(1, self.n))]
+        return [
+            Generate(
+                pack_ids(self.prompt), self.max_tokens, self.temperature, seed, self.top_p, self.top_k, self.stops,
+                deadline_s=deadline_s,
+            )
+            for seed in seeds
+        ]  # fmt: skip
+
+
+class Sampler:
+    """Asks the engines. Gauges: `requests_in_hand`, choices being sampled, and `requests_given_up` by their clients."""
+
+    def __init__(self, connected: Connected) -> None:
+        config = connected.config
+        self.context_tokens = config.engine.context_tokens
+        self.temperatures = ENGINE_KINDS[config.engine.kind].temperatures
+        self._connected = connected
+        self._engines = connected.pools["engine"]
+        self._deadline_s = config.engine.request_deadline_s
+        self._most = _TIMES_ROWS * config.engine.rows * max(config.actors.engines, 1)
+        self._in_hand = 0
+        self._names = count(1)
+        self._mark = secrets.token_hex(4)  # another life of this gateway has other names
+        connected.gauges.update(requests_in_hand=0, requests_given_up=0)
+
+    @property
+    def answering(self) -> bool:
+        """True while an engine answers."""
+        return self._engines.answering
+
+    def temperature(self, asked: float | None) -> float:
+        """The temperature to sample at, 1 where none was asked for; 0 is the lowest that engines have.
+
+        Raises AskError.
+        """
+        coldest, hottest = self.temperatures
+        if asked is None:
+            return 1.0
+        if asked > hottest:
+            raise bad(f"temperature: must be at most {hottest:g}", "temperature")
+        return max(asked, coldest)
+
+    async def draw(self, draw: Draw) -> list[Generated]:
+        """The answers. Raises AskError where there is none."""
+        with self._places(draw.n):
+            found = dict[int, Generated]()
+            failed = list[AskError]()
+            async with trio.open_nursery() as nursery:
+
+                async def one(number: int, request: Generate) -> None:
+                    try:
+                        found[number] = await self._sample(request)
+                    except AskError as error:
+                        failed.append(error)
+                        nursery.cancel_scope.cancel()  # the others would be sampled in vain
+
+                for number, request in enumerate(draw.requests(self._deadline_s)):
+                    nursery.start_soon(one, number, request)
+            if failed:
+                raise failed[0]
+            return [found[number] for number in sorted(found)]
+
+    @contextmanager
+    def _places(self, n: int) -> Iterator[None]:
+        """Places for so many choices. Raises AskError where there are none; one alone has them always."""
+        if self._in_hand and self._in_hand + n > self._most:
+            raise AskError(429, f"{self._in_hand} of {self._most} answers are in hand already; try again later")
+        self._count(n)
+        try:
+            yield
+        finally:
+            self._count(-n)
+
+    def _count(self, n: int) -> None:
+        self._in_hand += n
+        self._connected.gauges["requests_in_hand"] = self._in_hand
+
+    async def _sample(self, request: Generate) -> Generated:
+        """One answer. Raises AskError."""
+        named = msgspec.structs.replace(request, name=f"{self._mark}-{next(self._names)}")
+        try:
+            reply = await self._ask(named)
+        except RefusedError as error:
+            raise bad(str(error).partition(" refused: ")[2] or str(error)) from None
+        except SuspectError as error:
+            raise AskError(500, f"this request is not tried again: {error}") from None
+        except BusError as error:
+            raise AskError(503, f"no engine has answered: {error}") from None
+        if isinstance(reply, Overdue):
+            raise AskError(
+                504,
+                f"no answer within {self._deadline_s:g} s: {reply.waited_s:.1f} s in the queue of an engine, "
+                f"{reply.sampled_s:.1f} s being sampled",
+            )
+        return reply
+
+    async def _ask(self, request: Generate) -> Generated | Overdue:
+        """The answer of an engine; where nobody waits for it any more, the engines are told so."""
+        config = self._connected.config
+        try:
+            return await self._engines.call(request, request.deadline_s + config.bus.call_deadline_s)
+        except trio.Cancelled:
+            self._connected.gauges["requests_given_up"] += 1
+            for service in self._engines.connected:
+                self._connected.outbox.start_soon(_tell, service, GiveUp(request.name), config.bus.call_deadline_s)
+            raise
+
+    def room(self, prompt: int, asked: int | None) -> int:
+        """Tokens of an answer to a prompt of so many tokens. Raises AskError where it does not fit."""
+        left = self.context_tokens - prompt
+        if left < 1 or (asked or 0) > left:
+            wanted = f"{prompt} tokens of messages" + (f" and {asked} of the answer" if asked else "")
+            raise bad(
+                f"the context has {self.context_tokens} tokens, and this request asks for {wanted}",
+                "messages",
+                "context_length_exceeded",
+            )
+        return asked or left
+
+
+async def _tell(service: PooledService, request: GiveUp, deadline_s: float) -> None:
+    with suppress(BusError):  # an engine that is gone has given it up, too
+        await service.call(request, deadline_s)

@@ -1,0 +1,157 @@
+"""`spade serve`: a gateway over engines of its own on a pinned policy, or over those of a live run."""
+
+import json
+import os
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from typing import NamedTuple
+
+import trio
+
+from spade.app.rundir import RunDir
+from spade.app.supervisor import launches
+from spade.app.supervisor.measuring import Subject
+from spade.app.supervisor.pinned_run import pinned_settings, published
+from spade.app.supervisor.policies import PinnedPolicy, check_asked
+from spade.app.supervisor.up import keep_up
+from spade.config import Config, load
+from spade.errors import ConfigError
+from spade.transport import Client
+from spade.transport.keys import command_tag
+
+SERVING = "serving"
+_MOST_TOKENS = 32_768  # of a context that nobody asked for: keys of longer ones take much memory
+_DIGITS = 16
+
+Say = Callable[[str], None]
+
+
+class ServeOptions(NamedTuple):
+    """The options of `spade serve`, as they were typed; port 0 is any free one."""
+
+    model: str
+    host: str
+    port: int
+    key: str
+    live: bool
+    policy: str
+    config: str | None
+    overrides: Sequence[str]
+
+
+def serve(asked: ServeOptions, say: Say) -> None:
+    """Serve until a signal, or until the live run ends. Raises SpadeError."""
+    if asked.live:
+        _serve_live(asked, say)
+        return
+    check_asked(asked.policy)
+    subject = Subject.of(asked.model, asked.config)
+    with subject.pinned(asked.policy) as policy:
+        if policy.folder is None:
+            raise ConfigError(f"--policy {asked.policy}: its weights are gone")
+        config = _settings(subject, policy, asked)
+        with ExitStack() as folders:
+            run = folders.enter_context(_Folder(subject.root, config))
+            say(f"the policy is {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
+            actor = partial(launches.actor, run, config, run.replay_address, "")
+            services = [launches.replay(run, config, ""), launches.gateway(run, config, run.replay_address, "")]
+            body = partial(_publish, run, config, policy, say)
+            trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
+
+
+def _settings(subject: Subject, policy: PinnedPolicy, asked: ServeOptions) -> Config:
+    """The config of the processes of a pinned policy."""
+    given = load(subject.base)
+    own = given.engine.context_tokens
+    context = own if subject.run or asked.config else min(subject.model_facts.context_tokens, _MOST_TOKENS)
+    others = {**_address(asked, _name(subject.run, asked)), "actors.runners": 0}
+    assert policy.folder is not None
+    return pinned_settings(subject.base, asked.overrides, policy.folder, subject.dtype, context, others)
+
+
+def _serve_live(asked: ServeOptions, say: Say) -> None:
+    """Join a run that is up, and follow its newest policy."""
+    run = RunDir(Path(asked.model)).require()
+    if asked.policy != "newest" or asked.config:
+        raise ConfigError("--live: follows the newest policy of the run by its own config; leave --policy and --config")
+    written = [f"{name}={json.dumps(value)}" for name, value in _address(asked, _name(run, asked)).items()]
+    config = load(str(run.config_path), (*written, *asked.overrides))
+    record = run.record()
+    address = run.replay_address if record is None else record.replay
+    with _Folder(run.path, config) as folder:
+        tag = f"-{command_tag(config.bus)}"
+        say(f"joining {address} to serve its newest policy; logs in {folder.logs}")
+        orders = [launches.gateway(folder, config, address, tag)]
+        body = partial(_tell, config, say)
+        trio.run(partial(keep_up, folder, config, ("gateway",), launches=orders, address=address, body=body))
+
+
+def _address(asked: ServeOptions, name: str) -> dict[str, object]:
+    key = str(Path(asked.key).expanduser().absolute()) if asked.key else ""
+    port = asked.port or _free_port(asked.host)
+    return {"serve.host": asked.host, "serve.port": port, "serve.key": key, "serve.name": name}
+
+
+def _free_port(host: str) -> int:
+    """A port that is free now; a gateway that is started again must find it, so it is the command that chooses."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise ConfigError(f"--host {host}: {error.strerror}") from None
+        return int(probe.getsockname()[1])
+
+
+def _name(run: RunDir | None, asked: ServeOptions) -> str:
+    """The model's name for clients: that of the run's folder, or the model as it was asked for."""
+    return run.path.name if run is not None else asked.model
+
+
+async def _publish(run: RunDir, config: Config, policy: PinnedPolicy, say: Say, client: Client) -> None:
+    async with published(run, config, policy):
+        await _tell(config, say, client)
+
+
+async def _tell(config: Config, say: Say, client: Client) -> None:
+    """Tell the address once an engine is there; stay."""
+    while not any(peer.role == "engine" for peer in client.pulse.peers):
+        await client.wait_pulse()
+    serve = config.serve
+    host = f"[{serve.host}]" if ":" in serve.host else serve.host
+    say(f"serving {serve.name} at http://{host}:{serve.port}/v1; Ctrl-C stops it")
+    await trio.sleep_forever()
+
+
+class _Folder:
+    """The run directory of one `spade serve`, below `root`/serving; it is deleted at the end.
+
+    Those that a kill has left are deleted with the next one.
+    """
+
+    def __init__(self, root: Path, config: Config) -> None:
+        self._place = root / SERVING
+        self._run = RunDir(self._place / f"serve-{os.getpid()}")
+        self._config = config
+
+    def __enter__(self) -> RunDir:
+        for left in self._place.glob("serve-*"):
+            if not RunDir(left).holders():
+                _forget(RunDir(left))
+        self._run.create(self._config)
+        return self._run
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None or kind is KeyboardInterrupt:  # else its logs say why
+            _forget(self._run)
+            with suppress(OSError):  # another command serves
+                self._place.rmdir()
+
+
+def _forget(run: RunDir) -> None:
+    with suppress(FileNotFoundError):
+        rmtree(Path(run.socket("replay").removeprefix("ipc://")).parent)
+        rmtree(run.path)

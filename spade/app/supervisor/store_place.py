@@ -1,0 +1,54 @@
+"""The place of a run's store: in its directory, or behind a link there in a folder of another file system."""
+
+import os
+from pathlib import Path
+
+from spade.app.rundir import RunDir
+from spade.config import Config
+from spade.disk import file_system, private
+from spade.errors import ConfigError, RunError
+
+NETWORK = frozenset(
+    {"afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs",
+     "nfs4", "orangefs", "smb2", "smb3", "smbfs"}
+)  # fmt: skip
+_DATA = "data.mdb"
+
+
+def settle_store(run: RunDir, config: Config) -> None:
+    """Have `run.store` be where `replay.store` says. The caller holds the lock of the run's replay service.
+
+    Raises RunError if the store is elsewhere already, is gone, or lies on a network file system: LMDB maps its file
+    into memory, and no such file system keeps that whole between hosts.
+    """
+    if config.replay.store:
+        _link(run, Path(config.replay.store).expanduser())
+    elif run.store.is_symlink():
+        raise RunError(
+            f"{run.path}: its store is at {os.readlink(run.store)}; give --set replay.store={os.readlink(run.store)}"
+        )
+    kind = file_system(run.store if run.store.exists() else run.path)
+    if kind in NETWORK and not config.replay.network_store:
+        raise ConfigError(
+            f"replay.store: {os.path.realpath(run.store)} is on a network file system ({kind}), which LMDB is not for; "
+            "--set replay.store=DIR names a folder of a local or block volume, replay.network_store=true takes the risk"
+        )
+
+
+def _link(run: RunDir, folder: Path) -> None:
+    folder = folder.absolute()
+    if run.store.is_symlink():
+        before = Path(os.readlink(run.store))
+        if not (folder / _DATA).exists() and (before != folder or run.status_path.exists()):
+            raise RunError(
+                f"{run.path}: its store was at {before}, and {folder} has none; bring it there, or delete "
+                f"{run.store} to begin with an empty one"
+            )
+        run.store.unlink()
+    elif run.store.exists():
+        raise RunError(
+            f"{run.path}: its store is in this directory; leave replay.store out, or move {run.store} to {folder} "
+            "while the run is down"
+        )
+    private(folder)
+    run.store.symlink_to(folder)

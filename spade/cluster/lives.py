@@ -1,0 +1,90 @@
+"""The lives of a run on a cluster: those of a few roles beside the supervisor, all others where there is room."""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from spade.cluster.needs import PLACED, needs
+from spade.cluster.placed import Cluster, Lost, PlacedLife
+from spade.cluster.post import RECORD, Parcel
+from spade.config import Bus, Config, PlacedRole, Supervise, dump, is_local
+from spade.errors import ConfigError
+from spade.processes.child import AnyLife, Life
+from spade.processes.entry import Launch
+from spade.transport import keys
+
+_SERVING: tuple[PlacedRole, ...] = ("learner", "engine", "env-runner")
+_OPEN = ("server.key", "client.key_secret")
+_SERVER = "server.key_secret"
+
+
+def overrides(bus: Bus, host: str, run: Path) -> list[str]:
+    """The settings that let other machines reach the services of this one, whose address is `host`.
+
+    A run without keys gets some. The address of bus.bind stays if it can be bound here: else, as after a resume on
+    another machine, it is a free port of this host.
+    """
+    folder = Path(bus.keys) if bus.keys else run / "keys"
+    if not bus.keys:
+        keys.create(folder, ())
+    kept = bus.bind and not is_local(bus.bind) and _can_bind(bus.bind)
+    return [f"bus.keys={folder}", f"bus.bind={bus.bind if kept else f'tcp://{host}:{_free_port(host)}'}"]
+
+
+def check_reachable(address: str, bus: Bus) -> None:
+    """Refuse a replay service that no other machine reaches. Raises ConfigError."""
+    if is_local(address) or not bus.keys:
+        raise ConfigError(
+            f"{address}: machines of a cluster cannot reach this replay service; start it with "
+            "bus.bind=tcp://HOST:PORT and bus.keys=DIR (`spade up --cluster ray` sets both itself)"
+        )
+
+
+def lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch, Path, Supervise], AnyLife]:
+    """New lives of a supervisor: on the cluster for the roles of `PLACED`, on this machine for all others."""
+    text, lost = dump(config), Lost()
+    record = (run / RECORD).read_bytes()
+
+    def live(module: str, launch: Launch, logfile: Path, supervise: Supervise) -> AnyLife:
+        if launch.role not in PLACED:
+            return Life(module, launch, logfile, supervise)
+        asked = needs(config, launch.role)
+        # None: those that the cluster shows to the post; (): none, also where the cluster hides none.
+        orders = msgspec.structs.replace(launch, gpus=None if asked.gpus else ())
+        parcel = Parcel(module, orders, text, _keys(config.bus, launch.role), record, os.getcwd())
+        return PlacedLife(cluster, parcel, asked, logfile, config.bus.silence_s + supervise.drain_s, lost)
+
+    return live
+
+
+def _keys(bus: Bus, role: PlacedRole) -> dict[str, bytes]:
+    """The files of the key folder that a process of the role reads. Raises ConfigError."""
+    folder = Path(bus.keys)
+    names = list(_OPEN)
+    if role in _SERVING:
+        names += [_SERVER, *(str(file.relative_to(folder)) for file in (folder / "allowed").glob("*.key"))]
+    try:
+        return {name: (folder / name).read_bytes() for name in names}
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: cannot be read ({error.strerror}), and {role} needs it") from None
+
+
+def _can_bind(address: str) -> bool:
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, int(port)))
+        except OSError:
+            return False
+    return True
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port

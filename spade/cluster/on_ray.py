@@ -1,0 +1,113 @@
+"""Posts on the machines of a Ray cluster: Ray finds each a place, and does nothing else for a run.
+
+The one module that imports ray; it is imported only where a cluster is asked for.
+"""
+
+import logging
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any
+
+import ray
+import trio
+from ray._private import worker
+from ray.exceptions import RayError, RayTaskError
+
+from spade.cluster.needs import MachineShare
+from spade.cluster.placed import PostGoneError, Where
+from spade.cluster.post import Post
+from spade.errors import RunError
+
+_CALLS = 8  # under way at a post, each in a thread of its own
+_NODE = "ray.io/node-id"
+_LONGEST = 300  # characters of an error of Ray's, which may be a page
+
+log = logging.getLogger(__name__)
+
+
+# Without `async def`: one would make an actor whose other methods wait for each other.
+class PostActor(Post):
+    """A post in a process of Ray's."""
+
+    def where(self) -> Where:
+        """The machine that Ray has chosen."""
+        return Where(ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id(), monotonic())
+
+
+class _RayPost:
+    """See `RemotePost`."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def call(self, method: str, *values: Any) -> Any:
+        """See `RemotePost`."""
+        try:
+            return await _answer(getattr(self._actor, method).remote(*values))
+        except RayTaskError:
+            raise  # a bug of the method
+        except RayError as error:
+            raise PostGoneError(" ".join(str(error).split())[:_LONGEST]) from None
+
+    def dismiss(self) -> None:
+        """See `RemotePost`."""
+        ray.kill(self._actor)
+
+
+class RayCluster:
+    """The cluster that this machine is part of (see `Cluster`). `host`: this machine's address in it."""
+
+    def __init__(self) -> None:
+        self.host: str = ray.util.get_node_ip_address()
+
+    def post(self, needs: MachineShare, away: Collection[str]) -> _RayPost:
+        """See `Cluster`."""
+        # Restarts are the supervisor's, so that there is one budget of them and one place that says why.
+        options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": _CALLS, "scheduling_strategy": "SPREAD"}
+        options |= {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "resources": dict(needs.resources)}
+        if needs.memory:
+            options["memory"] = needs.memory
+        if away:
+            options["label_selector"] = {_NODE: f"!in({','.join(sorted(away))})"}
+        return _RayPost(ray.remote(PostActor).options(**options).remote())
+
+    def gpus(self) -> list[float]:
+        """The GPUs of each machine that is up."""
+        return [node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["Alive"]]
+
+
+@contextmanager
+def joined() -> Iterator[RayCluster]:
+    """The Ray cluster of this machine, or the one that RAY_ADDRESS names. Raises RunError if there is none."""
+    # Ray prints what befalls its machines, and would tear the live view.
+    worker.print_to_stdstream = _log
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    try:
+        ray.init(address="auto", log_to_driver=False, configure_logging=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        told = " ".join(str(error).split())[:_LONGEST]
+        raise RunError(f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one") from None
+    try:
+        yield RayCluster()
+    finally:
+        ray.shutdown()
+
+
+def _log(data: dict[str, Any], ignore_prefix: bool) -> None:
+    for told in data["lines"]:
+        log.info("%s", told)
+
+
+async def _answer(ref: Any) -> Any:
+    """The result of a call that Ray has sent."""
+    token, done = trio.lowlevel.current_trio_token(), trio.Event()
+
+    def wake(_: Any) -> None:
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(done.set)
+
+    future = ref.future()
+    future.add_done_callback(wake)
+    await done.wait()
+    return future.result()

@@ -1,0 +1,208 @@
+"""A life on another machine: the supervisor's side of a post (`spade.cluster.post`)."""
+
+import logging
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+import trio
+
+from spade.cluster.needs import MachineShare
+from spade.cluster.post import News, Parcel
+from spade.errors import SpadeError
+from spade.processes.child import End, LifeWatcher
+
+LOOK_S = 2.0  # between two looks at what a post without a place waits for
+AWAY_S = 90.0  # for which nothing is placed on a machine that was lost; Ray itself may take 65 s to believe it
+_GONE = -9  # exit code of an end that nobody saw
+
+log = logging.getLogger(__name__)
+
+
+class PostGoneError(SpadeError):
+    """A post that cannot be reached. Its process may still run, for as long as the beat allows."""
+
+
+class Where(NamedTuple):
+    """The machine of a post: its address, its name in the cluster, and the post's clock, s."""
+
+    host: str
+    node: str
+    now: float
+
+
+class RemotePost(Protocol):
+    """A post that was asked for, wherever it is or will be."""
+
+    async def call(self, method: str, *values: Any) -> Any:
+        """Call a method of it: those of `Post`, and `where`, which is answered once it has a place.
+
+        Raises PostGoneError.
+        """
+
+    def dismiss(self) -> None:
+        """Give up the post and its place."""
+
+
+class Cluster(Protocol):
+    """The machines on which posts find a place."""
+
+    def post(self, needs: MachineShare, away: Collection[str]) -> RemotePost:
+        """Ask for a post on a machine that has what it needs, and is none of `away`."""
+
+
+class Lost:
+    """Machines that were lost lately."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+
+    def add(self, node: str) -> None:
+        """Note a machine that does not answer."""
+        self._at[node] = trio.current_time()
+
+    def away(self) -> frozenset[str]:
+        """Those on which nothing is placed now."""
+        now = trio.current_time()
+        return frozenset(node for node, at in self._at.items() if now - at < AWAY_S)
+
+
+class PlacedLife:
+    """One life of a process on a machine of the cluster (see `AnyLife`).
+
+    It is over when the post says so, or when no answer came for as long as the post may go on without its supervisor:
+    bus.silence_s, and supervise.drain_s to end its process. So no two processes of one name live at a time.
+
+    unheard_s  the sum of both
+    lost       machines lost by any life of this supervisor; this one adds its own
+    """
+
+    def __init__(
+        self, cluster: Cluster, parcel: Parcel, needs: MachineShare, logfile: Path, unheard_s: float, lost: Lost
+    ) -> None:
+        self._cluster, self._lost = cluster, lost
+        self._parcel, self._needs = parcel, needs
+        self._logfile, self._unheard_s = logfile, unheard_s
+        self._offset = 0
+        self._until = 0.0
+        self._where = Where("", "", 0.0)
+        self._retiring = False
+        self.left = "left before it was started"
+
+    def retire(self) -> None:
+        """See `AnyLife`."""
+        self._retiring = True  # passed on with the next report
+
+    async def run(self, told: LifeWatcher) -> End:
+        """See `AnyLife`. Raises OSError if the log cannot be written."""
+        self._logfile.open("ab").close()
+        post: RemotePost | None = None
+        end: End | None = None
+        try:
+            post = await self._place(told)
+            parcel = msgspec.msgpack.encode(self._parcel)
+            await self._ask(post, told, "begin", parcel, self._where.host, self._where.now)
+            end = await self._follow(post, told)
+        except PostGoneError as error:
+            end = End(_GONE, str(error), "")
+        finally:
+            if post is not None:
+                if end is None:
+                    with trio.CancelScope(shield=True):
+                        await self._drain(post, told)
+                post.dismiss()
+        return end
+
+    async def _place(self, told: LifeWatcher) -> RemotePost:
+        """A post that has a place. Raises PostGoneError."""
+        while True:
+            away = self._lost.away()
+            post = self._cluster.post(self._needs, away)
+            try:
+                if await self._placed(post, away, told):
+                    return post
+            except BaseException:
+                post.dismiss()
+                raise
+            post.dismiss()
+
+    async def _placed(self, post: RemotePost, away: Collection[str], told: LifeWatcher) -> bool:
+        """Wait for the place of a post; False if other machines are lost meanwhile, or no longer."""
+        answer: Where | PostGoneError | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look, away, told, nursery.cancel_scope)
+            try:
+                answer = await post.call("where")
+            except PostGoneError as error:  # raised below, outside of the nursery
+                answer = error
+            nursery.cancel_scope.cancel()
+        if isinstance(answer, PostGoneError):
+            raise answer
+        if answer is None:
+            return False
+        self._where = answer
+        self._heard()
+        return True
+
+    async def _look(self, away: Collection[str], told: LifeWatcher, placing: trio.CancelScope) -> None:
+        while self._lost.away() == away:
+            await trio.sleep(LOOK_S)
+            told.on_wait(str(self._needs))
+        placing.cancel()
+
+    async def _follow(self, post: RemotePost, told: LifeWatcher) -> End:
+        """Tell of the life and bring its log, until its end. Raises PostGoneError when it is given up."""
+        started = ready = passed_on = False
+        now = self._where.now
+        while True:
+            if self._retiring and not passed_on:
+                passed_on = True
+                await self._ask(post, told, "retire")
+            report: News = await self._ask(post, told, "report", now, self._offset)
+            now = report.now
+            self._keep(report.output)
+            if report.pid and not started:
+                started = True
+                told.on_start(report.pid, self._where.host)
+            if report.ready and not ready:
+                ready = True
+                told.on_ready()
+            if report.end is not None:
+                code, why, tail = report.end
+                self.left = report.left
+                return End(code, f"{why} (on {self._where.host})" if why else why, tail)
+
+    async def _drain(self, post: RemotePost, told: LifeWatcher) -> None:
+        try:
+            await self._ask(post, told, "stop")
+            await self._follow(post, told)
+        except PostGoneError as error:
+            self.left = str(error)
+
+    async def _ask(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
+        """An answer of a post that has begun. Raises PostGoneError once its process must have ended without one."""
+        with trio.move_on_at(self._until):
+            try:
+                answer = await post.call(method, *values)
+            except PostGoneError as error:
+                # Whoever cannot be reached may be alive: a connection that is closed says nothing of a process.
+                log.warning("%s on %s: %s", self._parcel.launch.name, self._where.host, error)
+                told.on_wait(f"the end of its life on {self._where.host}, which does not answer")
+                await trio.sleep_forever()
+            self._heard()
+            return answer
+        self._lost.add(self._where.node)
+        raise PostGoneError(f"{self._where.host} did not answer for {self._unheard_s:g} s")
+
+    def _heard(self) -> None:
+        self._until = trio.current_time() + self._unheard_s
+
+    def _keep(self, output: bytes) -> None:
+        """Bring the log here, so that all logs of a run are in one place."""
+        self._offset += len(output)
+        try:
+            with self._logfile.open("ab") as file:
+                file.write(output)
+        except OSError as error:
+            log.warning("%s: lines are lost (%s)", self._logfile, error.strerror)

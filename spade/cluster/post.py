@@ -1,0 +1,233 @@
+"""A post: the ordinary life of one process, on another machine than its supervisor.
+
+So a role process has its pipe, its process group and its exit code there as anywhere, and leaves when its post is gone.
+The beat stands in for the pipe between the supervisor and the post: each report that reached the supervisor allows the
+post another bus.silence_s. A post beyond that drains its process, so a supervisor without an answer for bus.silence_s +
+supervise.drain_s knows that the process has ended, however the two were parted.
+"""
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from shutil import rmtree
+from typing import BinaryIO
+
+import msgspec
+import trio
+
+from spade import config, disk
+from spade.errors import ConfigError, RunError, reason
+from spade.processes.child import End, Life
+from spade.processes.entry import FINAL, Launch
+
+ASK_S = 1.0  # a report without news is given after so long
+OUTPUT_BYTES = 1 << 20  # of a log, in a report
+_HOME = "spade-post-"  # in the temporary folder; for each life one that ends with it
+_LOG = "log"
+_YOUNG_S = 60.0  # a home of this age may still be without a log
+RECORD = "run.json"
+_NEVER = "left before it was started"
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    """All that a post is told, since its machine may see no file of the supervisor's.
+
+    launch  orders; the post replaces their paths and their address by those of its machine
+    config  the run's resolved config, TOML
+    keys    the files of its key folder by their relative path; none where the bus has no keys
+    record  content of the run's run.json: a machine that finds it at the same path sees the run directory
+    folder  the supervisor's working directory, from which the config's relative paths are meant
+    """
+
+    module: str
+    launch: Launch
+    config: str
+    keys: Mapping[str, bytes]
+    record: bytes
+    folder: str
+
+
+class News(msgspec.Struct, frozen=True):
+    """A post's answer. `now`: its own clock, s; `output`: the log from where it was asked; `end`: once all is told."""
+
+    now: float
+    pid: int
+    ready: bool
+    output: bytes
+    end: End | None
+    left: str
+
+
+class Post:
+    """One life. Its methods are called by threads, and it tells its supervisor nothing but by their answers."""
+
+    def __init__(self) -> None:
+        self._news = threading.Condition()
+        self._told: tuple[int, bool] = (0, False)
+        self._pid = 0
+        self._ready = False
+        self._end: End | None = None
+        self._left = ""
+        self._heard = time.monotonic()
+        self._log: BinaryIO | None = None
+        self._life: Life | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._scope = trio.CancelScope()
+        self._begun = self._stopped = self._alone = False
+
+    def begin(self, parcel: bytes, host: str, heard: float) -> None:
+        """Start the life on this machine, whose address is `host`, unless it was stopped before.
+
+        `heard`: the time of the answer that the supervisor had.
+        """
+        with self._news:
+            self._heard = heard
+            if self._stopped:
+                return
+            self._begun = True
+        threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()
+
+    def report(self, heard: float, offset: int) -> News:
+        """News of the life as soon as there are any. `heard`: the `now` of the last answer that the supervisor had."""
+        with self._news:
+            self._heard = max(self._heard, heard)
+            self._news.wait_for(lambda: self._end is not None or (self._pid, self._ready) != self._told, ASK_S)
+            self._told = (self._pid, self._ready)
+            output = b"" if self._log is None else os.pread(self._log.fileno(), OUTPUT_BYTES, offset)
+            end = None if len(output) == OUTPUT_BYTES else self._end
+            if end is not None:
+                self._forget_log()
+            return News(time.monotonic(), self._pid, self._ready, output, end, self._left)
+
+    def stop(self) -> None:
+        """Drain the process."""
+        with self._news:
+            self._stopped = True
+            if not self._begun:
+                self._end, self._left = End(0, _NEVER, ""), _NEVER
+        if self._token is not None:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self._scope.cancel)
+
+    def retire(self) -> None:
+        """Have the process finish its work in hand and leave."""
+        if self._life is not None:
+            self._life.retire()
+
+    def on_start(self, pid: int, host: str) -> None:
+        """See `LifeWatcher`."""
+        with self._news:
+            self._pid = pid
+            self._news.notify_all()
+
+    def on_ready(self) -> None:
+        """See `LifeWatcher`."""
+        with self._news:
+            self._ready = True
+            self._news.notify_all()
+
+    def on_wait(self, what: str) -> None:
+        """See `LifeWatcher`; nothing here waits."""
+
+    def _live(self, parcel: bytes, host: str) -> None:
+        """The whole life, in a thread of its own."""
+        end, left = End(FINAL, "its post met an unforeseen error, which the cluster's own logs have", ""), _NEVER
+        try:
+            _sweep()
+            home = Path(tempfile.mkdtemp(prefix=_HOME))
+            try:
+                (home / _LOG).touch()
+                self._log = disk.hold(home / _LOG)
+                given = msgspec.msgpack.decode(parcel, type=Parcel)
+                launch, settings = _settle(given, host, home)
+                self._life = life = Life(given.module, launch, home / _LOG, settings.supervise)
+                end = trio.run(self._run, life, settings.bus.silence_s)
+                left = life.left
+            finally:
+                rmtree(home, ignore_errors=True)  # with the keys; what is left is swept later
+                if self._alone:
+                    self._forget_log()
+        except (ConfigError, RunError, OSError) as error:
+            end = End(FINAL, reason(error), "")
+        finally:
+            with self._news:
+                self._end, self._left = end, left
+                self._news.notify_all()
+
+    async def _run(self, life: Life, silence_s: float) -> End:
+        self._token = trio.lowlevel.current_trio_token()
+        end = None
+        with self._scope:
+            if self._stopped:
+                self._scope.cancel()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._watch, silence_s)
+                end = await life.run(self)
+                nursery.cancel_scope.cancel()
+        if self._alone:
+            return End(-signal.SIGTERM, f"its post was without word from the supervisor for {silence_s:g} s", "")
+        return end or End(0, life.left, "")
+
+    async def _watch(self, silence_s: float) -> None:
+        """Drain the process of a post that is cut off from its supervisor."""
+        while (rest := self._heard + silence_s - time.monotonic()) > 0:  # noqa: ASYNC110 (a deadline that moves)
+            await trio.sleep(rest)
+        self._alone = True
+        self._scope.cancel()
+
+    def _forget_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Config]:
+    """Unpack a parcel; the orders and the config as they hold on this machine. Raises ConfigError or RunError."""
+    launch, keys = parcel.launch, home / "keys"
+    for name, data in parcel.keys.items():
+        file = keys / name
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        file.write_bytes(data)
+    if Path(parcel.folder).is_dir():
+        os.chdir(parcel.folder)
+    settings = home / "config.toml"
+    settings.write_text(parcel.config, encoding="utf-8")
+    here = config.load(str(settings), (f"bus.keys={keys}",) if parcel.keys else ())
+    settings.write_text(config.dump(here), encoding="utf-8")
+    run = Path(launch.run)
+    if not _sees(run, parcel.record):
+        if launch.role == "learner":
+            raise RunError(
+                f"{run}: {host} does not see this run directory, and a learner needs it; put it on a file system that "
+                "the machines share"
+            )
+        run = home / "run"
+        run.mkdir(mode=0o700)
+    return (
+        msgspec.structs.replace(
+            launch, config=str(settings), run=str(run), bind=None if launch.bind is None else f"tcp://{host}:*"
+        ),
+        here,
+    )
+
+
+def _sees(run: Path, record: bytes) -> bool:
+    """True if this machine has that run directory, and not another one at the same path."""
+    try:
+        return disk.read(run / RECORD) == record
+    except (OSError, RunError):
+        return False
+
+
+def _sweep() -> None:
+    """Delete the homes of posts that were killed: with their logs and keys."""
+    for home in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
+        with suppress(OSError):  # another's, or somebody else deletes it
+            if home.stat().st_uid == os.geteuid() and time.time() - home.stat().st_mtime > _YOUNG_S:
+                disk.discard_unless_held(home, _LOG)

@@ -1,0 +1,31 @@
+"""Settings of processes that a cluster places."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from spade.config.sections.bounds import MOST, Bytes, CountOrZero, Name, Section
+
+PlacedRole = Literal["learner", "engine", "env-runner", "agent", "designer"]
+"""Roles whose processes a cluster places; all others stay beside their supervisor."""
+Amount = Annotated[float, Meta(ge=0, le=MOST)]
+
+
+class Place(Section, frozen=True):
+    """The share of a machine that a process of a role asks of a cluster (`spade up --cluster ray`, docs/clusters.md).
+
+    Nothing here has any effect without a cluster.
+    """
+
+    cpus: dict[PlacedRole, Amount] = field(default_factory=dict)
+    """CPUs by role; a role that is left out asks for 1. Torch's threads on the CPU are as many."""
+
+    memory: dict[PlacedRole, Bytes] = field(default_factory=dict)
+    """Bytes of memory by role; a role that is left out asks for none."""
+
+    gpus: dict[PlacedRole, CountOrZero] = field(default_factory=dict)
+    """GPUs by role, of one machine. A role that is left out asks for none, but for `learner.processes` where
+    `learner.device` is "cuda", and for `engine.tensor_parallel` where `engine.device` is."""
+
+    resources: dict[PlacedRole, dict[Name, Amount]] = field(default_factory=dict)
+    """Custom resources by role, as the machines of the cluster name them: `learner = { big = 1 }`."""

@@ -1,0 +1,21 @@
+"""Files with the key of an API, of a server that we ask or of our own."""
+
+from pathlib import Path
+
+from spade.disk import read
+from spade.errors import ConfigError
+
+KEY_BYTES = 4_096
+
+
+def read_key(path: str, setting: str) -> str:
+    """The key in a file, "" for no path. Raises ConfigError, which names the setting, where there is none."""
+    if not path:
+        return ""
+    try:
+        key = read(Path(path).expanduser(), KEY_BYTES).strip().decode("latin-1")
+    except OSError as error:
+        raise ConfigError(f"{setting}: {path}: {error.strerror}") from None
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError(f"{setting}: {path}: is not a key; a key is one line of ASCII")
+    return key

@@ -1,0 +1,85 @@
+"""Broken HTTP, half requests and clients that stall, at a gateway in this process; it serves others meanwhile."""
+
+from random import Random
+
+import pytest
+import trio
+import trio.testing
+
+from actors.roles.gateway import http, listening
+from tests.actors.roles.gateway.clients import gateway_settings, served
+from tests.actors.small_services import byte_tokenizer
+from tests.fuzz.http import MODELS, WHOLE, broken, fire
+
+
+@pytest.fixture
+async def gateway(tmp_path, monkeypatch):
+    monkeypatch.setattr(listening, "IDLE_S", 0.5)
+    monkeypatch.setattr(listening, "LINGER_S", 0.2)
+    monkeypatch.setattr(http, "BODY_S", 0.5)
+    tokenizer = byte_tokenizer(tmp_path)
+    async with served(gateway_settings(tmp_path), tokenizer) as gateway:
+        yield gateway
+        assert (await gateway.chat("go"))["choices"][0]["message"]["content"] == "left"
+        assert await faults(gateway) == 0
+
+
+async def faults(gateway):
+    """Errors that nobody foresaw, by the gateway's next heartbeat."""
+    await gateway.small.changes()
+    beats = [beat.gauges for beat in gateway.small.server.heartbeats.values() if "requests_in_hand" in beat.gauges]
+    return beats[0]["request_faults"]
+
+
+async def reply(port, *parts):
+    """All that comes back, until the server closes the connection."""
+    got = b""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        for part in parts:
+            await stream.send_all(part)
+        try:
+            while data := await stream.receive_some(65_536):
+                got += data
+        except trio.BrokenResourceError:
+            pass
+    return got
+
+
+async def test_broken_requests_harm_nobody(gateway):
+    random = Random(3)
+    for _ in range(6):
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(fire, gateway.port, broken(random), 0.3)
+
+
+async def test_a_client_that_stalls_is_let_go(gateway):
+    with trio.fail_after(60):
+        assert await reply(gateway.port) == b""
+        assert await reply(gateway.port, WHOLE[:50]) == b""
+        assert (await reply(gateway.port, WHOLE[:-5])).startswith(b"HTTP/1.1 408")
+        assert (await reply(gateway.port, MODELS)).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(gateway):
+    head = WHOLE.partition(b"Content-Length")[0]
+    with trio.fail_after(60):
+        told = await reply(gateway.port, head + b"Content-Length: 999999999\r\n\r\n" + b"x" * 70_000)
+        assert told.startswith(b"HTTP/1.1 413")
+        chunks = b"%x\r\n%s\r\n" % (1 << 20, b"x" * (1 << 20)) * 100
+        async with await trio.open_tcp_stream("127.0.0.1", gateway.port) as stream:
+            await stream.send_all(head + b"Transfer-Encoding: chunked\r\n\r\n")
+            with pytest.raises(trio.BrokenResourceError):
+                await stream.send_all(chunks)
+
+
+async def test_a_client_that_takes_nothing_is_let_go(monkeypatch):
+    monkeypatch.setattr(listening, "STALLED_S", 0.05)
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    ours.socket = None
+    bounded = listening.BoundedStream(ours)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(theirs.receive_some, 5)
+        await bounded.send_all(b"taken")
+    with pytest.raises(trio.BrokenResourceError, match="takes nothing"):
+        await bounded.send_all(b"left")

@@ -1,0 +1,118 @@
+"""Ray on machines of this one kernel: each with its own processes, address, /tmp and /dev/shm, on one network.
+
+The folder `shared` is seen by all but blind ones. A machine's cable can be pulled, and its power cut.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.machines import Machine
+
+BIN = Path(sys.executable).parent
+SOON_S = 300.0  # a busy machine takes long to start Ray
+_ENVIRONMENT = {
+    "PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_prestart_worker_first_driver": "0",  # else each machine starts as many idle Pythons as it has CPUs
+    "RAY_enable_metrics_collection": "0",
+    "RAY_raylet_start_wait_time_s": f"{SOON_S:g}",
+    "RAY_agent_register_timeout_ms": f"{1000 * SOON_S:.0f}",
+}
+# Given, since Ray waits for those it would choose no longer than a quiet machine takes.
+_PORTS = (
+    "--dashboard-agent-listen-port=52365", "--dashboard-agent-grpc-port=52366", "--metrics-export-port=52367",
+    "--runtime-env-agent-port=52368",
+)  # fmt: skip
+_OWN = "mount -t tmpfs tmpfs /dev/shm; mount --bind {shared} /mnt; mount -t tmpfs tmpfs /tmp; mkdir -p {shared}; {seen}"
+_UP = "echo up; exec sleep infinity"
+
+
+class Lab:
+    """Machines by name, "a" with the head of the cluster."""
+
+    def __init__(self, shared: Path) -> None:
+        self.shared = shared
+        self.machines: dict[str, Machine] = {}
+        self.hub = Machine("hub", _UP, ["unshare", "--user", "--map-root-user"])
+        self._around = ["nsenter", f"--target={self.hub.pid}", "--user", "--preserve-credentials"]
+        self._network("ip link add bridge type bridge; ip link set bridge up")
+
+    def add(self, name: str, *ray: str, blind: bool = False) -> Machine:
+        """Power a machine on and start Ray on it, with these words for `ray start`."""
+        seen = "" if blind else f"mount --bind /mnt {self.shared};"
+        own = _OWN.format(shared=self.shared, seen=seen)
+        machine = self.machines[name] = Machine(f"machine-{name}", f"{own} umount /mnt; {_UP}", self._around)
+        self._network(
+            f"ip link add {name} type veth peer name eth0 netns {machine.pid}; ip link set {name} master bridge up"
+        )
+        up = f"ip link set lo up; ip link set eth0 up; ip addr add {self.address(name)}/24 dev eth0"
+        subprocess.run(machine.inside("sh", "-ec", up), check=True)
+        where = ["--head", "--port=6379", "--include-dashboard=false"]
+        if name != "a":
+            where = [f"--address={self.address('a')}:6379"]
+        done = subprocess.run(
+            self.inside(
+                name, "ray", "start", *where, f"--node-ip-address={self.address(name)}", "--disable-usage-stats",
+                "--object-store-memory=80000000", *_PORTS, *ray,
+            ),
+            capture_output=True, text=True, timeout=SOON_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return machine
+
+    def address(self, name: str) -> str:
+        return f"10.88.0.{ord(name) - ord('a') + 1}"
+
+    def inside(self, name: str, *words: str) -> list[str]:
+        """A command on a machine, with the environment that Ray needs."""
+        return self.machines[name].inside("env", *(f"{key}={value}" for key, value in _ENVIRONMENT.items()), *words)
+
+    def start(self, name: str, *words: object) -> subprocess.Popen[str]:
+        """`spade` on a machine, in the background."""
+        words = (sys.executable, "-m", "spade.app.cli", *map(str, words))
+        return self.machines[name].start(
+            "env", *(f"{key}={value}" for key, value in _ENVIRONMENT.items()), *map(str, words)
+        )
+
+    def spade(self, name: str, *words: object) -> subprocess.CompletedProcess[str]:
+        """`spade` on a machine, to its end."""
+        command = self.inside(name, sys.executable, "-m", "spade.app.cli", *map(str, words))
+        return subprocess.run(command, capture_output=True, text=True, timeout=SOON_S, check=False)
+
+    def roles(self, name: str) -> list[str]:
+        """The names of the role processes that are alive on a machine."""
+        found = subprocess.run(
+            self.machines[name].inside("pgrep", "-a", "-f", '"role":'), capture_output=True, text=True, check=False
+        )
+        return sorted(row.split('"name":"')[1].split('"')[0] for row in found.stdout.splitlines() if '"name":"' in row)
+
+    def pull_cable(self, name: str) -> None:
+        self._network(f"ip link set {name} down")
+
+    def plug_cable(self, name: str) -> None:
+        self._network(f"ip link set {name} up")
+
+    def close(self) -> None:
+        for machine in [*self.machines.values(), self.hub]:
+            machine.cut_power()
+
+    def _network(self, script: str) -> None:
+        words = [*self._around, f"--net=/proc/{self.hub.pid}/ns/net", "sh", "-ec", script]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"network namespaces are not allowed here: {done.stderr.strip()}")
+
+
+@contextmanager
+def lab(shared: Path) -> Iterator[Lab]:
+    """Machines for the length of the block."""
+    made = Lab(shared)
+    try:
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,116 @@
+"""One run over machines of their own: placed, cut off, grown beyond its room, stopped from elsewhere."""
+
+import json
+import time
+
+import pytest
+
+from tests.ray.lab import SOON_S, Lab, lab
+
+LEARNER = "place.resources={learner={sees=1}}"
+FAST = ("--set", "bus.silence_s=8", "--set", "supervise.drain_s=8", "--set", LEARNER)
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    """The head without CPUs, two machines that see the shared folder, and one that does not."""
+    with lab(tmp_path_factory.mktemp("shared")) as made:
+        made.add("a", "--num-cpus=0")
+        made.add("b", "--num-cpus=3", '--resources={"sees": 1}')
+        made.add("c", "--num-cpus=4", blind=True)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def run(machines):
+    path = machines.shared / "run"
+    up = machines.start("a", "up", "nano", "--run", path, "--cluster", "ray", "--headless", "--agents", "2", *FAST)
+    yield path
+    up.terminate()
+    told = up.communicate(timeout=SOON_S)[0]
+    assert "Traceback" not in told, told
+
+
+def status(machines: Lab, run) -> dict:
+    done = machines.spade("a", "status", run, "--json")
+    return json.loads(done.stdout) if done.returncode == 0 else {"processes": [], "learner_step": -1}
+
+
+def until(condition, what: str = ""):
+    ends = time.monotonic() + SOON_S
+    while not (found := condition()):
+        assert time.monotonic() < ends, what
+        time.sleep(0.2)
+    return found
+
+
+def all_ready(machines: Lab, run) -> list[dict]:
+    processes = status(machines, run)["processes"]
+    up = [process for process in processes if process["state"] != "stopped"]
+    return up if len(up) > 5 and all(process["state"] == "ready" for process in up) else []
+
+
+def test_a_run_lives_on_several_machines_one_of_which_does_not_see_its_directory(machines, run):
+    processes = until(lambda: all_ready(machines, run))
+    hosts = {process["name"]: process["host"] for process in processes}
+    assert (hosts["replay"], hosts["learner"]) == ("", machines.address("b"))
+    assert set(hosts.values()) == {"", machines.address("b"), machines.address("c")}
+    until(lambda: status(machines, run)["learner_step"] >= 1)
+    assert {log.name for log in (run / "logs").iterdir()} >= {"learner.log", "engine-0.log", "agent-0.log"}
+
+
+def test_what_has_no_room_says_what_it_waits_for_and_takes_the_room_of_a_new_machine(machines, run):
+    until(lambda: all_ready(machines, run))
+    scaling = machines.start("a", "actors", "scale", run, "agents=6")
+    why = until(
+        lambda: [row for row in machines.spade("a", "why", run).stdout.splitlines() if "waits for 1 CPU" in row]
+    )
+    assert why[0].startswith("agent-")
+    machines.add("d", "--num-cpus=4", '--resources={"sees": 1}')
+    told = scaling.communicate(timeout=SOON_S)[0]
+    assert scaling.returncode == 0, told
+    assert machines.address("d") in {process["host"] for process in all_ready(machines, run)}
+
+
+def test_a_learner_that_is_cut_off_is_gone_before_another_takes_its_place(machines, run):
+    until(lambda: all_ready(machines, run))
+    (learner,) = (one for one in status(machines, run)["processes"] if one["name"] == "learner")
+    assert (learner["host"], "learner" in machines.roles("b")) == (machines.address("b"), True)
+    step = status(machines, run)["learner_step"]
+    machines.pull_cable("b")
+    try:
+        until(lambda: not twice(machines) and "learner" in machines.roles("d"))
+        until(lambda: not twice(machines) and status(machines, run)["learner_step"] > step)
+        (learner,) = (one for one in status(machines, run)["processes"] if one["name"] == "learner")
+        assert learner["detail"] == f"{machines.address('b')} did not answer for 16 s"
+        assert machines.roles("b") == []
+    finally:
+        machines.plug_cable("b")
+
+
+def twice(machines: Lab) -> bool:
+    names = [name for machine in machines.machines for name in machines.roles(machine)]
+    assert len(names) == len(set(names)), names
+    return False
+
+
+def test_a_run_is_stopped_from_another_machine_and_leaves_nothing_behind(machines, run):
+    stopped = machines.spade("d", "stop", run)
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    until(lambda: not any(machines.roles(machine) for machine in machines.machines))
+    verified = machines.spade("a", "replay", "verify", run)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    for machine in machines.machines.values():
+        left = machine.start("sh", "-c", "ls -d /tmp/spade-post-*; true").communicate(timeout=SOON_S)[0]
+        assert "spade-post-" not in left.replace("'/tmp/spade-post-*'", ""), left
+
+
+def test_one_line_refuses_what_a_cluster_cannot_keep(machines, tmp_path):
+    folder = machines.shared / "refused"
+    for words, told in (
+        (("--set", "engine.gpus=[0]"), "engine.gpus: the cluster chooses GPUs"),
+        (("--cluster", "slurm"), "--cluster: there is no 'slurm'; write --cluster ray"),
+    ):
+        done = machines.spade("a", "up", "nano", "--run", folder, "--headless", "--cluster", "ray", *words)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert told in done.stderr

@@ -1,0 +1,78 @@
+import pytest
+
+from spade.cluster.lives import check_reachable, overrides
+from spade.cluster.needs import check, check_machines, needs
+from spade.config import Bus, load
+from spade.errors import ConfigError
+
+
+def test_a_process_asks_for_a_cpu_unless_the_config_says_more():
+    config = load("nano", ("place.cpus={learner=8}", "place.memory={learner=68719476736}", "learner.device=cpu"))
+    assert str(needs(config, "agent")) == "1 CPU"
+    assert str(needs(config, "learner")) == "8 CPUs, 64 GiB of memory"
+    custom = load("nano", ("place.cpus={agent=0}", "place.resources={agent={big=0.5}}"))
+    assert str(needs(custom, "agent")) == "0.5 big"
+
+
+def test_gpus_follow_from_how_a_model_is_split():
+    split = ("engine.kind=vllm", "engine.tensor_parallel=2", "engine.device=cuda")
+    assert needs(load("nano", split), "engine").gpus == 2
+    assert needs(load("nano", (*split, "place.gpus={engine=4}")), "engine").gpus == 4
+    assert [needs(load(), role).gpus for role in ("learner", "engine", "env-runner", "agent", "designer")] == [0] * 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (["engine.gpus=[0]"], r"^engine\.gpus: .* --set engine\.gpus=\[\] .* --set place\.gpus=\{engine=1\}"),
+        (["learner.gpus=[0]"], r"^learner\.gpus: .* --set learner\.gpus=\[\]"),
+        (
+            ["engine.kind=vllm", "engine.tensor_parallel=2", "place.gpus={engine=1}"],
+            r"^place\.gpus: engine = 1 are too few for engine\.tensor_parallel = 2",
+        ),
+    ],
+)
+def test_settings_that_a_cluster_cannot_keep_are_refused(settings, told):
+    config = load("nano", tuple(settings))
+    with pytest.raises(ConfigError, match=told):
+        check(config, ("engine", "learner"))
+    check(config, ("agent",))  # this command places none of the roles in question
+
+
+def test_more_gpus_than_any_machine_has_are_refused_where_some_have_any():
+    config = load("nano", ("place.gpus={engine=4}",))
+    with pytest.raises(ConfigError, match=r"engine: asks for 4 GPUs of one machine, and the largest .* has 2"):
+        check_machines(config, ("engine",), [0, 2, 2])
+    check_machines(config, ("engine",), [0, 4])
+    check_machines(config, ("engine",), [0, 0])  # they may be bought
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("place.cpus={replay=1}", "place.cpus: must be a table with any of"),
+        ("place.cpus={agent=-1}", "place.cpus: must be a table with any of"),
+        (r'place.resources={agent={"b\u202eg"=1}}', "cannot be printed"),
+    ],
+)
+def test_a_place_of_another_role_or_measure_is_refused(word, told):
+    with pytest.raises(ConfigError, match=told):
+        load("nano", (word,))
+
+
+def test_a_run_gets_keys_and_an_address_that_other_machines_reach(tmp_path):
+    keys, bind = overrides(Bus(), "127.0.0.1", tmp_path)
+    assert keys == f"bus.keys={tmp_path / 'keys'}"
+    assert (tmp_path / "keys/allowed/local.key").exists()
+    address = bind.removeprefix("bus.bind=")
+    assert address.startswith("tcp://127.0.0.1:")
+    again = overrides(Bus(keys=str(tmp_path / "keys"), bind="tcp://192.0.2.1:5555"), "127.0.0.1", tmp_path)
+    assert again[0] == keys
+    assert again[1].startswith("bus.bind=tcp://127.0.0.1:")  # 192.0.2.1 was another machine
+
+
+def test_processes_that_are_placed_cannot_join_a_run_that_listens_on_one_machine():
+    for address in ("ipc:///run/bus/replay.sock", "tcp://127.0.0.1:5555"):
+        with pytest.raises(ConfigError, match="machines of a cluster cannot reach"):
+            check_reachable(address, Bus(keys="keys"))
+    check_reachable("tcp://192.0.2.1:5555", Bus(keys="keys"))

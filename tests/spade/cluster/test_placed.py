@@ -1,0 +1,232 @@
+"""Lives on other machines, with real posts and processes; the cluster is of this process, and can be cut."""
+
+import os
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from spade.cluster import placed
+from spade.cluster.lives import lives
+from spade.cluster.needs import MachineShare
+from spade.cluster.placed import PostGoneError, Where
+from spade.cluster.post import Parcel, Post
+from spade.config import Config, dump, load
+from spade.errors import RunError
+from spade.processes.entry import Launch
+from spade.processes.supervise import Supervisor, supervise
+from spade.transport import keys
+from tests.spade.cluster.guest import Entry
+from tests.spade.roles import SOON_S, until
+from tests.spade.test_supervise import gone
+
+MODULES = dict.fromkeys(("learner", "engine", "agent"), "tests.spade.cluster.guest")
+SILENCE_S, DRAIN_S = 2.5, 3.5
+
+
+class Rooms:
+    """Machines "a", "b" … with room for so many posts each."""
+
+    def __init__(self, **rooms: int) -> None:
+        self.free = rooms
+        self.changed = trio.Event()
+        self.cut: dict[str, str] = {}  # how a machine is cut off: "silent" or "closed"
+        self.asked: list[MachineShare] = []
+
+    def post(self, needs: MachineShare, away: Collection[str]) -> "RoomPost":
+        self.asked.append(needs)
+        return RoomPost(self, away)
+
+    def add(self, machine: str) -> None:
+        self.free[machine] = self.free.get(machine, 0) + 1
+        self.changed.set()
+        self.changed = trio.Event()
+
+
+class RoomPost:
+    def __init__(self, rooms: Rooms, away: Collection[str]) -> None:
+        self.rooms, self.away = rooms, away
+        self.machine = ""
+
+    async def call(self, method: str, *values: Any) -> Any:
+        if method == "where":
+            return await self.place()
+        if self.machine in self.rooms.cut:
+            if self.rooms.cut[self.machine] == "closed":
+                raise PostGoneError("its connection is closed")
+            await trio.sleep_forever()
+        answer = await trio.to_thread.run_sync(getattr(self.post, method), *values, abandon_on_cancel=True)
+        if self.machine in self.rooms.cut:  # the answer is lost on its way
+            await trio.sleep_forever()
+        return answer
+
+    async def place(self) -> Where:
+        while not self.machine:
+            found = [name for name, free in self.rooms.free.items() if free and name not in self.away]
+            if found:
+                self.machine = found[0]
+                self.rooms.free[self.machine] -= 1
+            else:
+                await self.rooms.changed.wait()
+        self.post = Post()
+        return Where(f"host-{self.machine}", self.machine, time.monotonic())
+
+    def dismiss(self) -> None:
+        if self.machine:
+            self.rooms.add(self.machine)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return settings(tmp_path, SOON_S, SOON_S)
+
+
+def settings(tmp_path: Path, silence_s: float, drain_s: float) -> Config:
+    """The config of a run whose directory is made here."""
+    folder = tmp_path / "keys"
+    keys.create(folder, ())
+    given = (f"bus.silence_s={silence_s}", f"supervise.drain_s={drain_s}", f"bus.keys={folder}")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text("{}")
+    config = load("nano", given)
+    (run / "config.toml").write_text(dump(config))
+    return config
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The temporary folder of all machines; at a test's end no post has left anything in it."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setattr(placed, "LOOK_S", 0.1)
+    yield folder
+    assert homes(folder) == []
+
+
+def diary(tmp_path: Path) -> list[Entry]:
+    file = tmp_path / "diary"
+    return [msgspec.json.decode(row, type=Entry) for row in file.read_bytes().splitlines()] if file.exists() else []
+
+
+def homes(temporary: Path) -> list[Path]:
+    return list(temporary.iterdir())
+
+
+def orders(tmp_path: Path, name: str, run: str = "run") -> Launch:
+    role = name.rpartition("-")[0] or name
+    run_dir = tmp_path / run
+    return Launch(name, role, str(run_dir / "config.toml"), str(run_dir), str(tmp_path / "diary"), "tcp://0:1")
+
+
+def only(supervisor: Supervisor) -> Any:
+    (child,) = supervisor.processes()
+    return child
+
+
+async def test_a_process_waits_for_a_place_and_lives_there_as_anywhere(
+    tmp_path: Path, config: Config, temporary: Path
+) -> None:
+    rooms = Rooms()
+    supervised = supervise(config.supervise, tmp_path / "logs", MODULES, lives(rooms, config, tmp_path / "run"))
+    async with supervised as supervisor, trio.open_nursery() as nursery:
+        supervisor.number = 1
+        nursery.start_soon(supervisor.add, orders(tmp_path, "engine-0"))
+        await until(lambda: [child.state for child in supervisor.processes()] == ["waiting"])
+        assert (only(supervisor).detail, diary(tmp_path)) == ("1 CPU", [])
+        rooms.add("a")
+        await until(lambda: only(supervisor).state == "ready")
+        (entry,) = diary(tmp_path)
+        assert (only(supervisor).pid, only(supervisor).host) == (entry.pid, "host-a")
+        assert (entry.bind, entry.run, entry.gpus) == ("tcp://host-a:*", str(tmp_path / "run"), "")
+        files = {"server.key", "server.key_secret", "client.key_secret", "allowed/local.key"}
+        assert entry.modes == dict.fromkeys(files, 0o600)
+        assert [home.stat().st_mode & 0o777 for home in homes(temporary)] == [0o700]
+        await supervisor.stop("engine-0")
+        assert (only(supervisor).state, only(supervisor).detail, gone(entry.pid)) == ("stopped", "left in order", True)
+    assert "left in order" in (tmp_path / "logs/engine-0.log").read_text()
+    assert str(rooms.asked[0]) == "1 CPU"
+
+
+async def test_a_name_never_lives_twice_where_its_machine_is_cut_off(tmp_path: Path) -> None:
+    config = settings(tmp_path, SILENCE_S, DRAIN_S)
+    rooms = Rooms(a=1, b=1)
+    made = lives(rooms, config, tmp_path / "run")
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+        supervisor.number = 1
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        await supervisor.add(orders(tmp_path, "agent-1"))
+        first = diary(tmp_path)
+        rooms.cut = {"a": "silent", "b": "closed"}
+        rooms.free["c"] = 2
+        since = trio.current_time()
+        while any(child.host != "host-c" or child.state != "ready" for child in supervisor.processes()):
+            for child in supervisor.processes():
+                alive = [entry for entry in diary(tmp_path) if entry.name == child.name and not gone(entry.pid)]
+                assert len(alive) <= 1
+            await trio.sleep(0.02)
+        assert trio.current_time() - since > SILENCE_S
+        assert all(gone(entry.pid) for entry in first)
+        assert sorted((entry.name, entry.life) for entry in diary(tmp_path)[2:]) == [("agent-0", 2), ("agent-1", 2)]
+        unheard = f"did not answer for {SILENCE_S + DRAIN_S:g} s"
+        told = [(child.restarts, child.detail) for child in supervisor.processes()]
+        assert told == [(1, f"host-a {unheard}"), (1, f"host-b {unheard}")]
+
+
+async def test_a_placed_agent_retires_when_its_supervisor_says_so(tmp_path: Path, config: Config) -> None:
+    placed_lives = lives(Rooms(a=1), config, tmp_path / "run")
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, placed_lives) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        await supervisor.retire("agent-0", 60.0)
+        assert (only(supervisor).state, only(supervisor).detail) == ("stopped", "left in order")
+        (entry,) = diary(tmp_path)
+        assert set(entry.modes) == {"server.key", "client.key_secret"}  # an agent serves nobody
+
+
+async def test_a_learner_that_does_not_see_the_run_directory_ends_in_one_line(tmp_path: Path, config: Config) -> None:
+    made = lives(Rooms(a=1), config, tmp_path / "run")
+    (tmp_path / "run/run.json").write_text('{"another": "run"}')
+    with pytest.raises(
+        RunError, match=r"^learner: .*run: host-a does not see this run directory.* share \(on host-a\)$"
+    ):
+        async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+            await supervisor.add(orders(tmp_path, "learner"))
+    assert diary(tmp_path) == []
+
+
+async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_directory_it_does_not_see(
+    tmp_path: Path, config: Config, temporary: Path
+) -> None:
+    made = lives(Rooms(a=1), config, tmp_path / "run")
+    (tmp_path / "run/run.json").unlink()
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+        await supervisor.add(orders(tmp_path, "engine-0"))
+        (home,) = homes(temporary)
+        assert diary(tmp_path)[0].run == str(home / "run")
+
+
+def test_a_post_that_is_stopped_before_it_began_starts_nothing() -> None:
+    post = Post()
+    post.stop()
+    post.begin(b"", "host-a", 0.0)
+    report = post.report(0.0, 0)
+    assert (report.end is not None, report.pid, report.left) == (True, 0, "left before it was started")
+
+
+def test_the_home_of_a_post_that_was_killed_is_swept(temporary: Path, tmp_path: Path) -> None:
+    left = temporary / "spade-post-left"
+    left.mkdir()
+    (left / "log").touch()
+    os.utime(left, (0, 0))
+    post = Post()
+    wrong = Parcel("module", orders(tmp_path, "agent-0"), "wrong = 1", {}, b"", os.getcwd())
+    post.begin(msgspec.msgpack.encode(wrong), "host-a", 0.0)
+    while (end := post.report(0.0, 0).end) is None:
+        pass
+    assert end.why.endswith("unknown setting wrong; correct or remove it (`spade config show` lists all)")
+    assert not left.exists()
