@@ -20,7 +20,7 @@ from actors.roles.pool import MOST_ENDS
 from actors.roles.session import Session
 from spade.codec import program_digest
 from spade.errors import BusError, SuspectError
-from spade.evaluations import ErrorKind, SampleRecord, SuiteItem, sample_seed
+from spade.evaluations import LONGEST_DETAIL, ErrorKind, SampleRecord, SuiteItem, sample_seed
 from spade.protocol import PlayLease
 from spade.returns import won
 from spade.text import line
@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 WIN = 1.0
 """The return of a right answer, in every suite."""
-
-_DETAIL = 800  # characters
 
 Sample = tuple[SuiteItem, int]
 """An item, and the number of one of its samples."""
@@ -172,7 +170,7 @@ def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return:
         sampled=said.sampled,
         seconds=ended.seconds,
         error=error,
-        detail=line(ended.fault, _DETAIL),
+        detail=_detail(ended.fault),
     )
 
 
@@ -192,8 +190,12 @@ def _failed(item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undon
         sampled=0,
         seconds=seconds,
         error=kind,
-        detail=line(why.why, _DETAIL),
+        detail=_detail(why.why),
     )
+
+
+def _detail(why: str) -> str:
+    return line(why, LONGEST_DETAIL)[:LONGEST_DETAIL]  # a program may say nothing printable, which is longer in a line
 
 
 def _digest(prompt: bytes) -> str:

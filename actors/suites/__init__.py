@@ -8,7 +8,7 @@ from actors.suites.gpqa import GPQA
 from actors.suites.livecodebench import LIVECODEBENCH
 from actors.suites.nano import NANO, NANO_TOOLS
 from actors.suites.reasoning_gym import REASONING_GYM, REASONING_GYM_NANO
-from actors.suites.resolving import resolve
+from actors.suites.resolving import check_sizes, resolve
 from actors.suites.suite import Suite
 
 SUITES: Mapping[str, Suite] = {
@@ -16,4 +16,4 @@ SUITES: Mapping[str, Suite] = {
     for suite in (AIME25, AIME26, GPQA, LIVECODEBENCH, REASONING_GYM, GEM, NANO, NANO_TOOLS, REASONING_GYM_NANO)
 }
 
-__all__ = ["SUITES", "Suite", "resolve"]
+__all__ = ["SUITES", "Suite", "check_sizes", "resolve"]

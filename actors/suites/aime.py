@@ -38,19 +38,13 @@ def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
 
 
 def _answer(row: DataRow) -> str:
-    """A whole number from 0 to 999 without leading zeros. Raises RunError."""
-    value = row.find("answer", "expected_answer")
-    if isinstance(value, float) and value.is_integer():
-        return _checked(row, str(int(value)))
-    if value is not None:
-        return _checked(row, row.text("answer", "expected_answer"))
-    return _checked(row, row.text("answer", "solution"))
-
-
-def _checked(row: DataRow, text: str) -> str:
+    """A whole number from 0 to 999 without leading zeros; of a text its box, if it has one. Raises RunError."""
+    name = row.name("answer", "expected_answer", "solution") or "answer"
+    value = row.find(name)
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else row.text(name)
     found = _ANSWER.fullmatch(boxed(text) or text)
     if found is None:
-        raise RunError(f"{row.where}, column 'answer': {line(text, 60)!r} is no whole number from 0 to 999")
+        raise RunError(f"{row.where}, column {name!r}: {line(text, 60)!r} is no whole number from 0 to 999")
     return found[1]
 
 

@@ -13,7 +13,6 @@ from actors.suites.programs import program
 from actors.suites.rows import DataRow, Once, rows
 from actors.suites.suite import Suite
 from spade.evaluations import Protocol, Sampling, SuiteItem
-from spade.text import line
 
 _ASK = """{problem}
 
@@ -46,11 +45,10 @@ def _item(row: DataRow, number: int, random: Random, once: Once) -> SuiteItem:
     name = row.id(number, "Record ID", "id")
     once.add(row, "id", name)
     once.add(row, "question", question)
-    category = row.text("High-level domain") if row.find("High-level domain") else ""
     shown = "\n".join(f"{letter}. {options[place]}" for letter, place in zip(_LETTERS, order, strict=True))
     answer = _LETTERS[order.index(0)]
     source = program("ChoiceEnv", question=f"{question}\n\n{shown}", letters=_LETTERS, answer=answer)
-    return SuiteItem(name, line(category, 80), source)
+    return SuiteItem(name, row.category("High-level domain"), source)
 
 
 GPQA = Suite(

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.suites import SUITES, Suite, resolve
+from actors.suites import SUITES, Suite, check_sizes, resolve
+from actors.suites.rows import LONGEST_ID
 from actors.suites.suite import items_digest
 from spade.config import Config
 from spade.disk import read
 from spade.errors import ConfigError, SpadeError, reason
 from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
+from spade.text import line
 
 _POLICY = "newest"  # of the rules: it moves, and is no part of what is measured
 
@@ -65,6 +67,7 @@ def _of_suite(config: Config, suite: Suite) -> HeldOut:
     conditions = {"context_tokens": str(protocol.context_tokens(context_tokens)), "thoughts": config.play.thoughts}
     data = Path(evaluation.data) if evaluation.data else None
     plan = resolve(suite, protocol, _POLICY, seed, data, conditions=conditions)
+    check_sizes(f"suite {suite.name}", plan.items.values(), config)
     samples = _chosen(plan, seed, evaluation.plays)
     return HeldOut((suite, protocol), samples, _measure(plan.rules, [(item.name, number) for item, number in samples]))
 
@@ -92,6 +95,9 @@ def _of_folder(config: Config, folder: Path) -> HeldOut:
         raise ConfigError(
             f"evaluation.programs: {folder} has no environment program (*.py); give another, or evaluation.suite"
         )
+    for file in files:
+        if len(file.stem) > LONGEST_ID or not file.stem.isprintable():
+            raise ConfigError(f"evaluation.programs: {folder}: {line(file.stem, 60)!r} is no name of a program")
     try:
         sources = [read(file).decode() for file in files]
     except (OSError, UnicodeDecodeError) as error:
@@ -101,6 +107,7 @@ def _of_folder(config: Config, folder: Path) -> HeldOut:
         turn, place = divmod(number, len(files))
         instance = derive(b"", "evaluation: instance", seed, number) & INSTANCE_MASK
         items.append(SuiteItem(f"{files[place].stem}/{turn}", files[place].stem, sources[place], instance))
+    check_sizes(f"evaluation.programs: {folder}", items, config)
     return HeldOut(None, tuple((item, 0) for item in items), _measure(config.play, seed, items_digest(items)))
 
 

@@ -17,7 +17,6 @@ from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError
 from spade.evaluations import Protocol, Sampling, SuiteItem
 from spade.protocol import Needs
-from spade.text import line
 
 _ASK = """{problem}
 
@@ -28,6 +27,7 @@ _PAPER = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=16_384)
 _RELEASE = Sampling(temperature=0.2, top_p=0.95, max_tokens=16_384)
 _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
 _TEST_S = 6.0
+_NONE = "[]"
 MOST_TESTS = 16 << 20  # characters of a problem's tests
 
 
@@ -53,33 +53,40 @@ def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
 
 
 def _item(row: DataRow, once: Once) -> SuiteItem:
-    name, problem = row.text("question_id"), row.text("question_content")
+    name, problem = row.id(None, "question_id"), row.text("question_content")
     once.add(row, "question_id", name)
     once.add(row, "question_content", problem)
-    starter, private = row.find("starter_code") or "", row.find("private_test_cases") or ""
-    if not isinstance(starter, str) or not isinstance(private, str):
-        raise RunError(f"{row.where}, column 'starter_code' or 'private_test_cases': holds no text")
+    starter = row.find("starter_code") or ""
+    if not isinstance(starter, str):
+        raise RunError(f"{row.where}, column 'starter_code': holds no text")
     metadata = _json(row, "metadata", _metadata) if row.find("metadata") else _Metadata()
-    tests = _json(row, "public_test_cases", _cases)
-    hidden = private
-    if private.lstrip().startswith("["):
-        hidden = _written(_json(row, "private_test_cases", _cases))
-    elif not _PACKED.fullmatch(private.strip()):
-        raise RunError(f"{row.where}, column 'private_test_cases': is neither a list of tests nor base64")
-    if not tests and hidden in ("", "[]"):
+    tests, hidden = _written(_json(row, "public_test_cases", _cases)), _hidden(row)
+    if tests == hidden == _NONE:
         raise RunError(f"{row.where}: has no test")
-    if len(_written(tests)) + len(hidden) > MOST_TESTS:
+    if len(tests) + len(hidden) > MOST_TESTS:
         raise RunError(f"{row.where}: its tests are over {MOST_TESTS} characters")
     source = program(
         "CodeTestsEnv",
         question=f"{problem}\n\nStarter code:\n```python\n{starter}\n```" if starter.strip() else problem,
         function=metadata.func_name or "",
-        tests=_written(tests),
-        hidden=hidden or "[]",
+        tests=tests,
+        hidden=hidden,
         test_s=_TEST_S,
     )
-    difficulty = row.find("difficulty")
-    return SuiteItem(row.id(0, "question_id"), line(difficulty, 80) if isinstance(difficulty, str) else "", source)
+    return SuiteItem(name, row.category("difficulty"), source)
+
+
+def _hidden(row: DataRow) -> str:
+    """The private tests: JSON, or packed as they are given. Raises RunError."""
+    given = row.find("private_test_cases") or ""
+    if not isinstance(given, str):
+        raise RunError(f"{row.where}, column 'private_test_cases': holds no text")
+    given = given.strip()
+    if given.startswith("["):
+        return _written(_json(row, "private_test_cases", _cases))
+    if not _PACKED.fullmatch(given):
+        raise RunError(f"{row.where}, column 'private_test_cases': is neither a list of tests nor base64")
+    return given or _NONE
 
 
 def _json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:

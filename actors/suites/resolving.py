@@ -1,12 +1,14 @@
 """A suite and a protocol as one evaluation: its rules, its items, its samples."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from actors.suites.rows import digest
 from actors.suites.suite import Suite, items_digest, scheduled
+from spade.config import Config
 from spade.errors import RunError, reason
-from spade.evaluations import EvaluationPlan, Protocol, Rules
+from spade.evaluations import EvaluationPlan, Protocol, Rules, SuiteItem
+from spade.text import line
 
 
 def resolve(
@@ -40,3 +42,11 @@ def resolve(
         conditions=conditions or {},
     )
     return EvaluationPlan(rules, {item.name: item for item in items}, scheduled(items, protocol))
+
+
+def check_sizes(where: str, items: Iterable[SuiteItem], config: Config) -> None:
+    """Raises RunError where no env-runner could be sent an item's program."""
+    for item in items:
+        if (size := len(item.program.encode())) > config.bus.max_message_bytes // 2:
+            name, most = line(item.name, 80), "half of bus.max_message_bytes"
+            raise RunError(f"{where}: the program of item {name!r} has {size} bytes, over {most}")

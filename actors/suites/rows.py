@@ -33,35 +33,44 @@ class DataRow(NamedTuple):
     where: str
     columns: Mapping[str, Any]
 
+    def name(self, *names: str) -> str | None:
+        """The first of these columns that is there and not null; None where there is none."""
+        return next((name for name in names if self.columns.get(name.lower()) is not None), None)
+
     def find(self, *names: str) -> Any:
-        """The value of the first of these columns that is there and not null; None where there is none."""
-        for name in names:
-            if (value := self.columns.get(name.lower())) is not None:
-                return value
-        return None
+        """The value of that column, None where there is none."""
+        name = self.name(*names)
+        return None if name is None else self.columns[name.lower()]
 
     def text(self, *names: str) -> str:
         """A text that is not blank, stripped; a whole number is one too. Raises RunError."""
-        value = self.find(*names)
-        if value is None:
+        name = self.name(*names)
+        if name is None:
             there = one_line(", ".join(map(str, self.columns)), _SHOWN) or "none"
             raise RunError(f"{self.where}: has no column {' or '.join(map(repr, names))}; its columns: {there}")
+        value = self.find(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if not isinstance(value, str):
-            raise RunError(f"{self.where}, column {names[0]!r}: holds no text but {type(value).__name__}")
+            raise RunError(f"{self.where}, column {name!r}: holds no text but {type(value).__name__}")
         if not value.strip():
-            raise RunError(f"{self.where}, column {names[0]!r}: is empty")
+            raise RunError(f"{self.where}, column {name!r}: is empty")
         return value.strip()
 
-    def id(self, number: int, *names: str) -> str:
-        """The text of the first of these columns that is there; without one the row's number. Raises RunError."""
-        if self.find(*names) is None:
+    def id(self, number: int | None, *names: str) -> str:
+        """The text of the first of these columns that is there; without one the `number`, if given. Raises RunError."""
+        name = self.name(*names)
+        if name is None and number is not None:
             return str(number)
         found = self.text(*names)
         if len(found) > LONGEST_ID or not found.isprintable():
-            raise RunError(f"{self.where}, column {names[0]!r}: {one_line(found, 60)!r} is no name of an item")
+            raise RunError(f"{self.where}, column {name!r}: {one_line(found, 60)!r} is no name of an item")
         return found
+
+    def category(self, *names: str) -> str:
+        """The text of the first of these columns that is there, as a line; "" where it holds none."""
+        found = self.find(*names)
+        return one_line(found.strip(), LONGEST_ID)[:LONGEST_ID] if isinstance(found, str) else ""
 
 
 def rows(file: Path) -> Iterator[DataRow]:

@@ -1,7 +1,7 @@
 """The share of a machine that a process of a role asks for, from the config. Pure."""
 
 from collections.abc import Collection, Mapping
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import msgspec
 
@@ -10,6 +10,7 @@ from spade.errors import ConfigError
 
 PLACED: tuple[PlacedRole, ...] = get_args(PlacedRole)
 _GIB = 2**30
+_RAYS = ("CPU", "GPU", "memory", "object_store_memory")  # resources that Ray counts of itself
 
 
 class MachineShare(msgspec.Struct, frozen=True):
@@ -28,6 +29,28 @@ class MachineShare(msgspec.Struct, frozen=True):
             *(f"{amount:g} {name}" for name, amount in self.resources.items()),
         ]
         return ", ".join(filter(None, parts)) or "a machine"
+
+
+class Machine(NamedTuple):
+    """A machine that is up: its address, its name in the cluster, and all that Ray counts of it, by Ray's names."""
+
+    host: str
+    node: str
+    resources: Mapping[str, float]
+
+    @property
+    def gpus(self) -> int:
+        """The GPUs that Ray counts."""
+        return int(self.resources.get("GPU", 0))
+
+    def own(self) -> dict[str, float]:
+        """Its custom resources."""
+        return {name: n for name, n in self.resources.items() if name not in _RAYS and not name.startswith("node:")}
+
+    def holds(self, needs: MachineShare) -> bool:
+        """True if it has what a process needs, were all else gone."""
+        asked = {"CPU": needs.cpus, "GPU": needs.gpus, "memory": needs.memory, **needs.resources}
+        return all(self.resources.get(name, 0) >= amount for name, amount in asked.items())
 
 
 def needs(config: Config, role: PlacedRole) -> MachineShare:

@@ -8,13 +8,14 @@ RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
 
 from spade.evaluations.folder import KeptEvaluation, folder_of, found, open_folder, read_rules, read_summary
 from spade.evaluations.plan import EvaluationPlan, SuiteItem
-from spade.evaluations.record import ERRORS, ErrorKind, SampleRecord, Scheduled, sample_seed
+from spade.evaluations.record import ERRORS, LONGEST_DETAIL, ErrorKind, SampleRecord, Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Protocol, Rules, Sampling, differing, refuse_other
 from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, summarised
 
 __all__ = [
     "ERRORS",
+    "LONGEST_DETAIL",
     "MOST_FOREIGN_ERRORS",
     "ErrorKind",
     "EvaluationPlan",

@@ -30,6 +30,8 @@ timeout        the sample was not over within its time
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 _Count = Annotated[int, Meta(ge=0)]
 
+LONGEST_DETAIL = 1000  # characters
+
 
 class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One sample. An error is a wrong answer.
@@ -58,7 +60,7 @@ class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     sampled: _Count
     seconds: Annotated[float, Meta(ge=0, le=1e9)]
     error: ErrorKind | None = None
-    detail: Annotated[str, Meta(max_length=1000)] = ""
+    detail: Annotated[str, Meta(max_length=LONGEST_DETAIL)] = ""
 
     def __post_init__(self) -> None:
         if self.error is not None and self.correct:

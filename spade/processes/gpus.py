@@ -37,6 +37,6 @@ def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[
 
 def placement(config: Config) -> str:
     """The GPUs of each process, in a line; "" if no list names any."""
-    shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines)]
+    shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines_bounds[1])]
     shares.append(("learner", share(config, "learner")))
     return "; ".join(f"{name} {', '.join(map(str, gpus))}" for name, gpus in shares if gpus)

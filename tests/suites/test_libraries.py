@@ -21,6 +21,15 @@ from tests.suites.plays import every, limits, opening, oracle, play, program
 REASONING = limits("reasoning-gym")
 NO_REFERENCE = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
 NO_CURRICULUM = {"composite", "gsm_symbolic", "acre", "list_functions"}
+EVALUATED = {
+    "reasoning-gym": (
+        "binary_matrix", "countdown", "intermediate_integration", "n_queens", "polynomial_multiplication", "puzzle24",
+        "simple_integration", "spiral_matrix", "string_insertion",
+    ),
+    "rlve": ("Differentiate", "Integral"),
+}  # fmt: skip
+"""The environments whose scorers evaluate an answer."""
+EVALUATORS = "eval", "exec", "parse_expr", "sympify", "S", "compile"
 GAMES = (
     "GuessTheNumber",
     "Mastermind",
@@ -242,6 +251,50 @@ def test_four_problems_count_no_answer_through_json_and_do_here():
     assert len(verdicts) == 4
     assert set(map(tuple, verdicts.values())) == {(True, False)}
     assert not verdicts.keys() & EXCLUDED["rlve"].keys()
+
+
+# ---------------------------------------------------------------- answers that are code
+
+
+async def test_an_answer_that_is_code_is_wrong_and_is_not_run():
+    """Each of these scorers evaluates what it is given; this answer would make every score a win."""
+    lower = "[setattr(each, 'WINS', -9) for each in list(sys.modules.values()) if hasattr(each, 'WINS')]"
+    forged = f'exec("import sys; {lower}")'
+    sources = {name: program("ReasoningGymEnv", dataset=name) for name in EVALUATED["reasoning-gym"]}
+    sources |= {name: program("RlveEnv", problem=name) for name in EVALUATED["rlve"]}
+    async with open_sandbox(limits("reasoning-gym", "rlve")) as sandbox:
+        for name, source in sources.items():
+            for answer in (forged, "__import__('os')._exit(0)", "exit()"):
+                last = (await play(sandbox, source, answer))[-1]
+                assert (name, answer, last.reward, last.terminated) == (name, answer, 0, True)
+
+
+async def test_a_question_restated_is_no_answer_and_neither_is_no_number():
+    restated = program("ReasoningGymEnv", dataset="simple_integration", parameters={"symbols": ["x"]})
+    async with open_sandbox(REASONING) as sandbox:
+        first, *_ = await play(sandbox, restated)
+        asked = first.observation.partition("∫")[2].partition("dx")[0].strip()
+        for answer in (f"Integral({asked}, x)", f"integrate({asked}, x)"):
+            assert (await play(sandbox, restated, answer))[-1].reward == 0
+        for answer in ("nan", "nan+nanj"):
+            source = program("ReasoningGymEnv", dataset="complex_arithmetic")
+            assert (await play(sandbox, source, answer))[-1].reward == 0
+
+
+def test_no_other_scorer_evaluates_an_answer():
+    """By the libraries' text. RLVE's countdown has a pattern that lets digits and operators alone through."""
+    given = re.compile(rf"\b({'|'.join(EVALUATORS)})\((user_)?answer\b")
+    folders = [
+        Path(importlib.util.find_spec("reasoning_gym").origin).parent,
+        Path(importlib.util.find_spec("Gym").origin).parent / "environments",
+    ]
+    found = [
+        (file.stem if folder.name == "reasoning_gym" else file.parent.name)
+        for folder in folders
+        for file in folder.rglob("*.py")
+        if given.search(file.read_text())
+    ]
+    assert sorted(found) == sorted([*EVALUATED["reasoning-gym"], "countdown", "differentiate", "integral"])
 
 
 # ---------------------------------------------------------------- our suites

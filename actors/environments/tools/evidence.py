@@ -3,7 +3,6 @@
 All that a program says is hostile: of each text only the beginning is read, and everything found is bounded.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -12,8 +11,10 @@ import msgspec
 from actors.environments.probes import Transcript
 from actors.text.conversation import Move
 from actors.text.leaks import Told, plain_number
+from actors.text.toolcalls.notation import spoken
 from spade.decoding import UnreadableError, decoded
 from spade.protocol import MOST_VALUES, Observed
+from spade.text import line
 
 REPLAYED_BYTES = 16_384
 VALUE_CHARACTERS = 200
@@ -117,6 +118,4 @@ def _spelt(value: object) -> Iterator[tuple[str, bool]]:
 def shown(move: Move) -> str:
     """A move in a reason: its first call, or its answer."""
     call = next(iter(move.calls), None)
-    return (
-        f"answer {move.action[:40]!r}" if call is None else f"{call.name[:64]}({json.dumps(call.arguments)[1:-1][:80]})"
-    )
+    return f"answer {move.action[:40]!r}" if call is None else line(spoken(call.name, call.arguments), 140)

@@ -29,10 +29,10 @@ def actor_counts(config: Config) -> dict[Role, int]:
     """The number of actors of each role that a supervisor starts with."""
     actors = config.actors
     return {
-        "engine": actors.engines,
+        "engine": actors.engines_bounds[0],
         "endpoint": 1 if config.endpoint.url else 0,
         "env-runner": actors.runners,
-        "agent": actors.agents_min if actors.agents == "auto" else actors.agents,
+        "agent": actors.agents_bounds[0],
         "designer": actors.designers if config.design.source == "model" else 0,
         "curator": actors.curators if config.design.source == "pool" else 0,
     }

@@ -9,20 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from actors.suites import SUITES, Suite, resolve
+from actors.suites import SUITES, Suite, check_sizes, resolve
 from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import MeasuredSuite
 from spade.app.supervisor.examination import Exam, measure, settings
 from spade.app.supervisor.policies import PinnedPolicy, check_asked, pinned
 from spade.config import Config, ProtocolName
-from spade.errors import ConfigError, RunError, SpadeError
-from spade.evaluations import (
-    EvaluationPlan,
-    Protocol,
-    compared,
-    read_summary,
-    refuse_other,
-)
+from spade.errors import ConfigError, SpadeError
+from spade.evaluations import Protocol, compared, read_summary, refuse_other
 from spade.evaluations.folder import EVALUATIONS
 from spade.policy.model_folder import ModelFacts, facts
 from spade.policy.model_folder import resolve as model_folder
@@ -245,20 +239,12 @@ def _exams(
         try:
             talks = suite.talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
-            _check_sizes(plan, config.bus.max_message_bytes // 2)
+            check_sizes(f"suite {suite.name}", plan.items.values(), config)
         except SpadeError as error:
             complain(f"spade: {error}")
         else:
             exams.append(Exam(subject.root, suite, plan, talks))
     return exams
-
-
-def _check_sizes(plan: EvaluationPlan, most: int) -> None:
-    """Raises RunError where no env-runner could be sent an item's program."""
-    for item in plan.items.values():
-        if len(item.program) > most:  # it is ASCII
-            size = f"{len(item.program)} bytes, over half of bus.max_message_bytes"
-            raise RunError(f"suite {plan.rules.suite}: the program of item {line(item.name, 80)!r} has {size}")
 
 
 def _conditions(config: Config, context_tokens: int) -> dict[str, str]:

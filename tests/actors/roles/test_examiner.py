@@ -40,7 +40,7 @@ NEEDS = Needs(step_s=7.0)
 ITEMS = {
     "one": SuiteItem("one", "", PARITY, 0),
     "two": SuiteItem("two", "", PARITY, 1),
-    "never": SuiteItem("never", "", PARITY.replace("self.hidden = 0", "raise ValueError('no')")),
+    "never": SuiteItem("never", "", PARITY.replace("self.hidden = 0", "raise ValueError('\\u202e' * 900)")),
     "faulty": SuiteItem("faulty", "", PARITY.replace('"Over."', "1 / 0")),
     "long": SuiteItem("long", "", PARITY.replace('"Which?"', "'Which? ' * 500")),
 }
@@ -119,9 +119,11 @@ async def test_errors_are_wrong_answers_with_their_reason(examine):
     assert len(asked) == 2
 
 
-async def test_what_has_a_record_is_not_played_again(examine):
-    await examine("one")
-    records, asked, told = await examine("one")
+@pytest.mark.parametrize("name", ["one", "never"])
+async def test_what_has_a_record_is_not_played_again(examine, name):
+    """Even where the record quotes a program that says nothing printable."""
+    await examine(name)
+    records, asked, told = await examine(name)
     assert (len(records), asked, told) == (2, [], [])
 
 

@@ -55,6 +55,12 @@ def test_an_answer_that_aime_cannot_have_is_one_line(tmp_path, answer):
         items("aime25", lines(tmp_path, {"problem": "p", "answer": 1}, {"problem": "q", "answer": answer}))
 
 
+@pytest.mark.parametrize("row", [{"question": "", "answer": 1}, {"question": "q", "solution": "I give up"}])
+def test_an_error_names_the_column_that_the_row_has(tmp_path, row):
+    with pytest.raises(RunError, match=rf"column '{'question' if row['question'] == '' else 'solution'}'"):
+        items("aime25", lines(tmp_path, row))
+
+
 def test_items_are_named_by_their_ids_and_else_by_their_lines(tmp_path):
     rows = [{"problem": "p", "answer": 1}, {"problem": "q", "answer": 1, "id": "II-2"}]
     assert [item.name for item in items("aime26", lines(tmp_path, *rows))] == ["1", "II-2"]
@@ -159,6 +165,16 @@ def test_a_problem_carries_its_private_tests_unread(tmp_path):
     assert (base, item.name, item.category) == ("CodeTestsEnv", "abc301_a", "easy")
     assert (json.loads(found["tests"]), found["hidden"], found["function"]) == (CASES, PACKED, "")
     assert found["question"] == "Add one."
+
+
+@pytest.mark.parametrize(
+    ("difficulty", "category"), [("\u202e" * 99, "\\u202e" * 16 + "\\u20"), (7, ""), (" hard ", "hard")]
+)
+def test_blank_private_tests_are_none_and_a_category_is_a_short_line(tmp_path, difficulty, category):
+    changed = {"private_test_cases": " \n", "difficulty": difficulty}
+    (item,) = items("livecodebench-v6", lines(tmp_path, PROBLEM | changed))
+    assert attributes(item)[1]["hidden"] == "[]"
+    assert item.category == category
 
 
 def test_a_problem_of_a_method_has_its_name_and_its_starter_code(tmp_path):

@@ -1,8 +1,10 @@
 """The samples by which a run is measured while it trains."""
 
+import os
 from collections import Counter
 from importlib import metadata
 
+import msgspec
 import pytest
 
 from actors.suites import SUITES
@@ -43,6 +45,24 @@ def test_programs_of_a_folder_are_played_in_turn_each_time_on_another_instance(t
     assert (found.suite, found.played_by) == ("", None)
     assert [item.name for item, _ in held_out(*folder, "evaluation.plays=0").samples] == ["a/0", "b/0"]
     assert found.measure != held_out(*folder, "evaluation.plays=5", "play.max_turns=9").measure
+
+
+@pytest.mark.parametrize("name", [b"\xff.py", "\u202ea.py".encode(), b"a" * 120 + b".py"])
+def test_a_program_whose_name_cannot_be_told_is_refused_in_one_line(tmp_path, name):
+    (tmp_path / os.fsdecode(name)).write_text("class AEnv: ...")
+    with pytest.raises(ConfigError, match="is no name of a program") as refused:
+        held_out("evaluation.suite=", f"evaluation.programs={tmp_path}")
+    assert str(refused.value).isprintable()
+
+
+def test_an_item_that_no_message_can_hold_is_refused(tmp_path):
+    """Else each of its samples would be played again for ever."""
+    (tmp_path / "a.jsonl").write_text('{"problem": "' + "x" * 1_100_000 + '", "answer": 1}')
+    given = "evaluation.suite=aime25", "evaluation.protocol=short", f"evaluation.data={tmp_path / 'a.jsonl'}"
+    config = load("nano", (*given, "engine.context_tokens=9_000"))
+    small = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, max_message_bytes=2_000_000))
+    with pytest.raises(RunError, match=r"item '1' has 1100.* over half of bus\.max_message_bytes"):
+        read_held_out(small)
 
 
 def test_few_samples_have_each_category_by_its_share():

@@ -168,19 +168,19 @@ def test_a_context_holds_all_turns_as_far_as_the_model_goes():
 
 def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_suites():
     suites = [(suite, suite.protocol("paper")) for suite in (SUITES["aime25"], SUITES["gem"], NANO_SUITE)]
-    config = settings("games-4b", ("engine.kind=torch",), NANO, "bfloat16", suites, 40_960)
+    config = settings("games-4b", ("engine.kind=torch",), NANO, "bfloat16", suites, 40_960, {})
     assert (config.actors.designers, config.actors.agents, config.endpoint.url) == (0, 0, "")
     assert config.sandbox.libraries == ("answers", "gem")
     assert config.engine.context_tokens == 40_960
     assert config.engine.arithmetic == "model"
     assert config.engine.request_deadline_s == 4 * 1_800
-    assert settings("nano", (), NANO, "float32", suites[2:], 1_024).engine.arithmetic == "float64"
-    assert settings("nano", ("evaluation.in_flight=3",), NANO, "float32", suites[2:], 900).evaluation.in_flight == 3
+    assert settings("nano", (), NANO, "float32", suites[2:], 1_024, {}).engine.arithmetic == "float64"
+    assert settings("nano", ("evaluation.in_flight=3",), NANO, "float32", suites[2:], 900, {}).evaluation.in_flight == 3
 
 
 def test_a_run_of_a_pool_is_measured_without_its_pool():
     suites = [(NANO_SUITE, NANO_SUITE.protocol("paper"))]
-    config = settings("nano-fixed", (), NANO, "float32", suites, 1_024)
+    config = settings("nano-fixed", (), NANO, "float32", suites, 1_024, {})
     assert config.design.source == "model"
     assert config.pool == Pool(window_plays=config.pool.window_plays, window_rate=config.pool.window_rate)
 

@@ -1,5 +1,6 @@
 """reasoning-gym: about a hundred procedural data sets of questions with verifiable answers."""
 
+import ast
 import dataclasses
 import functools
 import io
@@ -7,6 +8,7 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
+from . import formulas
 from .one_answer import WINS, OneAnswerEnv, graded
 from .stand_ins import standing_in
 
@@ -20,7 +22,10 @@ with standing_in(
     import pytz
     import reasoning_gym
     import reasoning_gym.data
+    from reasoning_gym.algebra.complex_arithmetic import ComplexArithmeticDataset
+    from reasoning_gym.algorithmic import binary_matrix, spiral_matrix, string_insertion
     from reasoning_gym.factory import CURRICULA, DATASETS
+    from reasoning_gym.games import n_queens
 
 
 class ReasoningGymEnv(OneAnswerEnv):
@@ -105,8 +110,23 @@ def keep_files() -> None:
         pytz.timezone(name)
 
 
+def hold_scorers() -> None:
+    """Scorers that run an answer as code, or that pay one for being no number, take it as data."""
+    formulas.hold()
+    for module in (binary_matrix, n_queens, spiral_matrix, string_insertion):
+        vars(module)["eval"] = ast.literal_eval  # they want a list
+    parse = ComplexArithmeticDataset.parse_string_to_complex
+
+    def number(text: str) -> complex | None:
+        found = parse(text)
+        return found if found == found else None
+
+    ComplexArithmeticDataset.parse_string_to_complex = staticmethod(number)
+
+
 def warm() -> None:
     """One question of each data set; `composite` is one of parameters alone."""
     keep_files()
+    hold_scorers()
     for dataset in DATASETS.keys() - {"composite"}:
         made(dataset, None, {"seed": 0, "size": 1})[0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from . import formulas
 from .one_answer import OneAnswerEnv, graded
 from .stand_ins import standing_in
 
@@ -63,6 +64,7 @@ def programs() -> dict[str, dict[str, Any]]:
 
 
 def warm() -> None:
-    """One instance of each problem."""
+    """One instance of each problem; two of their scorers parse an answer by sympy."""
+    formulas.hold()
     for problem in PROBLEMS:
         type("WarmEnv", (RlveEnv,), {"problem": problem})().pose(0)

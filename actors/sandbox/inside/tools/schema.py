@@ -46,7 +46,10 @@ class ArgumentsError(ValueError):
 
 def derive(method: Callable[..., object]) -> Schema:
     """The schema of a bound method's arguments; those without a default are required. Raises SchemaError."""
-    hints = typing.get_type_hints(method)
+    try:
+        hints = typing.get_type_hints(method)
+    except Exception as error:  # of the program's own text
+        raise SchemaError(f"its annotations cannot be read: {error}") from None
     properties: dict[str, Schema] = {}
     required = []
     for name, parameter in inspect.signature(method).parameters.items():

@@ -72,7 +72,7 @@ def toolset(instance: Any, methods: list[str]) -> dict[str, Tool]:
     forgotten = [method for method in methods if method not in {tool.method for tool in tools.values()}]
     if forgotten:
         raise _misdeclared(f"_tools lacks {forgotten[0]}")
-    size = len(json.dumps([tool.offered() for tool in tools.values()], allow_nan=False))
+    size = len(_encoded("the tools are", [tool.offered() for tool in tools.values()]))
     if size > TOOLS_BYTES:
         raise _misdeclared(f"the tools take {size} bytes as JSON, more than {TOOLS_BYTES}")
     return tools
@@ -89,10 +89,7 @@ def _undeclared(instance: Any, methods: list[str]) -> Iterator[_Entry]:
 
 def _declared(tools: object) -> Iterator[_Entry]:
     """The entries of `_tools`: a dict by name, or OpenAI's list."""
-    try:
-        whole = json.loads(json.dumps(tools, ensure_ascii=False, allow_nan=False).encode())
-    except (TypeError, ValueError) as error:
-        raise _misdeclared(f"_tools is no JSON: {error}") from None
+    whole = json.loads(_encoded("_tools is", tools))
     if not isinstance(whole, dict | list):
         raise _misdeclared(f"_tools must be an object or a list, is {shown(whole)}")
     for place, entry in whole.items() if isinstance(whole, dict) else enumerate(whole):
@@ -108,6 +105,14 @@ def _declared(tools: object) -> Iterator[_Entry]:
             raise _misdeclared(f"{path}: the name must be a string, is {shown(name)}")
         method = name if name.startswith(PREFIX) else PREFIX + name
         yield name, method, entry.get("description", ""), entry.get("parameters", {})
+
+
+def _encoded(what: str, value: object) -> bytes:
+    """A value as JSON. Raises ProgramError where JSON cannot say it: half of a surrogate pair, no number."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise _misdeclared(f"{what} no JSON: {error}") from None
 
 
 def _parameters(instance: Any, methods: list[str], method: str, parameters: Any) -> Schema:
