@@ -31,7 +31,7 @@ class DesignedLevel(msgspec.Struct, frozen=True):
     win_rate: float | None
 
 
-class Written(NamedTuple):
+class LevelledProgram(NamedTuple):
     """A designed program: its part of the run, its level, and the share of its plays that was won."""
 
     part: int
@@ -47,7 +47,7 @@ def designed_levels(run: RunDir, steps: int) -> list[DesignedLevel]:
         sources = store.get_many("sources", [each.environment.id for each in known], Source)
     return by_level(
         [
-            Written(
+            LevelledProgram(
                 part_of(each.step, steps, PARTS),
                 level_of(source.source) or 0,
                 None if each.environment.score is None else each.environment.score.win_rate,
@@ -57,9 +57,9 @@ def designed_levels(run: RunDir, steps: int) -> list[DesignedLevel]:
     )
 
 
-def by_level(written: Sequence[Written]) -> list[DesignedLevel]:
+def by_level(written: Sequence[LevelledProgram]) -> list[DesignedLevel]:
     """The programs of each part and level."""
-    cells: dict[tuple[int, int], list[Written]] = {}
+    cells: dict[tuple[int, int], list[LevelledProgram]] = {}
     for each in written:
         cells.setdefault((each.part, each.level), []).append(each)
     return [DesignedLevel(*cell, len(some), _won(some)) for cell, some in sorted(cells.items())]
@@ -72,6 +72,6 @@ def mean_level(levels: Sequence[DesignedLevel], within: Callable[[int], bool]) -
     return sum(each.level * each.count for each in some) / count if count else None
 
 
-def _won(written: Sequence[Written]) -> float | None:
+def _won(written: Sequence[LevelledProgram]) -> float | None:
     known = [each.win_rate for each in written if each.win_rate is not None]
     return fsum(known) / len(known) if known else None
