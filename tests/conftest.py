@@ -16,6 +16,11 @@ settings.load_profile("spade")
 # Supervised processes do not look for modules where they are started; those of the tests live below the root.
 os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
 
+
+def pytest_addoption(parser):
+    parser.addoption("--kuberay-crd", metavar="FILE", help="the schema of RayJob, against which a manifest is checked")
+
+
 HANGS_S = 900  # on a busy machine no test takes as long
 
 

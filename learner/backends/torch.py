@@ -104,8 +104,5 @@ class TorchBackend:
         kept.restore_random(device)
         self._step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
 
-    async def watch(self) -> None:
-        """There is no other process."""
-
     def close(self) -> None:
         """There is no other process."""

@@ -23,6 +23,7 @@ from spade.app.commands import (
     stop,
     up,
 )
+from spade.app.commands.cluster import template
 from spade.app.commands.env import play, programs, stats
 from spade.app.commands.look import report, status, top, why
 from spade.app.commands.replay import batch, lineage, store, verify
@@ -61,6 +62,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "import": store.import_run,
         },
     ),
+    "cluster": ("Write files for the schedulers of clusters.", {"template": template.template}),
     "config": (
         "List, show, compare and check configs.",
         {"ls": config.ls, "show": config.show_config, "diff": config.diff, "check": config.check},

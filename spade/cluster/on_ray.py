@@ -4,17 +4,18 @@ The one module that imports ray; it is imported only where a cluster is asked fo
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 import ray
 import trio
 from ray._private import worker
 from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from spade.cluster.needs import MachineShare
+from spade.cluster.needs import Machine, MachineShare
 from spade.cluster.placed import PostGoneError, Where
 from spade.cluster.post import Post
 from spade.errors import RunError
@@ -64,7 +65,8 @@ class RayCluster:
     def post(self, needs: MachineShare, away: Collection[str]) -> _RayPost:
         """See `Cluster`."""
         # Restarts are the supervisor's, so that there is one budget of them and one place that says why.
-        options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": _CALLS, "scheduling_strategy": "SPREAD"}
+        options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": _CALLS}
+        options["scheduling_strategy"] = "DEFAULT" if needs.together else "SPREAD"  # "DEFAULT" fills a machine first
         options |= {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "resources": dict(needs.resources)}
         if needs.memory:
             options["memory"] = needs.memory
@@ -72,9 +74,46 @@ class RayCluster:
             options["label_selector"] = {_NODE: f"!in({','.join(sorted(away))})"}
         return _RayPost(ray.remote(PostActor).options(**options).remote())
 
-    def gpus(self) -> list[float]:
+    def gpus(self) -> list[int]:
         """The GPUs of each machine that is up."""
-        return [node["Resources"].get("GPU", 0.0) for node in ray.nodes() if node["Alive"]]
+        return [machine.gpus for machine in self.machines()]
+
+    def machines(self) -> list[Machine]:
+        """The machines that are up."""
+        return [
+            Machine(node["NodeManagerAddress"], node["NodeID"], node["Resources"])
+            for node in ray.nodes()
+            if node["Alive"]
+        ]
+
+    def ask_each(
+        self, function: Callable[..., Any], values: Sequence[Any], deadline_s: float
+    ) -> Iterator[tuple[Machine, float, float, Any]]:
+        """Call a function on each machine, with the number of its GPUs and these values.
+
+        Yields, as they come, the machine, the times when it was asked and had answered, s, and the result; a text in
+        its place is the reason why there is none.
+        """
+        sent, waiting = time(), {}
+        for machine in self.machines():
+            there = NodeAffinitySchedulingStrategy(machine.node, soft=False)
+            task = ray.remote(function).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+            waiting[task.remote(machine.gpus, *values)] = machine
+        while waiting:
+            done, _ = ray.wait(list(waiting), timeout=max(0.0, sent + deadline_s - time()))
+            arrived = time()
+            for ref in done:
+                try:
+                    answer = ray.get(ref)
+                except RayError as error:
+                    cause = error.cause if isinstance(error, RayTaskError) else error
+                    answer = " ".join(f"{type(cause).__name__}: {cause}".split())[:_LONGEST]
+                yield waiting.pop(ref), sent, arrived, answer
+            if not done:
+                for ref, machine in waiting.items():
+                    ray.cancel(ref, force=True)
+                    yield machine, sent, arrived, f"no answer within {deadline_s:g} s"
+                return
 
 
 @contextmanager

@@ -201,7 +201,7 @@ def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Confi
     here = config.load(str(settings), (f"bus.keys={keys}",) if parcel.keys else ())
     settings.write_text(config.dump(here), encoding="utf-8")
     run = Path(launch.run)
-    if not _sees(run, parcel.record):
+    if not sees(run, parcel.record):
         if launch.role == "learner":
             raise RunError(
                 f"{run}: {host} does not see this run directory, and a learner needs it; put it on a file system that "
@@ -217,7 +217,7 @@ def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Confi
     )
 
 
-def _sees(run: Path, record: bytes) -> bool:
+def sees(run: Path, record: bytes) -> bool:
     """True if this machine has that run directory, and not another one at the same path."""
     try:
         return disk.read(run / RECORD) == record

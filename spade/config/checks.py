@@ -203,6 +203,8 @@ def _check_pairs(config: Config) -> None:
         )
     if actors.agents_min > actors.agents_max:
         raise ConfigError(f"actors.agents_min: {actors.agents_min} is over actors.agents_max = {actors.agents_max}")
+    if actors.engines_min > actors.engines_max:
+        raise ConfigError(f"actors.engines_min: {actors.engines_min} is over actors.engines_max = {actors.engines_max}")
     if audit.random_plays and audit.random_wins > audit.random_plays:
         raise ConfigError(
             f"audit.random_wins: {audit.random_wins} of audit.random_plays = {audit.random_plays} can never be won"
@@ -228,9 +230,11 @@ def _check_gpus(config: Config) -> None:
             raise ConfigError(f"{name}.gpus: {name}.device = {device!r} ignores them; use 'auto'")
     if len(engine.gpus) % each:
         raise ConfigError(f"engine.gpus: {len(engine.gpus)} cannot be shared by engine.tensor_parallel = {each}")
-    if engine.gpus and config.actors.engines * each > len(engine.gpus):
+    most = config.actors.engines_bounds[1]
+    if engine.gpus and most * each > len(engine.gpus):
+        setting = "actors.engines_max" if config.actors.engines == "auto" else "actors.engines"
         raise ConfigError(
-            f"engine.gpus: {len(engine.gpus)} are too few for actors.engines = {config.actors.engines} of "
+            f"engine.gpus: {len(engine.gpus)} are too few for {setting} = {most} of "
             f"engine.tensor_parallel = {each}; name more, or one twice to share it"
         )
     parts = [engine.gpus[at : at + each] for at in range(0, len(engine.gpus), each)]

@@ -55,6 +55,8 @@ DOWN = [
     ["replay", "batch", "RUN", "99"], ["replay", "batch", "RUN", "1"],
     ["replay", "export", "RUN", f"DIR/{NAMED}out"], ["replay", "compact", "RUN"],
     ["replay", "import", "DIR/new", "RUN"], ["replay", "import", "RUN", "BAD"],
+    ["cluster", "template", "slurm", "DIR/evil.toml"], ["cluster", "template", EVIL, "nano"],
+    ["cluster", "template", "kubernetes", "nano", "--set", f"endpoint.key={EVIL}"],
     ["config", "show", "DIR/evil.toml"], ["config", "check", "DIR/evil.toml"], ["config", "check", f"none{EVIL}"],
     ["config", "diff", "nano", "DIR/evil.toml"], ["config", "diff", "RUN", f"none{EVIL}"],
     ["config", "check", "nano", "--set", f"model.path={EVIL}"],

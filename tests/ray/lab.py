@@ -5,17 +5,18 @@ The folder `shared` is seen by all but blind ones. A machine's cable can be pull
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from tests.e2e.machines import Machine
 
 BIN = Path(sys.executable).parent
-SOON_S = 300.0  # a busy machine takes long to start Ray
-_ENVIRONMENT = {
+SOON_S = 900.0  # a busy machine takes long to start Ray
+ENVIRONMENT = {
     "PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_prestart_worker_first_driver": "0",  # else each machine starts as many idle Pythons as it has CPUs
@@ -23,12 +24,17 @@ _ENVIRONMENT = {
     "RAY_raylet_start_wait_time_s": f"{SOON_S:g}",
     "RAY_agent_register_timeout_ms": f"{1000 * SOON_S:.0f}",
 }
-# Given, since Ray waits for those it would choose no longer than a quiet machine takes.
-_PORTS = (
+# Ports are given, since Ray waits for those it would choose no longer than a quiet machine takes.
+SMALL = (
+    "--object-store-memory=80000000",
     "--dashboard-agent-listen-port=52365", "--dashboard-agent-grpc-port=52366", "--metrics-export-port=52367",
     "--runtime-env-agent-port=52368",
 )  # fmt: skip
-_OWN = "mount -t tmpfs tmpfs /dev/shm; mount --bind {shared} /mnt; mount -t tmpfs tmpfs /tmp; mkdir -p {shared}; {seen}"
+_OWN = (
+    "mount -t tmpfs tmpfs /dev/shm; mount --bind {shared} /mnt; mount -t tmpfs tmpfs /tmp; mkdir -p {shared}; {seen} "
+    "printf '{hosts}' > /tmp/hosts; mount --bind /tmp/hosts /etc/hosts;"
+)
+NAMES = "abcdefgh"
 _UP = "echo up; exec sleep infinity"
 
 
@@ -42,41 +48,49 @@ class Lab:
         self._around = ["nsenter", f"--target={self.hub.pid}", "--user", "--preserve-credentials"]
         self._network("ip link add bridge type bridge; ip link set bridge up")
 
-    def add(self, name: str, *ray: str, blind: bool = False) -> Machine:
-        """Power a machine on and start Ray on it, with these words for `ray start`."""
+    def power_on(self, name: str, *, blind: bool = False) -> Machine:
+        """A machine without Ray. It knows the names of all; the name of "a" is machine-a."""
         seen = "" if blind else f"mount --bind /mnt {self.shared};"
-        own = _OWN.format(shared=self.shared, seen=seen)
+        hosts = "".join(f"{self.address(each)} machine-{each}\\n" for each in NAMES)
+        own = _OWN.format(shared=self.shared, seen=seen, hosts=hosts)
         machine = self.machines[name] = Machine(f"machine-{name}", f"{own} umount /mnt; {_UP}", self._around)
         self._network(
-            f"ip link add {name} type veth peer name eth0 netns {machine.pid}; ip link set {name} master bridge up"
+            f"ip link add name to-{name} type veth peer name eth0 netns {machine.pid}; "
+            f"ip link set to-{name} master bridge up"
         )
         up = f"ip link set lo up; ip link set eth0 up; ip addr add {self.address(name)}/24 dev eth0"
         subprocess.run(machine.inside("sh", "-ec", up), check=True)
+        return machine
+
+    def add(
+        self, name: str, *ray: str, blind: bool = False, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Machine:
+        """Power a machine on and start Ray on it, with these words for `ray start` in that environment."""
+        machine = self.power_on(name, blind=blind)
         where = ["--head", "--port=6379", "--include-dashboard=false"]
         if name != "a":
             where = [f"--address={self.address('a')}:6379"]
+        given = ["env", *(f"{key}={value}" for key, value in environment.items())]
+        own = [f"--node-ip-address={self.address(name)}", "--disable-usage-stats", *SMALL, *ray]
         done = subprocess.run(
-            self.inside(
-                name, "ray", "start", *where, f"--node-ip-address={self.address(name)}", "--disable-usage-stats",
-                "--object-store-memory=80000000", *_PORTS, *ray,
-            ),
+            self.inside(name, *given, "ray", "start", *where, *own),
             capture_output=True, text=True, timeout=SOON_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return machine
 
     def address(self, name: str) -> str:
-        return f"10.88.0.{ord(name) - ord('a') + 1}"
+        return f"10.88.0.{NAMES.index(name) + 1}"
 
     def inside(self, name: str, *words: str) -> list[str]:
         """A command on a machine, with the environment that Ray needs."""
-        return self.machines[name].inside("env", *(f"{key}={value}" for key, value in _ENVIRONMENT.items()), *words)
+        return self.machines[name].inside("env", *(f"{key}={value}" for key, value in ENVIRONMENT.items()), *words)
 
     def start(self, name: str, *words: object) -> subprocess.Popen[str]:
         """`spade` on a machine, in the background."""
         words = (sys.executable, "-m", "spade.app.cli", *map(str, words))
         return self.machines[name].start(
-            "env", *(f"{key}={value}" for key, value in _ENVIRONMENT.items()), *map(str, words)
+            "env", *(f"{key}={value}" for key, value in ENVIRONMENT.items()), *map(str, words)
         )
 
     def spade(self, name: str, *words: object) -> subprocess.CompletedProcess[str]:
@@ -92,10 +106,10 @@ class Lab:
         return sorted(row.split('"name":"')[1].split('"')[0] for row in found.stdout.splitlines() if '"name":"' in row)
 
     def pull_cable(self, name: str) -> None:
-        self._network(f"ip link set {name} down")
+        self._network(f"ip link set to-{name} down")
 
     def plug_cable(self, name: str) -> None:
-        self._network(f"ip link set {name} up")
+        self._network(f"ip link set to-{name} up")
 
     def close(self) -> None:
         for machine in [*self.machines.values(), self.hub]:

@@ -56,7 +56,7 @@ class Sampler:
         self._connected = connected
         self._engines = connected.pools["engine"]
         self._deadline_s = config.engine.request_deadline_s
-        self._most = _TIMES_ROWS * config.engine.rows * max(config.actors.engines, 1)
+        self._most = _TIMES_ROWS * config.engine.rows * max(config.actors.engines_bounds[1], 1)
         self._in_hand = 0
         self._names = count(1)
         self._mark = secrets.token_hex(4)  # another life of this gateway has other names

@@ -6,6 +6,7 @@ comes last, since it forbids most of the rest.
 """
 
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -23,6 +24,8 @@ NOBODY = 65534
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the call, this thread
+_NONE = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, each in two words
 
 THREAD_WORDS = 256
 """Words of the C library's description of a thread among which its number is looked for."""
@@ -54,9 +57,7 @@ class Walls:
         os.closerange(3, CHANNEL)
         os.closerange(CHANNEL + 1 if self._rules is None else RULES + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         if os.geteuid() == 0:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
+            leave_root()
         die_with(zygote)
         control(_PR_SET_NO_NEW_PRIVS, 1)
         control(_PR_SET_DUMPABLE, 0)
@@ -70,6 +71,23 @@ class Walls:
             for place in self._numbers:
                 ctypes.memset(place, 0, 4)
             self._filter.put_on()
+
+
+def leave_root() -> None:
+    """Become nobody; where the user namespace has no such user, give up what root may do in it. Raises OSError.
+
+    There, as in a container with one user, root is an ordinary user outside, and the kernel refuses any other.
+    """
+    try:
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # no such user; EPERM is a root without the right to change
+            raise
+        if _libc.capset(_CAPABILITIES, _NONE) != 0:
+            raise OSError(ctypes.get_errno(), "capset") from None
+        return
+    os.setgroups([])
+    os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
 def limit(address_bytes: int, processor_s: int) -> None:

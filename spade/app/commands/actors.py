@@ -22,8 +22,8 @@ def scale(
 ) -> None:
     """Set how many actors of a role run.
 
-    Lasts until this `spade up` ends; a resumed run uses the config's counts. A number of agents ends `--agents auto`.
-    The counts of other roles stay.
+    Lasts until this `spade up` ends; a resumed run uses the config's counts. A number of agents or engines ends their
+    `auto`. The counts of other roles stay.
     """
     import trio
 

@@ -29,16 +29,29 @@ _DISK_GIB = 5
 NONE_MET = "no service met an unforeseen error"
 
 
-def doctor(run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory.")] = None) -> None:
+def doctor(
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="A run directory.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ray", help="Check the machines of this Ray cluster, a line for each.")
+    ] = None,
+) -> None:
     """Check what this machine can do for a run.
 
-    Suggests improvements. With RUN, also prints the unforeseen errors of the run's services.
+    Suggests improvements. With RUN, also prints the unforeseen errors of the run's services. With --cluster, the
+    machines of a cluster are checked instead, for the run if one is named; the exit code is 1 if one is not fit.
     """
     from rich.table import Table
     from rich.text import Text
 
+    from spade.app.commands.cluster.machines import all_fit
     from spade.app.screen.console import Screen
+    from spade.app.supervisor.places import check_known
 
+    if cluster is not None:
+        check_known(cluster)
+        if not all_fit(Screen(), run):
+            raise typer.Exit(1)
+        return
     table = Table.grid(padding=(0, 2))
     checks = [*_machine(), *_accelerator(), *_packages(), *_suites(), *_sandbox()] + (_run(run) if run else [])
     for name, good, detail in checks:

@@ -26,14 +26,14 @@ class Actors:
     its requests are sent elsewhere, or its plays are given back.
 
     wanted  the number of actors of each role to keep up
-    fixed   True once an order has set the number of agents; the autoscaler then leaves it alone
+    fixed   roles whose number an order has set; the autoscaler then leaves it alone
     """
 
     def __init__(
         self, supervisor: Supervisor, launch: Callable[[Role, int], Launch], lease_s: float, nursery: trio.Nursery
     ) -> None:
         self.wanted: dict[Role, int] = {}
-        self.fixed = False
+        self.fixed: set[Role] = set()
         self._supervisor = supervisor
         self._launch = launch
         self._lease_s = lease_s
@@ -56,8 +56,8 @@ class Actors:
                 for index in [index for index, launch in up.items() if launch.name == name]:
                     self.wanted[role] -= 1
                     self._stop(role, index)
-                    self.fixed |= role == "agent"
-        self.fixed |= "agent" in orders.counts
+                    self.fixed.add(role)
+        self.fixed |= orders.counts.keys()
         self.scale(orders.counts)
 
     def _want(self, counts: Mapping[Role, int], vital: bool) -> None:

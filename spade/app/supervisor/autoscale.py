@@ -1,7 +1,7 @@
-"""The number of agents of a run: more while the learner starves and all are busy, fewer while some are spare.
+"""The numbers of agents and engines of a run: more while the learner starves, fewer while some are spare.
 
-Decisions are pure; the shell reads the status. The number settles: a change is judged by its expected effect and needs
-`LOOKS` looks in a row, and growing and shrinking have different thresholds.
+Decisions are pure; the shell reads the status. The numbers settle: a change is judged by its expected effect and needs
+many looks in a row, and growing and shrinking have different thresholds.
 """
 
 import logging
@@ -20,13 +20,15 @@ from spade.protocol import Role, Status
 from spade.transport import Client
 
 LOOK_S = 2.0
-LOOKS = 5
+LOOKS = 5  # in a row, for a change of the number of agents
+ENGINE_LOOKS = 30  # of engines: these are dear, and some take minutes to start
 STARVING = 0.2  # the learner starves from this share of its time waiting
 FED = 0.05  # and does not starve up to this one
 BUSY = 0.9  # agents are busy from this share of their slots in use
 SPARE = 0.7  # an agent is spare if the others would use at most this share of their slots
 ENGINE_FULL = 1.25  # most requests for each engine row after an agent is added
 ENGINE_OVER = 1.75  # from here on agents only wait for each other
+ENGINE_SPARE = 0.5  # an engine is spare if the others would have at most so many requests for each row
 _COMING = ("waiting", "starting", "restarting")
 
 Step = Literal[-1, 0, 1]
@@ -39,10 +41,13 @@ class Pressure(msgspec.Struct, frozen=True):
 
     agents   live agents of the run
     busy     episodes in hand for each slot of theirs
-    engines  requests being sampled or waiting for each row of the live engines; infinite without any
+    engines  requests being sampled or waiting for each row of the live engines; infinite without any. By Little's law
+             what exceeds 1 is their time in the queue as a share of their time being sampled
     starving share of its time the learner waited for its last batch; 1 before the first
     backlog  batches that wait to be trained
     starting agents that are not ready yet
+    live     live engines
+    coming   engines that are not ready yet
     """
 
     agents: int
@@ -51,6 +56,18 @@ class Pressure(msgspec.Struct, frozen=True):
     starving: float
     backlog: float
     starting: int = 0
+    live: int = 0
+    coming: int = 0
+
+    @property
+    def starves(self) -> bool:
+        """True if the learner wants for batches."""
+        return self.starving >= STARVING and self.backlog < 1
+
+    @property
+    def fed(self) -> bool:
+        """True if the learner wants for nothing; neither holds in between."""
+        return self.starving <= FED or self.backlog >= 1
 
 
 def pressure(status: Status, config: Config) -> Pressure:
@@ -65,7 +82,9 @@ def pressure(status: Status, config: Config) -> Pressure:
         engines=requests / rows if rows else float("inf"),
         starving=1.0 if step is None or step.step_s == 0 else step.wait_s / (step.wait_s + step.step_s),
         backlog=status.backlog / config.learner.batch_sequences,
-        starting=sum(each.role == "agent" and each.state in _COMING for each in status.processes),
+        starting=_coming(status, "agent"),
+        live=len(engines),
+        coming=_coming(status, "engine"),
     )
 
 
@@ -74,43 +93,72 @@ def _ready(status: Status, role: Role) -> list[dict[str, float]]:
     return [process.gauges for process in status.processes if process.role == role and process.state == "ready"]
 
 
-def called_for(now: Pressure) -> Step:
-    """One agent more, one fewer, or none."""
+def _coming(status: Status, role: Role) -> int:
+    return sum(process.role == role and process.state in _COMING for process in status.processes)
+
+
+def agents_called_for(now: Pressure, more_engines: bool) -> Step:
+    """One agent more, one fewer, or none. `more_engines`: engines may be added where these are full."""
     if now.agents == 0 or now.starting or math.isinf(now.engines):
         return 0  # the effect of the present number is not known yet
     more, fewer = (now.agents + 1) / now.agents, now.agents / max(now.agents - 1, 1)
-    starves, fed = now.starving >= STARVING and now.backlog < 1, now.starving <= FED or now.backlog >= 1
-    if starves and now.busy >= BUSY and now.engines * more <= ENGINE_FULL:
+    if now.starves and now.busy >= BUSY and now.engines * more <= ENGINE_FULL:
         return 1
-    if now.agents > 1 and (now.engines > ENGINE_OVER or (fed and now.busy * fewer <= SPARE)):
+    crowded = now.engines > ENGINE_OVER and not (more_engines and now.starves)
+    if now.agents > 1 and (crowded or (now.fed and now.busy * fewer <= SPARE)):
+        return -1
+    return 0
+
+
+def engines_called_for(now: Pressure, more_agents: bool) -> Step:
+    """One engine more, one fewer, or none. `more_agents`: agents may be added as soon as engines have room for them."""
+    if now.live == 0 or now.coming:
+        return 0  # the effect of the present number is not known yet
+    fewer = now.live / max(now.live - 1, 1)
+    in_the_way = more_agents and now.agents > 0 and now.engines * (now.agents + 1) / now.agents > ENGINE_FULL
+    if now.starves and now.busy >= BUSY and (now.engines >= BUSY or in_the_way):
+        return 1
+    if now.live > 1 and now.fed and now.engines * fewer <= ENGINE_SPARE:
         return -1
     return 0
 
 
 class Patience:
-    """Lets through a change that was called for `LOOKS` times in a row."""
+    """Lets through a change that was called for so many times in a row."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: int) -> None:
+        self._looks = looks
         self._streak = 0
 
     def look(self, step: Step) -> Step:
         """The step to take after one more look."""
         self._streak = self._streak + step if self._streak * step > 0 else step
-        if abs(self._streak) < LOOKS:
+        if abs(self._streak) < self._looks:
             return 0
         self._streak = 0
         return step
 
 
 async def autoscale(client: Client, actors: Actors, config: Config) -> None:
-    """Keep changing the number of agents within its bounds, until an order fixes it."""
-    low, high, patience = config.actors.agents_min, config.actors.agents_max, Patience()
-    while not actors.fixed:
+    """Keep changing the numbers that are "auto" within their bounds, until an order fixes them."""
+    bounds: dict[Role, tuple[int, int]] = {}
+    if config.actors.engines == "auto":
+        bounds["engine"] = config.actors.engines_bounds
+    if config.actors.agents == "auto":
+        bounds["agent"] = config.actors.agents_bounds
+    patience: dict[Role, Patience] = {"engine": Patience(ENGINE_LOOKS), "agent": Patience(LOOKS)}
+    while free := [role for role in bounds if role not in actors.fixed]:
         # A replay service that restarts is asked again.
         with suppress(BusError):
             now = pressure(await ask_status(client), config)
-            step, wanted = patience.look(called_for(now)), actors.wanted["agent"]
-            if step and low <= wanted + step <= high and not actors.fixed:
-                log.info("%d agents instead of %d: %s", wanted + step, wanted, now)
-                actors.scale({"agent": wanted + step})
+            more = {role: role in free and actors.wanted[role] < bounds[role][1] for role in patience}
+            called: dict[Role, Step] = {
+                "engine": engines_called_for(now, more["agent"]), "agent": agents_called_for(now, more["engine"])
+            }  # fmt: skip
+            for role in free:
+                step, wanted = patience[role].look(called[role]), actors.wanted[role]
+                low, high = bounds[role]
+                if step and low <= wanted + step <= high and role not in actors.fixed:
+                    log.info("%d %ss instead of %d: %s", wanted + step, role, wanted, now)
+                    actors.scale({role: wanted + step})
         await trio.sleep(LOOK_S)

@@ -70,7 +70,7 @@ def settings(
     given = load(base)
     patiently = patient(given, max(protocol.sampling.max_tokens for _, protocol in exams))
     libraries = sorted({suite.library for suite, _ in exams if suite.library} | set(given.sandbox.libraries))
-    samples_at_once = given.engine.rows * max(given.actors.engines, 1)
+    samples_at_once = given.engine.rows * max(given.actors.engines_bounds[0], 1)
     own = {
         "play.lease_s": patiently.play.lease_s,
         # Of weights that small the records are to be the same beside any other samples.

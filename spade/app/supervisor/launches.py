@@ -29,10 +29,10 @@ def actor_counts(config: Config) -> dict[Role, int]:
     """The number of actors of each role that a supervisor starts with."""
     actors = config.actors
     return {
-        "engine": actors.engines,
+        "engine": actors.engines_bounds[0],
         "endpoint": 1 if config.endpoint.url else 0,
         "env-runner": actors.runners,
-        "agent": actors.agents_min if actors.agents == "auto" else actors.agents,
+        "agent": actors.agents_bounds[0],
         "designer": actors.designers if config.design.source == "model" else 0,
         "curator": actors.curators if config.design.source == "pool" else 0,
     }
@@ -45,9 +45,15 @@ def replay(run: RunDir, config: Config, corpus: str) -> Launch:
 
 
 def learner(run: RunDir, config: Config) -> Launch:
-    """Orders of the learner, which serves its weights."""
+    """Orders of the learner, which serves its weights and commands its further ranks."""
     bind = _free_port(config.bus) or run.socket("learner")
     return _launch(run, config, "learner", "learner", run.replay_address, bind)
+
+
+def ranks(run: RunDir, config: Config) -> list[Launch]:
+    """Orders of the learner's further ranks."""
+    further = range(1, config.learner.processes)
+    return [_launch(run, config, f"learner-{rank}", "learner", run.replay_address, index=rank) for rank in further]
 
 
 def evaluator(run: RunDir, config: Config) -> Launch:

@@ -29,9 +29,7 @@ def places(
     if cluster is None:
         yield config, Life
         return
-    if cluster != "ray":
-        raise ConfigError(f"--cluster: there is no {cluster!r}; write --cluster ray")
-    extras.require("ray")
+    check_known(cluster)
     from spade.cluster import lives, needs
     from spade.cluster.on_ray import joined
 
@@ -47,3 +45,10 @@ def places(
             with run.lock("replay"):
                 run.create(config)
         yield config, lives.lives(machines, config, run.path)
+
+
+def check_known(cluster: str) -> None:
+    """Refuse a cluster that is not Ray's, or that nothing here can speak with. Raises ConfigError."""
+    if cluster != "ray":
+        raise ConfigError(f"--cluster: there is no {cluster!r}; write --cluster ray")
+    extras.require("ray")

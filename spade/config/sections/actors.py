@@ -230,8 +230,9 @@ class Actors(Section, frozen=True):
     runners: Processes = 1
     """Env-runner processes, which run the environment programs."""
 
-    engines: Processes = 1
-    """Engine processes, which sample tokens."""
+    engines: Processes | Literal["auto"] = 1
+    """Engine processes, which sample tokens; "auto" starts and drains them by load, from `actors.engines_min` to
+    `actors.engines_max` (docs/clusters.md, "Numbers by load")."""
 
     designs_in_flight: Count = 8
     """Design jobs that one designer or curator has in hand at once."""
@@ -244,6 +245,22 @@ class Actors(Section, frozen=True):
 
     agents_max: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 8
     """Greatest number of agents under "auto"."""
+
+    engines_min: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 1
+    """Least number of engines under "auto", with which a run starts."""
+
+    engines_max: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 4
+    """Greatest number of engines under "auto"."""
+
+    @property
+    def agents_bounds(self) -> tuple[int, int]:
+        """The least and the greatest number of agents; a run starts with the least."""
+        return (self.agents_min, self.agents_max) if self.agents == "auto" else (self.agents, self.agents)
+
+    @property
+    def engines_bounds(self) -> tuple[int, int]:
+        """The least and the greatest number of engines; a run starts with the least."""
+        return (self.engines_min, self.engines_max) if self.engines == "auto" else (self.engines, self.engines)
 
 
 class Evaluation(Section, frozen=True):

@@ -207,3 +207,26 @@ async def test_more_episodes_than_descriptors_are_refused_at_once():
     with pytest.raises(RunError, match=r"sandbox\.episodes: needs"):
         async with open_sandbox(Limits(episodes=10**9)):
             pytest.fail("it opened")
+
+
+def test_root_of_a_container_with_one_user_has_a_sandbox_too_and_gives_up_what_it_may_do():
+    alone = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("user namespaces are not allowed here")
+    tries = """if True:
+        import trio
+        from actors.sandbox import open_sandbox
+        from actors.sandbox.inside.walls import leave_root
+        from spade.config import load
+
+        async def hold():
+            async with open_sandbox(load().sandbox):
+                pass  # it was attacked, and holds
+
+        trio.run(hold)
+        leave_root()
+        with open("/proc/self/status") as status:
+            print([line.split()[1] for line in status if line.startswith(("CapInh", "CapPrm", "CapEff"))])
+    """
+    told = subprocess.run([*alone, sys.executable, "-c", tries], capture_output=True, text=True, check=False)
+    assert told.stdout == f"{['0' * 16] * 3}\n", told.stderr

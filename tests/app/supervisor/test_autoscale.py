@@ -1,4 +1,3 @@
-import msgspec
 import pytest
 import trio
 from hypothesis import given
@@ -7,7 +6,14 @@ from msgspec.structs import replace
 
 from spade.app.supervisor import autoscale as autoscaling
 from spade.app.supervisor.actors import Actors
-from spade.app.supervisor.autoscale import LOOKS, Patience, Pressure, called_for, pressure
+from spade.app.supervisor.autoscale import (
+    LOOKS,
+    Patience,
+    Pressure,
+    agents_called_for,
+    engines_called_for,
+    pressure,
+)
 from spade.config import digest, load
 from spade.processes.supervise import supervise
 from spade.protocol import Orders, Process, Status, StepMetrics
@@ -15,8 +21,8 @@ from spade.transport import serve
 from tests.peers import connected
 from tests.spade.roles import orders, until
 
-# Two busy agents, a starving learner, engines half used.
-HUNGRY = Pressure(agents=2, busy=0.95, engines=0.5, starving=0.6, backlog=0.3)
+# Two busy agents, a starving learner, two engines half used.
+HUNGRY = Pressure(agents=2, busy=0.95, engines=0.5, starving=0.6, backlog=0.3, live=2)
 
 
 @pytest.mark.parametrize(("fields", "step"), [
@@ -36,16 +42,51 @@ HUNGRY = Pressure(agents=2, busy=0.95, engines=0.5, starving=0.6, backlog=0.3)
     ({"starting": 1}, 0),
     ({"agents": 0, "busy": 0.0}, 0),
 ])  # fmt: skip
-def test_the_number_of_actors_follows_the_load(fields, step):
-    assert called_for(msgspec.structs.replace(HUNGRY, **fields)) == step
+def test_the_number_of_agents_follows_the_load(fields, step):
+    assert agents_called_for(replace(HUNGRY, **fields), more_engines=False) == step
 
 
-@given(st.integers(1, 50), st.floats(0, 1), st.floats(0, 3), st.floats(0, 1), st.floats(0, 3), st.floats(0, 1))
-def test_an_added_actor_is_not_taken_back_at_once(agents, busy, engines, starving, backlog, starving_then):
-    """The same work spread over one agent more, whether the learner still starves or not, calls for no fewer."""
-    if called_for(Pressure(agents, busy, engines, starving, backlog)) == 1:
+@pytest.mark.parametrize(("fields", "more_agents", "step"), [
+    ({}, True, 0),  # agents come first
+    ({"engines": 0.85}, True, 1),  # another agent would only queue: 0.85 * 3/2 is over 1.25
+    ({"engines": 0.85}, False, 0),
+    ({"engines": 1.1}, False, 1),
+    ({"engines": 1.1, "busy": 0.5}, False, 0),  # work is what lacks
+    ({"engines": 1.1, "starving": 0.1}, False, 0),
+    ({"engines": 1.1, "backlog": 1.0}, False, 0),
+    ({"engines": 1.1, "coming": 1}, False, 0),
+    ({"engines": float("inf"), "live": 0}, True, 0),
+    ({"engines": 0.25, "starving": 0.0}, False, -1),  # 0.25 of two engines is 0.5 of one
+    ({"engines": 0.3, "starving": 0.0}, False, 0),
+    ({"engines": 0.25}, False, 0),
+    ({"engines": 0.25, "starving": 0.0, "live": 1}, False, 0),
+    ({"engines": 0.25, "starving": 0.0, "agents": 0}, False, -1),
+])  # fmt: skip
+def test_the_number_of_engines_follows_the_load(fields, more_agents, step):
+    assert engines_called_for(replace(HUNGRY, **fields), more_agents) == step
+
+
+def test_a_starving_learner_gets_engines_before_it_loses_agents_that_wait_for_each_other():
+    crowded = replace(HUNGRY, engines=2.0)
+    assert [agents_called_for(crowded, more_engines) for more_engines in (True, False)] == [0, -1]
+    assert agents_called_for(replace(crowded, starving=0.1), more_engines=True) == -1
+
+
+@given(
+    st.integers(1, 50), st.floats(0, 1), st.floats(0, 3), st.floats(0, 1), st.floats(0, 3), st.floats(0, 1),
+    st.integers(1, 9), st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_an_added_actor_is_not_taken_back_at_once(
+    agents, busy, engines, starving, backlog, starving_then, live, more, others
+):
+    """The same work spread over one actor more, whether the learner still starves or not, calls for no fewer."""
+    now = Pressure(agents, busy, engines, starving, backlog, live=live)
+    if agents_called_for(now, more) == 1:
         spread, load = busy * agents / (agents + 1), engines * (agents + 1) / agents
-        assert called_for(Pressure(agents + 1, spread, load, starving_then, backlog)) >= 0
+        assert agents_called_for(Pressure(agents + 1, spread, load, starving_then, backlog), others) >= 0
+    if engines_called_for(now, more) == 1:
+        load = engines * live / (live + 1)
+        assert engines_called_for(Pressure(agents, busy, load, starving_then, backlog, live=live + 1), others) >= 0
 
 
 @pytest.mark.parametrize(("looks", "done"), [
@@ -56,7 +97,7 @@ def test_an_added_actor_is_not_taken_back_at_once(agents, busy, engines, starvin
     ([1, -1] * LOOKS, [0] * 2 * LOOKS),
 ])  # fmt: skip
 def test_the_number_changes_only_after_repeated_calls(looks, done):
-    patience = Patience()
+    patience = Patience(LOOKS)
     assert [patience.look(step) for step in looks] == done
 
 
@@ -70,49 +111,58 @@ def test_pressure_is_read_from_the_live_processes():
         Process("engine-0", "engine", 5, "ready", 0, gauges={"rows_active": 8.0, "queue": 4.0}),
     )
     status = Status(processes=processes, backlog=8, step_metrics=StepMetrics(step_s=1.0, wait_s=3.0))
-    assert pressure(status, config) == Pressure(2, 0.75, 1.5, 0.75, 0.5, starting=1)
+    assert pressure(status, config) == Pressure(2, 0.75, 1.5, 0.75, 0.5, starting=1, live=1)
     empty = pressure(Status(), config)
     assert (empty.agents, empty.busy, empty.engines, empty.starving) == (0, 0.0, float("inf"), 1.0)
-    assert called_for(empty) == 0
+    assert agents_called_for(empty, True) == engines_called_for(empty, True) == 0
 
 
-async def test_agents_grow_and_shrink_within_their_bounds_until_an_order(tmp_path, monkeypatch):
+async def test_actors_grow_and_shrink_within_their_bounds_until_an_order(tmp_path, monkeypatch):
     """The shell against real processes and a replay service whose status is told: starving at first, fed then."""
     monkeypatch.setattr(autoscaling, "LOOK_S", 0.05)
-    config = load("nano", ("actors.agents=auto", "actors.agents_max=3", "supervise.drain_s=1.0"))
-    full, wait_s, busy = config.actors.episodes_in_flight, 9.0, 1.0
+    monkeypatch.setattr(autoscaling, "ENGINE_LOOKS", LOOKS)
+    auto = ("actors.agents=auto", "actors.agents_max=3", "actors.engines=auto", "actors.engines_max=2")
+    config = load("nano", (*auto, "supervise.drain_s=1.0"))
+    full, wait_s, busy, requests = config.actors.episodes_in_flight, 9.0, 1.0, 1.0
 
     def launch(role, index):
         return orders(tmp_path, f"{role}-{index}", role=role, drain_s=1.0, index=index)
 
     def status():
-        agents = [replace(each, gauges={"episodes": busy * full}) for each in supervisor.processes()]
-        engine = Process("engine-0", "engine", 1, "ready", 0, gauges={"rows_active": 1.0})
-        return Status(processes=(engine, *agents), step_metrics=StepMetrics(step_s=1.0, wait_s=wait_s))
+        gauges = {"agent": {"episodes": busy * full}, "engine": {"rows_active": requests}}
+        processes = tuple(replace(each, gauges=gauges[each.role]) for each in supervisor.processes())
+        return Status(processes=processes, step_metrics=StepMetrics(step_s=1.0, wait_s=wait_s))
 
     async def answer():
         while True:
             await server.reply(await server.receive(), status())
 
-    async def ready(agents):
-        await until(lambda: sum(each.state == "ready" for each in supervisor.processes()) == agents)
+    async def ready(*counts):
+        def up(role):
+            return sum(each.role == role and each.state == "ready" for each in supervisor.processes())
+
+        await until(lambda: (up("agent"), up("engine")) == counts)
 
     async with (
         serve("tcp://127.0.0.1:0", digest=digest(config), bus=config.bus) as server,
         connected(server.address, config, "supervisor", "up") as client,
-        supervise(config.supervise, tmp_path / "logs", {"agent": "tests.spade.roles"}) as supervisor,
+        supervise(
+            config.supervise, tmp_path / "logs", dict.fromkeys(("agent", "engine"), "tests.spade.roles")
+        ) as supervisor,
         trio.open_nursery() as nursery,
     ):
         actors = Actors(supervisor, launch, 10.0, nursery)
-        actors.begin({"agent": config.actors.agents_min})
+        actors.begin({"agent": config.actors.agents_min, "engine": config.actors.engines_min})
         nursery.start_soon(answer)
         nursery.start_soon(autoscaling.autoscale, client, actors, config)
-        await ready(3)
-        await trio.sleep(2 * LOOKS * autoscaling.LOOK_S)  # long enough for a fourth
-        assert actors.wanted == {"agent": 3}
-        wait_s, busy = 0.0, 0.1
-        await ready(1)
+        await ready(3, 1)
+        requests = 1.1 * config.engine.rows
+        await ready(3, 2)
+        await trio.sleep(2 * LOOKS * autoscaling.LOOK_S)  # long enough for others
+        assert actors.wanted == {"agent": 3, "engine": 2}
+        wait_s, busy, requests = 0.0, 0.1, 1.0
+        await ready(1, 1)
         actors.obey(Orders("up", {"agent": 2}))
-        await ready(2)
-        assert actors.wanted == {"agent": 2}
+        await ready(2, 1)
+        assert actors.wanted == {"agent": 2, "engine": 1}
         nursery.cancel_scope.cancel()

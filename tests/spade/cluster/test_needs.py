@@ -18,6 +18,8 @@ def test_gpus_follow_from_how_a_model_is_split():
     split = ("engine.kind=vllm", "engine.tensor_parallel=2", "engine.device=cuda")
     assert needs(load("nano", split), "engine").gpus == 2
     assert needs(load("nano", (*split, "place.gpus={engine=4}")), "engine").gpus == 4
+    ranks = ("learner.backend=deepspeed", "learner.processes=4", "learner.device=cuda")
+    assert needs(load("nano", ranks), "learner").gpus == 1
     assert [needs(load(), role).gpus for role in ("learner", "engine", "env-runner", "agent", "designer")] == [0] * 5
 
 
@@ -30,6 +32,7 @@ def test_gpus_follow_from_how_a_model_is_split():
             ["engine.kind=vllm", "engine.tensor_parallel=2", "place.gpus={engine=1}"],
             r"^place\.gpus: engine = 1 are too few for engine\.tensor_parallel = 2",
         ),
+        (["place.gpus={learner=4}"], r"^place\.gpus: each process of the learner takes one GPU"),
     ],
 )
 def test_settings_that_a_cluster_cannot_keep_are_refused(settings, told):
@@ -44,6 +47,9 @@ def test_more_gpus_than_any_machine_has_are_refused_where_some_have_any():
     with pytest.raises(ConfigError, match=r"engine: asks for 4 GPUs of one machine, and the largest .* has 2"):
         check_machines(config, ("engine",), [0, 2, 2])
     check_machines(config, ("engine",), [0, 4])
+    split = load("nano", ("engine.kind=vllm", "engine.tensor_parallel=16", "engine.device=cuda"))
+    with pytest.raises(ConfigError, match=r"engine: asks for 16 GPUs of one machine, .* has 8; a model is not split"):
+        check_machines(split, ("engine",), [8, 8])
     check_machines(config, ("engine",), [0, 0])  # they may be bought
 
 

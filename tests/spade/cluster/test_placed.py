@@ -25,7 +25,7 @@ from tests.spade.roles import SOON_S, until
 from tests.spade.test_supervise import gone
 
 MODULES = dict.fromkeys(("learner", "engine", "agent"), "tests.spade.cluster.guest")
-SILENCE_S, DRAIN_S = 2.5, 3.5
+SILENCE_S, DRAIN_S = 6.0, 3.0  # a loaded machine may keep a beat waiting for seconds
 
 
 class Rooms:

@@ -1,0 +1,1 @@
+"""Commands about clusters: files for their schedulers, and the fitness of their machines."""

@@ -1,0 +1,38 @@
+"""`spade cluster template`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spade.app.commands.options import Set
+from spade.app.printing import say, show
+from spade.errors import ConfigError
+
+
+def template(
+    scheduler: Annotated[str, typer.Argument(metavar="slurm|kubernetes", help="The scheduler of the cluster.")],
+    config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")],
+    gpus: Annotated[
+        int, typer.Option(min=1, metavar="N", help="GPUs of a machine; of a container on kubernetes at most so many.")
+    ] = 8,
+    out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")] = None,
+    set_: Set = None,
+) -> None:
+    """Print what starts or resumes a run on a cluster: a batch script for Slurm, a manifest for KubeRay.
+
+    With the numbers of processes, GPUs and CPUs of the config; what else a cluster has of its own is for you to edit.
+    """
+    from spade.cluster import schedulers
+
+    if scheduler == "slurm":
+        text = schedulers.slurm(config, set_ or (), gpus)
+    elif scheduler == "kubernetes":
+        text = schedulers.kubernetes(config, set_ or (), gpus)
+    else:
+        raise ConfigError(f"there is no template for {scheduler!r}; write slurm or kubernetes")
+    if out is None:
+        show(text.removesuffix("\n"))
+    else:
+        out.write_text(text, encoding="utf-8")
+        say(f"{out}: written")

@@ -1,0 +1,220 @@
+"""Files that hand a run to a scheduler: a batch script for Slurm, a manifest for Kubernetes. Pure.
+
+Both start a Ray cluster and the one command that begins or resumes the run on it. Its settings let the cluster choose
+GPUs, and pin the learner and engines to machines that have room for them: were they placed wherever there is room,
+engines could leave the learner none.
+"""
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+import tomli_w
+from msgspec.structs import replace
+
+from spade import extras
+from spade.cluster.needs import PLACED, MachineShare, check, needs
+from spade.config import Config, PlacedRole, differences, load
+from spade.errors import ConfigError
+
+TEMPLATES = Path(__file__).parent / "templates"
+_MARGIN_S = 120  # between the signal that a job's time is nearly over and its drain's last second
+_LONGEST_WARN_S = 65_535  # Slurm's own bound
+_CPUS_A_GPU = 8  # of a container, where the config does not say
+_ACTOR_CPUS = 8  # of a container of actors
+_ACTORS: tuple[PlacedRole, ...] = ("env-runner", "agent", "designer")
+_PLENTY = 1000  # actors that a container may hold as far as its name goes; its CPUs are fewer
+_ODD = re.compile(r"[^\w.-]", re.ASCII)
+_GIB = 2**30
+
+
+class WorkerGroup(NamedTuple):
+    """Containers of one kind. `slots`: of the custom resource that bears the group's name, in each."""
+
+    name: str
+    replicas: int
+    least: int
+    most: int
+    share: MachineShare
+    slots: int
+
+
+class RankPlan(NamedTuple):
+    """The learner's processes, the GPUs of each, and how many of them a machine holds."""
+
+    processes: int
+    gpus: int
+    each: int
+
+    @property
+    def machines(self) -> int:
+        """The machines that they take."""
+        return math.ceil(self.processes / self.each)
+
+
+def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
+    """The batch script of the config `name` for machines with so many GPUs. Raises ConfigError."""
+    if not name.isprintable():  # settings are refused by the config itself
+        raise ConfigError(f"{name!a}: has characters that cannot be printed, and the script names it; rename it")
+    overrides, config = _by_gpus(name, overrides, gpus)
+    ranks, engine = _ranks(config, gpus), needs(config, "engine").gpus
+    asked: dict[PlacedRole, int] = {"learner": ranks.gpus, "engine": engine}
+    roles = [role for role, count in asked.items() if count]
+    if roles:
+        overrides += _pins(config, roles)
+    return _rendered(
+        "spade.sbatch",
+        config=shlex.quote(str(Path(name).absolute()) if Path(name).is_file() else name),
+        run=shlex.quote(f"runs/{Path(name).stem}"),
+        settings=[shlex.quote(override) for override in overrides],
+        machines=_machines(ranks, engine, config.actors.engines_bounds[0], gpus),
+        gpus=gpus if roles else 0,
+        ranks=ranks,
+        engine=engine,
+        warn_s=min(math.ceil(config.supervise.drain_s) + _MARGIN_S, _LONGEST_WARN_S),
+    )
+
+
+def kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
+    """The manifest of the config `name`: volumes, the config, a job of KubeRay.
+
+    `gpus`: the most of a container. Raises ConfigError.
+    """
+    overrides, config = _by_gpus(name, overrides, gpus)
+    overrides += [_set("place.cpus", _cpus(config), config.place.cpus), *_pins(config, PLACED)]
+    run = _ODD.sub("-", Path(name).stem)  # two shells read it
+    config = load(name, (*overrides, f"replay.store=/store/{run}"))
+    return _rendered(
+        "rayjob.yaml",
+        run=run,
+        config=_toml(config),
+        version=metadata.version("spade-rl"),
+        ray=extras.wanted("ray").partition("==")[2],
+        drain_s=math.ceil(config.supervise.drain_s),
+        groups=_groups(config, gpus),
+    )
+
+
+def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str], Config]:
+    """The overrides and the config, with GPUs that the cluster chooses in place of lists.
+
+    Raises ConfigError, also where a process asks for more GPUs than a machine has at most.
+    """
+    config = load(name, tuple(overrides))
+    # As many as they ask for where they run on GPUs, which a list says.
+    there = replace(
+        config, engine=replace(config.engine, device="cuda"), learner=replace(config.learner, device="cuda")
+    )
+    listed: dict[PlacedRole, bool] = {"engine": bool(config.engine.gpus), "learner": bool(config.learner.gpus)}
+    gpus = {role: needs(there, role).gpus for role, named in listed.items() if named}
+    chosen = ["engine.gpus=[]", "learner.gpus=[]", _set("place.gpus", gpus, config.place.gpus)] if gpus else []
+    config = load(name, (*overrides, *chosen))
+    check(config, PLACED)
+    for role in listed:
+        if (asked := needs(config, role).gpus) > most:
+            raise ConfigError(
+                f"{role}: asks for {asked} GPUs of one machine, and --gpus says {most}; a model is not split over "
+                "machines"
+            )
+    return [*overrides, *chosen], config
+
+
+def _ranks(config: Config, most: int) -> RankPlan:
+    gpus = needs(config, "learner").gpus
+    count = max(1, config.learner.processes // gpus) if gpus else 1
+    return RankPlan(count, gpus, min(count, most // gpus) if gpus else 1)
+
+
+def _machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
+    """The fewest machines with room for the learner and the engines of so many GPUs each."""
+    machines = ranks.machines
+    while engine and sum(_engines_beside(at, ranks, engine, gpus) for at in range(machines)) < engines:
+        machines += 1
+    return machines
+
+
+def _engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
+    """The engines for which machine `at` has room beside the learner's processes, as the batch script reckons it."""
+    learners = min(max(ranks.processes - at * ranks.each, 0), ranks.each)
+    return (gpus - learners * ranks.gpus) // engine
+
+
+def _cpus(config: Config) -> dict[PlacedRole, int]:
+    """All CPUs of a container for each process that has its GPUs, so that nothing else is placed there."""
+    roles: tuple[PlacedRole, ...] = ("learner", "engine")
+    return {role: _CPUS_A_GPU * needs(config, role).gpus for role in roles if needs(config, role).gpus}
+
+
+def _pins(config: Config, roles: Sequence[PlacedRole]) -> list[str]:
+    """The setting that keeps processes of the roles on machines with a custom resource of their group's name."""
+    given = config.place.resources
+    pinned = {role: {**given.get(role, {}), _group(role): 1} for role in roles}
+    return [_set("place.resources", given, pinned)]
+
+
+def _group(role: PlacedRole) -> str:
+    return "actor" if role in _ACTORS else role
+
+
+def _groups(config: Config, gpus: int) -> list[WorkerGroup]:
+    actors, ranks = config.actors, _ranks(config, gpus)
+    agents, engines = _bounds(actors.agents_bounds), _bounds(actors.engines_bounds)
+    cpus = {role: needs(config, role).cpus for role in _ACTORS}
+    others = actors.runners * cpus["env-runner"] + actors.designers * cpus["designer"]
+    size = max(_ACTOR_CPUS, *map(math.ceil, cpus.values()))
+    now, most = (max(1, math.ceil((others + count * cpus["agent"]) / size)) for count in agents)
+    memory = size * max(needs(config, role).memory for role in _ACTORS)
+    rank = needs(config, "learner")
+    learner = MachineShare(rank.cpus * ranks.each, rank.gpus * ranks.each, rank.memory * ranks.each, {})
+    return [
+        WorkerGroup("learner", ranks.machines, ranks.machines, ranks.machines, learner, ranks.each),
+        WorkerGroup("engine", engines[0], 0, engines[1], needs(config, "engine"), 1),
+        WorkerGroup("actor", now, 0, most, MachineShare(size, 0, memory, {}), _PLENTY),
+    ]
+
+
+def _bounds(bounds: tuple[int, int]) -> tuple[int, int]:
+    """Processes at the start, and those for which containers may be bought: twice as many as a fixed number."""
+    low, high = bounds
+    return low, 2 * high if high == low else high
+
+
+def _toml(config: Config) -> str:
+    """The settings that are not the defaults."""
+    tables: dict[str, dict[str, Any]] = {}
+    for path, (value, _) in differences(config, Config()).items():
+        section, _, setting = path.partition(".")
+        if value is not None:
+            tables.setdefault(section, {})[setting] = value
+    return tomli_w.dumps(tables)
+
+
+def _set(setting: str, table: Mapping[Any, Any], over: Mapping[Any, Any]) -> str:
+    return f"{setting}={_inline({**table, **over})}"
+
+
+def _inline(value: Any) -> str:
+    """A number or a table of them as TOML in one line."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    names = ((name if name.replace("-", "").isalnum() and name.isascii() else json.dumps(name)) for name in value)
+    return "{" + ",".join(f"{name}={_inline(each)}" for name, each in zip(names, value.values(), strict=True)) + "}"
+
+
+def _rendered(template: str, **values: Any) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters |= {"count": "{:g}".format, "gib": lambda memory: f"{math.ceil(memory / _GIB)}Gi"}
+    return environment.get_template(template).render(values)
