@@ -13,7 +13,7 @@ import msgspec
 import torch
 import trio
 
-from learner import checkpoint, lora, weights
+from learner import checkpoint, weights
 from learner.backends import state
 from learner.backends.base import Backend
 from learner.backends.deepspeed import DeepSpeedBackend
@@ -22,7 +22,8 @@ from learner.backends.ranks import Ranks
 from learner.backends.torch import TorchBackend
 from learner.broadcast import broadcast
 from learner.claim import Claim
-from learner.models import policy, reference
+from learner.models import lora
+from learner.models.loaded import policy, reference
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.disk import link_folder

@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 
 from actors.engines.weights.missing import MissingParts
-from actors.engines.weights.sources import Sources
+from actors.engines.weights.sources import PartSources
 from spade.errors import BusError, WeightsError
 from spade.policy import manifest
 from spade.policy.canary import FILE as CANARY
@@ -45,14 +45,14 @@ class Draft:
         wanted = request.offset, request.count
         return request.file == PARAMETERS and self._missing is not None and self._missing.has(*wanted)
 
-    async def fill(self, sources: Sources) -> None:
+    async def fill(self, sources: PartSources) -> None:
         """Fetch what is missing. Raises BusError; WeightsError if the learner's files do not match."""
         try:
             await self._fill(sources)
         finally:
             self.passed_bytes += sources.engine_bytes
 
-    async def _fill(self, sources: Sources) -> None:
+    async def _fill(self, sources: PartSources) -> None:
         draft, digest = self.folder, self._digest
         whole = {name: await self._file(sources, name) for name in (MANIFEST, CANARY, "config.json")}
         wanted = manifest.decode(whole[MANIFEST], digest)
@@ -73,7 +73,7 @@ class Draft:
             await self._collect(sources.learner_alone(), file, [spans[name] for name in wrong])
             await trio.to_thread.run_sync(manifest.verify, draft, digest)
 
-    async def _collect(self, sources: Sources, file: Path, lacking: list[tuple[int, int]]) -> None:
+    async def _collect(self, sources: PartSources, file: Path, lacking: list[tuple[int, int]]) -> None:
         """Fetch byte ranges of the parameters. Raises BusError."""
         missing = self._missing = MissingParts(lacking, PART_BYTES, random.random() if sources.engines else 0.0)
         failed = list[BusError]()
@@ -94,13 +94,13 @@ class Draft:
         if failed:
             raise failed[0]
 
-    async def _bring(self, sources: Sources, file: int, start: int, end: int) -> None:
+    async def _bring(self, sources: PartSources, file: int, start: int, end: int) -> None:
         """Fetch one byte range into the file."""
         while start < end:
             part = await self._part(sources, PARAMETERS, start, end - start)
             start += await trio.to_thread.run_sync(os.pwrite, file, part.data[: end - start], start)
 
-    async def _begin(self, sources: Sources, file: Path) -> None:
+    async def _begin(self, sources: PartSources, file: Path) -> None:
         """Make the file at its full length, with only its header. It appears at once, so no draft has half a header."""
         learner = sources.learner_alone()
         part = await self._part(learner, PARAMETERS, 0, manifest.LENGTH_BYTES)
@@ -139,7 +139,7 @@ class Draft:
                     taken[name] = one
         return taken
 
-    async def _file(self, sources: Sources, name: str) -> bytes:
+    async def _file(self, sources: PartSources, name: str) -> bytes:
         """A small file, whole, from the learner."""
         data, size = b"", 1
         while len(data) < size:
@@ -147,7 +147,7 @@ class Draft:
             data, size = data + part.data, part.size
         return data
 
-    async def _part(self, sources: Sources, name: str, offset: int, count: int) -> WeightsPart:
+    async def _part(self, sources: PartSources, name: str, offset: int, count: int) -> WeightsPart:
         part = await sources.part(GetWeights(self._digest, name, offset, min(count, PART_BYTES)))
         self.fetched_bytes += len(part.data)
         return part

@@ -22,7 +22,7 @@ import msgspec
 import trio
 
 from actors.engines.weights.draft import Draft
-from actors.engines.weights.sources import Sources
+from actors.engines.weights.sources import PartSources
 from spade.config import Bus
 from spade.disk import DRAFT, discard, discard_unless_held
 from spade.errors import BusError, RefusedError, WeightsError, reason
@@ -140,7 +140,7 @@ class Shelf:
         while True:
             try:
                 async with connect(await self._learner(), self._replay.hello, bus=self._bus) as learner:
-                    sources = Sources(learner)
+                    sources = PartSources(learner)
                     async with sources.asking(self._engines(), self._replay.hello, self._bus):
                         await copy.fill(sources)
                 return True

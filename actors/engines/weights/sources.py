@@ -16,7 +16,7 @@ ASKED = 4  # of them, for one part
 PATIENCE_S = 10.0  # with an engine, which the learner can stand in for
 
 
-class Sources:
+class PartSources:
     """The learner, and engines as soon as they are connected.
 
     engines       the number of those that are tried
@@ -46,9 +46,9 @@ class Sources:
         if failure is not None:
             raise failure
 
-    def learner_alone(self) -> "Sources":
+    def learner_alone(self) -> "PartSources":
         """The learner, whose files are the true ones."""
-        return Sources(self._learner)
+        return PartSources(self._learner)
 
     async def part(self, request: GetWeights) -> WeightsPart:
         """A part, from wherever it is. Raises BusError if the learner does not give it either."""
