@@ -168,7 +168,9 @@ def test_a_problem_carries_its_private_tests_unread(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("difficulty", "category"), [("\u202e" * 99, "\\u202e" * 16 + "\\u20"), (7, ""), (" hard ", "hard")]
+    ("difficulty", "category"),
+    [("\u202e" * 99, "\\u202e" * 16 + "\\u20"), (7, ""), (" hard ", "hard")],
+    ids=["unprintable", "no text", "spaces"],
 )
 def test_blank_private_tests_are_none_and_a_category_is_a_short_line(tmp_path, difficulty, category):
     changed = {"private_test_cases": " \n", "difficulty": difficulty}
