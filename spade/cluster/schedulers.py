@@ -48,14 +48,14 @@ class WorkerGroup(NamedTuple):
 class Ranks(NamedTuple):
     """The learner's processes, the GPUs of each, and how many of them a machine holds."""
 
-    count: int
+    number: int
     gpus: int
     each: int
 
     @property
     def machines(self) -> int:
         """The machines that they take."""
-        return math.ceil(self.count / self.each)
+        return math.ceil(self.number / self.each)
 
 
 def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
@@ -64,7 +64,8 @@ def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
         raise ConfigError(f"{name!a}: has characters that cannot be printed, and the script names it; rename it")
     overrides, config = _by_gpus(name, overrides, gpus)
     ranks, engine = _ranks(config, gpus), needs(config, "engine").gpus
-    roles: list[PlacedRole] = [*(["learner"] if ranks.gpus else []), *(["engine"] if engine else [])]
+    asked: dict[PlacedRole, int] = {"learner": ranks.gpus, "engine": engine}
+    roles = [role for role, count in asked.items() if count]
     if roles:
         overrides += _pins(config, roles)
     return _rendered(
@@ -140,7 +141,7 @@ def _machines(ranks: Ranks, engine: int, engines: int, gpus: int) -> int:
 
 def _engines_beside(at: int, ranks: Ranks, engine: int, gpus: int) -> int:
     """The engines for which machine `at` has room beside the learner's processes, as the batch script reckons it."""
-    learners = min(max(ranks.count - at * ranks.each, 0), ranks.each)
+    learners = min(max(ranks.number - at * ranks.each, 0), ranks.each)
     return (gpus - learners * ranks.gpus) // engine
 
 
