@@ -178,20 +178,17 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     suites = chosen(asked)
     check_asked(asked.policy)
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
-        raise ConfigError(
-            "--endpoint: a server has one policy, and is compared with none; leave --policy and --against"
-        )
+        raise ConfigError("--endpoint: a server has one policy, compared with none; leave --policy and --against out")
     subject = Subject.of(asked.model, asked.config)
     with ExitStack() as pins:
-        now = _planned(
-            subject, pins.enter_context(subject.pinned(asked.policy, asked.endpoint)), suites, asked, complain
-        )
+        policy = pins.enter_context(subject.pinned(asked.policy, asked.endpoint))
+        now = _planned(subject, policy, suites, asked, complain)
         if asked.against == "none" or not now.exams:
             return list(now.measured(say).values())
         # Before the first is measured, since a run goes on meanwhile and may retire the other.
-        other, policy = _other(subject, asked.against, asked.config)
+        other, named = _other(subject, asked.against, asked.config)
         playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in now.exams}]
-        before = _planned(other, pins.enter_context(other.pinned(policy)), playable, asked, complain)
+        before = _planned(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
         _refuse_others(now, before)
         found, held = now.measured(say), before.measured(say)
     return [_held_against(each, held.get(name)) for name, each in found.items()]
