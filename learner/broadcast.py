@@ -1,38 +1,43 @@
-"""Published weights over the bus, part by part, for engines on hosts that do not see the learner's folder."""
+"""The learner's own service: published weights for hosts that do not see its folder, and the commands of its ranks."""
 
 import logging
-import re
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import trio
 
 from spade.config import Config, digest
 from spade.disk import hold, out_of_descriptors
 from spade.errors import reason
-from spade.policy.manifest import MANIFEST, PARAMETERS
+from spade.policy.manifest import PARAMETERS
+from spade.policy.parts import part, refusal
 from spade.protocol import GetWeights, Hello, Refused, Response, WeightsPart
 from spade.transport import Server, serve
 from spade.transport.pump import background
 
-FILES = (PARAMETERS, MANIFEST, "canary.json", "config.json")
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from learner.backends.ranks import Ranks  # needs torch, which commands that only serve weights do without
 
-_DIGEST = re.compile(r"[0-9a-f]{32}")
+log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def broadcast(bind: str | None, root: Path, config: Config) -> AsyncIterator[str | None]:
-    """Serve the folders of `root` at `bind` during the block; yields the address (None: nothing is served)."""
+async def broadcast(
+    bind: str | None, root: Path, config: Config, ranks: "Ranks | None" = None
+) -> AsyncIterator[str | None]:
+    """Serve the folders of `root`, and `ranks`, at `bind` during the block; yields the address.
+
+    None: nothing is served.
+    """
     if bind is None:
         yield None
         return
     async with serve(bind, digest=digest(config), bus=config.bus) as server:
         most = config.bus.max_message_bytes // 2  # a message is a little larger than its data
-        async with background(partial(_answer, server, root, most)):
+        async with background(partial(_answer, server, root, most)), ranks.served(server) if ranks else nullcontext():
             yield server.address
 
 
@@ -79,8 +84,10 @@ async def _answer(server: Server, root: Path, most: int) -> None:
 
 async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
     """Answer a peer, and hold the weights it asked for from now on."""
+    if refused := refusal(request):
+        return refused
     try:
-        response = await trio.to_thread.run_sync(part, root, request, most)
+        response = await trio.to_thread.run_sync(part, root / request.digest, request, most)
         if isinstance(response, WeightsPart):
             await holds.keep(peer, root / request.digest / PARAMETERS)
     except OSError as error:
@@ -94,18 +101,3 @@ async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, mos
 async def _forget_gone(server: Server, holds: Holds) -> None:
     async for _ in server.gone:
         holds.keep_only(server.peers.values())
-
-
-def part(root: Path, request: GetWeights, most: int) -> Response:
-    """The requested part, cut to `most` bytes; Refused if these weights are not, or no longer, here."""
-    if not _DIGEST.fullmatch(request.digest) or request.file not in FILES:
-        return Refused(f"there are no published weights {request.digest!r} with a file {request.file!r}")
-    if request.offset < 0 or request.count < 1:
-        return Refused(f"{request.count} bytes from {request.offset} are not within a file")
-    try:
-        with (root / request.digest / request.file).open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(min(request.offset, size))
-            return WeightsPart(file.read(min(request.count, most)), size)
-    except FileNotFoundError:
-        return Refused(f"weights {request.digest} are not here: newer ones have been published since")

@@ -1,6 +1,7 @@
 """The metrics of a learner step: sums over tokens, added up over micro-batches and optimiser steps, then means."""
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -74,14 +75,23 @@ class Totals:
         self.lag_tokens = _sum(self.lag_tokens, read[12 : 12 + LAGS])
         self.lag_mismatch = _sum(self.lag_mismatch, read[12 + LAGS :])
 
-    def include(self, other: "Totals") -> None:
+    def numbers(self) -> list[float]:
+        """All sums in one list, which `include` takes."""
+        sums = [getattr(self, one.name) for one in fields(self) if one.name != "version"]
+        return [float(number) for each in sums for number in (each if isinstance(each, tuple) else (each,))]
+
+    def include(self, numbers: Sequence[float]) -> None:
         """Add another process's counts of the same batch."""
+        rest = iter(numbers)
         for name in (one.name for one in fields(self) if one.name != "version"):
-            mine, its = getattr(self, name), getattr(other, name)
-            if name in ("log_w", "log_w2"):
-                setattr(self, name, _log_add(mine, its))
-            else:
-                setattr(self, name, _sum(mine, its) if isinstance(mine, tuple) else mine + its)
+            match getattr(self, name):
+                case tuple() as mine:
+                    setattr(self, name, tuple(number + next(rest) for number in mine))
+                case int() as mine:
+                    setattr(self, name, mine + round(next(rest)))
+                case mine:
+                    add = _log_add if name in ("log_w", "log_w2") else operator.add
+                    setattr(self, name, add(mine, next(rest)))
 
     def metrics(self, work: Prepared, settings: Loss, grad_norm: float, skipped: int, lr: float) -> StepMetrics:
         """Means over tokens; those of a role over its own tokens, 0 where the batch has none of it.

@@ -6,21 +6,24 @@ reaches the parameters of a learner that never stopped.
 
 import logging
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import msgspec
 import torch
 import trio
 
-from learner import checkpoint, lora, weights
+from learner import checkpoint, weights
 from learner.backends import state
 from learner.backends.base import Backend
 from learner.backends.deepspeed import DeepSpeedBackend
+from learner.backends.rank import serve_rank
+from learner.backends.ranks import Ranks
 from learner.backends.torch import TorchBackend
 from learner.broadcast import broadcast
 from learner.claim import Claim
-from learner.models import policy, reference
+from learner.models import lora
+from learner.models.loaded import policy, reference
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.disk import link_folder
@@ -110,7 +113,9 @@ class Learner:
         announced = await self._replay.publish(self._backend.step, digest, str(folder), self._metrics)
         newest = self._replay.client.pulse.weights or announced
         needed = frozenset({announced.digest, newest.digest})
-        await trio.to_thread.run_sync(weights.prune, self._weights, needed, self._claim.check)
+        spare = await trio.to_thread.run_sync(weights.spare, self._weights, needed)
+        retired = await self._replay.retire(spare) if spare else ()
+        await trio.to_thread.run_sync(weights.prune, self._weights, retired, self._claim.check)
 
     def _write_weights(self) -> tuple[str, Path]:
         """Write the current policy below `weights`."""
@@ -161,13 +166,18 @@ class Learner:
         )  # fmt: skip
 
 
-def open_backend(config: Config, found: tuple[Path, checkpoint.Manifest] | None) -> tuple[Backend, StepMetrics]:
-    """The policy as a checkpoint left it (None: as model.path gives it), and the metrics of its last step."""
+def open_backend(
+    config: Config, found: tuple[Path, checkpoint.Manifest] | None, ranks: Ranks | None = None
+) -> tuple[Backend, StepMetrics]:
+    """The policy as a checkpoint left it (None: as model.path gives it), and the metrics of its last step.
+
+    `ranks`: the further processes of the backend, if it has any.
+    """
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
     backend: Backend
     if config.learner.backend == "deepspeed":
-        backend = DeepSpeedBackend(config)
+        backend = DeepSpeedBackend(config, ranks or Ranks(config))
     else:
         device = pick_device(config.learner.device)
         backend = TorchBackend(policy(config, device), config, reference(config, device))
@@ -180,22 +190,29 @@ def open_backend(config: Config, found: tuple[Path, checkpoint.Manifest] | None)
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """Serve as the learner of the run directory `launch.run` until cancelled."""
-    require_gpus("learner.gpus", launch.gpus)
-    folder = Path(launch.run)
-    async with broadcast(launch.bind, folder / "weights", config) as address:
+    """Serve as the learner of the run directory `launch.run`, or as a further rank of it, until cancelled."""
+    if config.learner.gpus:
+        require_gpus("learner.gpus", launch.gpus)
+    if launch.index:
+        await serve_rank(launch, config, ready)
+        return
+    folder, ranks = Path(launch.run), Ranks(config)
+    async with broadcast(launch.bind, folder / "weights", config, ranks) as address:
         claim = Claim(folder / "checkpoints", launch.name, launch.life)
         await trio.to_thread.run_sync(claim.take, folder / "checkpoints", folder / "weights")
-        async with joined(launch, config, address) as client:
+        async with joined(launch, config, address) as client, trio.open_nursery() as nursery:
+            nursery.start_soon(ranks.watch)
             replay = ReplayClient(client, config.bus.call_deadline_s)
-            with client.waits.on("its backend", "the model"):
+            with ExitStack() as waits:
+                for holder in ["its backend", *ranks.names]:
+                    waits.enter_context(client.waits.on(holder, "the model"))
                 found = await trio.to_thread.run_sync(checkpoint.newest, folder / "checkpoints")
-                backend, metrics = await trio.to_thread.run_sync(open_backend, config, found)
+                backend, metrics = await trio.to_thread.run_sync(
+                    open_backend, config, found, ranks, abandon_on_cancel=True
+                )
             ready()
             with closing(backend):
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(backend.watch)
-                    await Learner(backend, metrics, replay, config, folder, claim).live()
+                await Learner(backend, metrics, replay, config, folder, claim).live()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Published weights: Hugging Face folders named by their digest, the newest few of them kept."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +27,24 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
     return digest, folder
 
 
-def prune(root: Path, needed: frozenset[str], check: Check) -> None:
-    """Delete half-written folders of a crash, and all published weights but the newest `KEPT` and those in use.
-
-    `needed`: digests in use; engines of this host hold those that they are loading.
-    """
+def spare(root: Path, needed: frozenset[str]) -> list[str]:
+    """The digests of published weights, the oldest first, but for the newest `KEPT` and those that are `needed`."""
     folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime_ns)
-    drafts = [path for path in folders if path.name.startswith(".")]
-    for path in drafts:
+    whole = [path.name for path in folders if not path.name.startswith(".")]
+    return [digest for digest in whole[:-KEPT] if digest not in needed]
+
+
+def prune(root: Path, retired: Iterable[str], check: Check) -> None:
+    """Delete half-written folders of a crash, and those of `retired` weights, which no engine holds.
+
+    Those that a reader on this host holds stay: a command, or the service of this learner for another host.
+    """
+    for path in [path for path in root.iterdir() if path.is_dir() and path.name.startswith(".")]:
         check()  # after they were listed, so that nothing is deleted that a newer life has written
         discard(path)
-    for path in [path for path in folders if path not in drafts][:-KEPT]:
-        if path.name not in needed:
-            check()
-            discard_unless_held(path, PARAMETERS)
+    for digest in retired:
+        check()
+        discard_unless_held(root / digest, PARAMETERS)
 
 
 @torch.no_grad()

@@ -1,5 +1,7 @@
 """A typed client of the replay service, for designers, agents, env-runners and the learner. Needs no store."""
 
+from collections.abc import Sequence
+
 import trio
 
 from spade import protocol
@@ -65,6 +67,10 @@ class ReplayClient:
     async def publish(self, step: int, digest: str, path: str, metrics: protocol.StepMetrics) -> protocol.Weights:
         """Announce new weights; the same weights after the same step keep their version."""
         return (await self._call(protocol.Publish(step, digest, path, metrics))).weights
+
+    async def retire(self, digests: Sequence[str]) -> tuple[str, ...]:
+        """Those of these weights whose folders may be deleted, since no engine holds them."""
+        return (await self._call(protocol.RetireWeights(tuple(digests[: protocol.MOST_RETIRED])))).digests
 
     async def checkpointed(self, step: int) -> None:
         """Report a durable checkpoint of `step`."""

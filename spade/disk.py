@@ -16,6 +16,7 @@ from spade.errors import RunError, reason
 
 DRAFT = ".draft-"
 """Prefix of a folder that is being written, is being deleted, or was left by a crash in either."""
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,11 @@ def discard(folder: Path) -> None:
 def hold(file: Path) -> BinaryIO:
     """Keep the folder of `file` from `discard_unless_held` until the result is closed or its process ends.
 
+    This is for processes of one machine: a file system that machines share need not bring locks from one to another.
     Raises OSError; FileNotFoundError if it is gone.
     """
     opened = file.open("rb")
-    fcntl.flock(opened, fcntl.LOCK_SH)
+    _lock(opened, fcntl.LOCK_SH)
     if not file.exists():  # it was discarded meanwhile
         opened.close()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
@@ -67,10 +69,19 @@ def discard_unless_held(folder: Path, name: str) -> None:
         return
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
         discard(folder)
+
+
+def _lock(file: BinaryIO, kind: int) -> None:
+    """Lock a file, unless its file system has no locks. Raises OSError."""
+    try:
+        fcntl.flock(file, kind)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
 
 
 def link_folder(folder: Path, copy: Path) -> None:

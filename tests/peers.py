@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import trio
 
 from replay.client import ReplayClient
 from spade.app.supervisor.launches import MODULES
@@ -61,7 +62,13 @@ async def supervised(run: Path, settings: Config, *roles: Role, replay: str = ""
     """Role processes under a supervisor, in this order; see `orders` for their addresses."""
     async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
         for role in roles:
-            await supervisor.add(orders(run, settings, role, replay))
+            launch = orders(run, settings, role, replay)
+            ranks = range(1, settings.learner.processes if role == "learner" else 1)
+            async with trio.open_nursery() as nursery:  # the ranks of a learner are ready together
+                for rank in ranks:
+                    named = msgspec.structs.replace(launch, name=f"{role}-{rank}", bind=None, index=rank)
+                    nursery.start_soon(supervisor.add, named)
+                await supervisor.add(launch)
         yield supervisor
 
 

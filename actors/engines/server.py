@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,6 +24,7 @@ from spade.policy.model import require_gpus
 from spade.processes.entry import Launch, main, serving
 from spade.protocol import Weights
 from spade.transport import Client
+from spade.transport.pump import background
 
 log = logging.getLogger(__name__)
 
@@ -34,14 +36,15 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
         torch.set_num_threads(config.engine.threads)
     async with serving(launch, config) as (server, replay):
         shelf = Shelf(replay, config.bus, Path(launch.run), config.model.path)
-        weights = await _first_weights(replay, shelf, config.supervise.ready_s)
-        engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
-        log.info("serving policy version %d at %s", engine.version, server.address)
-        ready()
-        with closing(engine):
-            desk = Desk(server, replay, engine, config)
-            desk.follow(shelf, swapped)
-            await desk.run()
+        async with background(partial(shelf.pass_on, server)):
+            weights = await _first_weights(replay, shelf, config.supervise.ready_s)
+            engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
+            log.info("serving policy version %d at %s", engine.version, server.address)
+            ready()
+            with closing(engine):
+                desk = Desk(server, replay, engine, config)
+                desk.follow(shelf, swapped)
+                await desk.run()
 
 
 def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:

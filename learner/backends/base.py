@@ -8,7 +8,7 @@ from spade.protocol import Batch, StepMetrics
 
 
 class Backend(Protocol):
-    """One thread at a time calls it, but for `watch`."""
+    """One thread at a time calls it."""
 
     @property
     def model(self) -> Any:
@@ -31,8 +31,5 @@ class Backend(Protocol):
     def load(self, folder: Path) -> None:
         """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""
 
-    async def watch(self) -> None:
-        """Raise SpadeError when a process that the backend needs ends; return at once if it has no other process."""
-
     def close(self) -> None:
-        """End the processes that the backend started."""
+        """Let the backend's other processes leave; in trio's thread."""

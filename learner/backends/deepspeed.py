@@ -1,21 +1,19 @@
-"""DeepSpeed: one process here, or several (`rank_control`), each with its part of the work and of the state (`zero`).
+"""DeepSpeed: one process here, or several (`ranks`), each with its part of the work and of the state (`zero`).
 
-The learner is rank 0. It sends every step, gathering and loading to the other ranks, each with its own `Shard`.
+The learner is the first rank. It sends every step, gathering and loading to the other ranks, each with its own `Shard`.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from learner.backends.deepspeed_settings import COLLECTIVE, dtype, prepare
-from learner.backends.rank_control import Gather, Go, Halt, Load, Ranks, Train, Trained
+from learner.backends.deepspeed_settings import device_of, dtype, prepare
+from learner.backends.meeting import join, open_store
+from learner.backends.ranks import Ranks
 from learner.backends.zero import Shard
-from learner.models import CPU, Whole, policy, reference
+from learner.models.loaded import CPU, Whole, policy, reference
 from spade.config import Config
-from spade.protocol import Batch, StepMetrics
-
-RANK_MODULE = "learner.backends.rank_process"
-SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # for a rank; a rank that waits for another one gives up earlier
+from spade.protocol import Batch, Gather, Load, Meet, StepMetrics
 
 
 class DeepSpeedBackend:
@@ -24,20 +22,19 @@ class DeepSpeedBackend:
     After the loss of a rank all methods but `close` raise SpadeError: the learner must be started again.
     """
 
-    def __init__(self, config: Config) -> None:
-        """Raises ConfigError if DeepSpeed or GPUs are missing, SpadeError if a rank does not start."""
-        prepare(0, config)
+    def __init__(self, config: Config, ranks: Ranks) -> None:
+        """Raises ConfigError if DeepSpeed or GPUs are missing, SpadeError if a rank does not come."""
+        prepare(config)
         self._config = config
         self._whole: Whole | None = None
-        self._ranks = Ranks(config, config.learner.processes, RANK_MODULE, SILENCE_S)
-        try:
-            self._trained, held_to = policy(config, CPU, dtype(config)), reference(config, CPU)
-            self._ranks.hear(config.supervise.ready_s)
-            with self._ranks.needed():
-                self._shard = Shard(self._trained, held_to, config, 0, self._ranks.meeting)
-        except BaseException:
-            self._ranks.close()
-            raise
+        self._ranks = ranks
+        self._trained, held_to = policy(config, CPU, dtype(config)), reference(config, CPU)
+        device = device_of(config)
+        store, port = open_store(ranks.host, ranks.count)
+        ranks.tell(Meet(ranks.host, port, device.type))
+        with ranks.needed():
+            join(store, ranks.host, 0, ranks.count, device)
+            self._shard = Shard(self._trained, held_to, config, 0)
 
     @property
     def model(self) -> Any:
@@ -57,22 +54,9 @@ class DeepSpeedBackend:
         """See `base.Backend.train`."""
         if batch.step != self.step + 1:
             raise ValueError(f"batch of step {batch.step} after step {self.step}")
-
-        def round() -> None:
-            try:
-                interrupt()
-            except BaseException:
-                self._ranks.tell(Halt())
-                raise
-            self._ranks.tell(Go())
-
-        self._ranks.tell(Train(batch))
+        self._ranks.tell(batch)
         with self._ranks.needed():
-            totals, metrics = self._shard.train(batch, round)
-            for answer in self._ranks.hear():
-                assert isinstance(answer, Trained)
-                totals.include(answer.totals)
-        return metrics(totals)
+            return self._shard.train(batch, interrupt)
 
     def save(self, folder: Path) -> None:
         """Gather the state on this process and write it: see `state`."""
@@ -85,12 +69,8 @@ class DeepSpeedBackend:
         with self._ranks.needed():
             self._shard.load(folder)
 
-    async def watch(self) -> None:
-        """See `base.Backend.watch`."""
-        await self._ranks.watch()
-
     def close(self) -> None:
-        """End the other ranks."""
+        """End the other ranks; in trio's thread."""
         self._ranks.close()
 
     def _gather(self, optimizer: bool) -> dict[str, Any]:

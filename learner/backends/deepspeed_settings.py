@@ -1,16 +1,11 @@
-"""DeepSpeed's engine around a model: the device of each rank, the meeting of the ranks, DeepSpeed's settings.
-
-Collectives go over NCCL on GPUs and over gloo on CPUs; all ranks are on this machine.
-"""
+"""DeepSpeed's engine around a model: the device of a rank, and DeepSpeed's settings."""
 
 import importlib.util
 import logging
 import os
-from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import distributed
 from torch.nn import Module
 from torch.optim import Optimizer
 
@@ -18,31 +13,25 @@ from spade.config import Config
 from spade.errors import ConfigError
 from spade.policy.model import pick_device
 
-COLLECTIVE = timedelta(minutes=30)  # for one collective, a slow rank's micro-batch included
 
+def prepare(config: Config) -> None:
+    """Make this process a rank, before anything imports DeepSpeed (Transformers does if it is installed).
 
-def prepare(rank: int, config: Config) -> None:
-    """Make this process rank `rank`, before anything imports DeepSpeed (Transformers does if it is installed).
-
-    Raises ConfigError if DeepSpeed or GPUs are missing.
+    Raises ConfigError if DeepSpeed or the GPU is missing.
     """
     if importlib.util.find_spec("deepspeed") is None:
         raise ConfigError("learner.backend: needs the package deepspeed; `pip install spade-rl[deepspeed]`")
-    device = device_of(rank, config)
-    os.environ |= {"LOCAL_RANK": str(rank), "DS_ACCELERATOR": device.type, "GLOO_SOCKET_IFNAME": "lo"}
+    os.environ |= {"LOCAL_RANK": "0", "DS_ACCELERATOR": device_of(config).type}  # it sees no other rank's GPU
 
 
-def device_of(rank: int, config: Config) -> torch.device:
-    """The CPU, or the GPU of that number. Raises ConfigError if there are too few."""
-    device, ranks = config.learner.device, config.learner.processes
+def device_of(config: Config) -> torch.device:
+    """The CPU, or the first GPU that this process sees. Raises ConfigError for another one."""
+    device = config.learner.device
     if pick_device(device).type == "cpu":
         return torch.device("cpu")
-    if device not in ("auto", "cuda") or ranks > torch.cuda.device_count():
-        raise ConfigError(
-            f"learner.processes: {ranks} on learner.device = {device!r}; rank N takes GPU N of the "
-            f"{torch.cuda.device_count()} here, so use 'auto' and at most as many processes"
-        )
-    return torch.device("cuda", rank)
+    if device not in ("auto", "cuda"):
+        raise ConfigError(f"learner.device: {device!r}; with deepspeed use 'auto', and learner.gpus for a choice")
+    return torch.device("cuda", 0)
 
 
 def dtype(config: Config) -> str:
@@ -50,21 +39,13 @@ def dtype(config: Config) -> str:
     return "bfloat16" if config.model.dtype == "bfloat16" and config.learner.zero_stage > 0 else "float32"
 
 
-def join(scorer: Module, optimizer: Optimizer, config: Config, rank: int, meeting: str) -> Any:
-    """Meet the other ranks at the file `meeting`, give model and optimiser to DeepSpeed, and return its engine."""
+def engine_of(scorer: Module, optimizer: Optimizer, config: Config) -> Any:
+    """Give model and optimiser to DeepSpeed, once all ranks have met, and return its engine."""
     import deepspeed
 
-    ranks, device = config.learner.processes, device_of(rank, config)
     # DeepSpeed would compile a shared-memory transport for minutes; gloo is enough.
     importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-    distributed.init_process_group(
-        "gloo" if device.type == "cpu" else "nccl",
-        store=distributed.FileStore(meeting, ranks),  # type: ignore[attr-defined]
-        rank=rank,
-        world_size=ranks,
-        timeout=COLLECTIVE,
-    )
     deepspeed.init_distributed()
     engine, *_ = deepspeed.initialize(model=scorer, optimizer=optimizer, config=settings(config))
     return engine

@@ -15,12 +15,13 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from learner.backends import state
-from learner.backends.deepspeed_settings import device_of, join
+from learner.backends.deepspeed_settings import device_of, engine_of
 from learner.backends.gradient import Passes
+from learner.backends.meeting import gathered, halting
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import trained_logprobs
+from learner.models.prepare import prepare_model
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
-from learner.prepare import prepare_model
 from learner.step_metrics import Totals
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
@@ -43,30 +44,27 @@ class Scorer(Module):
 
 
 class Shard:
-    """Rank `rank` of learner.processes. Every method but `step` is called by all ranks at once."""
+    """Rank `rank` of learner.processes, which have met. Every method but `step` is called by all ranks at once."""
 
-    def __init__(self, model: Any, reference: Any, config: Config, rank: int, meeting: str) -> None:
-        """`model` on the CPU, of `deepspeed_settings.dtype`. `meeting`: a file of this backend alone.
-
-        Raises ConfigError.
-        """
+    def __init__(self, model: Any, reference: Any, config: Config, rank: int) -> None:
+        """`model` on the CPU, of `deepspeed_settings.dtype`. Raises ConfigError."""
         learner = config.learner
         prepare_model(model, learner.activation_checkpointing)
         if reference is not None:
             prepare_model(reference, activation_checkpointing=False)
         self._config, self._rank, self._ranks = config, rank, learner.processes
         self._stage = learner.zero_stage
-        self._device = device_of(rank, config)
+        self._device = device_of(config)
         self._adamw = adamw((parameter for _, parameter in state.trained(model)), learner)
         low = config.model.dtype == "bfloat16" and self._stage == 0
-        self._engine = join(Scorer(model, low), self._adamw, config, rank, meeting)
+        self._engine = engine_of(Scorer(model, low), self._adamw, config)
         self._model = model
         self._reference = None if reference is None else partial(trained_logprobs, reference.to(self._device))
         self._guard = Guard()
         self.step = 0
 
-    def train(self, batch: Batch, interrupt: Callable[[], None]) -> tuple[Totals, Callable[[Totals], StepMetrics]]:
-        """Take the step. Returns the counts of this rank, and the metrics of the step from the counts of all."""
+    def train(self, batch: Batch, interrupt: Callable[[], None] = lambda: None) -> StepMetrics:
+        """Take the step; see `base.Backend.train`. Only the first rank's `interrupt` counts, for all ranks."""
         learner, loss = self._config.learner, self._config.loss
         limit = even_limit(batch.groups, learner.microbatch_tokens, self._ranks)
         work = prepare(batch.groups, limit, learner.designer_weight_max)
@@ -76,6 +74,8 @@ class Shard:
         passes = Passes(
             work, part, rounds, loss, Totals(batch.version), self._device, self._engine, self._reference, self._backward
         )
+        if self._ranks > 1:
+            interrupt = halting(interrupt, self._rank, self._device)
         skipped, norm = 0, 0.0
         for index in range(learner.steps_per_batch):
             self._left = rounds
@@ -83,7 +83,12 @@ class Shard:
             norm = self._optimise()
             skipped += not self._guard.passes(norm)
         self.step = batch.step
-        return passes.totals, lambda totals: totals.metrics(work, loss, norm, skipped, rate)
+        totals = passes.totals
+        if self._ranks > 1:
+            totals = Totals(batch.version)
+            for numbers in gathered(passes.totals.numbers(), self._ranks, self._device):
+                totals.include(numbers)
+        return totals.metrics(work, loss, norm, skipped, rate)
 
     def _backward(self, loss: Tensor) -> None:
         """Add a gradient, scaled since DeepSpeed averages over ranks instead of summing. All reduce after the last."""

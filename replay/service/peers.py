@@ -6,6 +6,7 @@ import msgspec
 
 from replay.ledger.keys import holder_id
 from replay.ledger.statistics import Meter
+from replay.service.held_weights import HeldWeights
 from replay.service.status import Seen
 from replay.service.why import Progress
 from spade.codec import encode
@@ -15,12 +16,15 @@ from spade.protocol import (
     AnyRequest,
     Heartbeat,
     Hello,
+    HoldWeights,
     Orders,
     Peer,
     Process,
     Refused,
     RejectCandidate,
     ReportProcesses,
+    Retired,
+    RetireWeights,
     Role,
     Serving,
     SubmitEnvironment,
@@ -57,6 +61,7 @@ class Peers:
         self._announced = start
         self._broadcast_s: float | None = None
         self._served: dict[str, int] = {}
+        self._held = HeldWeights(start, config.bus.silence_s)
 
     def begin(self, server: Server) -> None:
         """Take the server through which the service is reached from now on."""
@@ -117,6 +122,7 @@ class Peers:
     def announced(self, weights: Weights, now: float) -> None:
         """Note that these weights are being announced to the engines."""
         self._spreading, self._announced = weights, now
+        self._held.published(weights.digest)
 
     def serving(self, name: str, serving: Serving, now: float) -> None:
         """Note that an engine serves these weights. The broadcast ends when all connected engines serve the newest."""
@@ -126,6 +132,16 @@ class Peers:
         newest = self._spreading
         if newest is not None and all(self._served.get(engine, 0) >= newest.version for engine in engines):
             self._broadcast_s, self._spreading = now - self._announced, None
+
+    def hold(self, engine: str, request: HoldWeights) -> str:
+        """Note that an engine reads these weights; returns the reason if it may not, else ""."""
+        gone = self._held.hold(engine, request.digests)
+        return f"weights {gone} are retired; newer ones have been published" if gone else ""
+
+    def retire(self, request: RetireWeights, now: float) -> Retired:
+        """Retire the weights that no connected engine reads."""
+        engines = {hello.name for hello in self._hellos() if hello.role == "engine"}
+        return Retired(self._held.retire(request.digests, engines, now))
 
     # ------------------------------------------------------------ supervisors
 

@@ -36,12 +36,14 @@ from spade.protocol import (
     GetProgram,
     GetStatus,
     Hello,
+    HoldWeights,
     Orders,
     Program,
     Pulse,
     Ready,
     Refused,
     ReportProcesses,
+    RetireWeights,
     Serving,
     Status,
     StopRun,
@@ -228,6 +230,11 @@ class Service:
                 return self._program(digest)
             case Serving():
                 return self._serving(incoming.hello, request, now)
+            case HoldWeights():
+                refusal = self._peers.hold(incoming.hello.name, request)
+                return Refused(refusal) if refusal else Done()
+            case RetireWeights():
+                return self._peers.retire(request, now)
             case ReportProcesses() if request.supervisor != incoming.hello.name:
                 return Refused(f"{incoming.hello.name} may not report for {request.supervisor!r}")
             case ReportProcesses():

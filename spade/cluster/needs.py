@@ -14,12 +14,13 @@ _RAYS = ("CPU", "GPU", "memory", "object_store_memory")  # resources that Ray co
 
 
 class MachineShare(msgspec.Struct, frozen=True):
-    """CPUs, GPUs, bytes of memory and custom resources of one machine."""
+    """CPUs, GPUs, bytes of memory and custom resources of one machine; `together`: better where the role is already."""
 
     cpus: float
     gpus: int
     memory: int
     resources: Mapping[str, float]
+    together: bool = False
 
     def __str__(self) -> str:
         parts = [
@@ -61,6 +62,7 @@ def needs(config: Config, role: PlacedRole) -> MachineShare:
         gpus=place.gpus.get(role, _gpus(config, role)),
         memory=place.memory.get(role, 0),
         resources=place.resources.get(role, {}),
+        together=role == "learner",
     )
 
 
@@ -70,6 +72,8 @@ def check(config: Config, roles: Collection[PlacedRole]) -> None:
         ("engine", config.engine.gpus, "engine.tensor_parallel"),
         ("learner", config.learner.gpus, "learner.processes"),
     )
+    if "learner" in roles and config.place.gpus.get("learner", 0) > 1:
+        raise ConfigError("place.gpus: each process of the learner takes one GPU; learner.processes is their number")
     for role, gpus, split in shares:
         least, given = _wanted(config, role), config.place.gpus.get(role, 0)
         if role in roles and gpus:
@@ -88,8 +92,8 @@ def check_machines(config: Config, roles: Collection[PlacedRole], gpus: Collecti
         asked = needs(config, role).gpus
         if role in roles and 0 < largest < asked:
             raise ConfigError(
-                f"{role}: asks for {asked} GPUs of one machine, and the largest of the cluster has {largest:g}; a "
-                "model is not split over machines"
+                f"{role}: asks for {asked} GPUs of one machine, and the largest of the cluster has {largest:g}; an "
+                "engine's model is not split over machines"
             )
 
 
@@ -100,7 +104,7 @@ def _gpus(config: Config, role: PlacedRole) -> int:
 
 
 def _wanted(config: Config, role: PlacedRole) -> int:
-    return config.engine.tensor_parallel if role == "engine" else config.learner.processes
+    return config.engine.tensor_parallel if role == "engine" else 1
 
 
 def _count(number: float, what: str) -> str:

@@ -65,7 +65,8 @@ class RayCluster:
     def post(self, needs: MachineShare, away: Collection[str]) -> _RayPost:
         """See `Cluster`."""
         # Restarts are the supervisor's, so that there is one budget of them and one place that says why.
-        options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": _CALLS, "scheduling_strategy": "SPREAD"}
+        options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": _CALLS}
+        options["scheduling_strategy"] = "DEFAULT" if needs.together else "SPREAD"  # "DEFAULT" fills a machine first
         options |= {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "resources": dict(needs.resources)}
         if needs.memory:
             options["memory"] = needs.memory

@@ -45,17 +45,17 @@ class WorkerGroup(NamedTuple):
     slots: int
 
 
-class Ranks(NamedTuple):
+class RankPlan(NamedTuple):
     """The learner's processes, the GPUs of each, and how many of them a machine holds."""
 
-    number: int
+    processes: int
     gpus: int
     each: int
 
     @property
     def machines(self) -> int:
         """The machines that they take."""
-        return math.ceil(self.number / self.each)
+        return math.ceil(self.processes / self.each)
 
 
 def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
@@ -125,13 +125,12 @@ def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str],
     return [*overrides, *chosen], config
 
 
-def _ranks(config: Config, most: int) -> Ranks:
-    gpus = needs(config, "learner").gpus
-    count = max(1, config.learner.processes // gpus) if gpus else 1
-    return Ranks(count, gpus, min(count, most // gpus) if gpus else 1)
+def _ranks(config: Config, most: int) -> RankPlan:
+    processes, gpus = config.learner.processes, needs(config, "learner").gpus
+    return RankPlan(processes, gpus, min(processes, most // gpus) if gpus else processes)
 
 
-def _machines(ranks: Ranks, engine: int, engines: int, gpus: int) -> int:
+def _machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
     """The fewest machines with room for the learner and the engines of so many GPUs each."""
     machines = ranks.machines
     while engine and sum(_engines_beside(at, ranks, engine, gpus) for at in range(machines)) < engines:
@@ -139,9 +138,9 @@ def _machines(ranks: Ranks, engine: int, engines: int, gpus: int) -> int:
     return machines
 
 
-def _engines_beside(at: int, ranks: Ranks, engine: int, gpus: int) -> int:
+def _engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
     """The engines for which machine `at` has room beside the learner's processes, as the batch script reckons it."""
-    learners = min(max(ranks.number - at * ranks.each, 0), ranks.each)
+    learners = min(max(ranks.processes - at * ranks.each, 0), ranks.each)
     return (gpus - learners * ranks.gpus) // engine
 
 

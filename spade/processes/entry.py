@@ -7,6 +7,7 @@ more when it fails, so that the reason reaches a person without reading a log.
 
 import errno
 import logging
+import math
 import os
 import signal
 import socket
@@ -33,6 +34,8 @@ RETIRE = (
 )  # to an actor of `supervise.RETIRING` that is ready: take no more, finish what is in hand, leave
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FINAL = 78  # exit code of failures that no restart mends (EX_CONFIG of sysexits.h)
+
+_supervisors: list[socket.socket] = []  # the other end of this process's pipe, if it has one
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +77,7 @@ def main(body: Body) -> NoReturn:
     launch = msgspec.json.decode(sys.argv[1], type=Launch)
     pipe = socket.socket(fileno=int(sys.argv[2]))
     pipe.set_inheritable(False)  # our own children must not keep it open
+    _supervisors.append(pipe)
     logs.begin(launch.name)
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
@@ -151,6 +155,21 @@ async def _watch_signals(signals: AsyncIterator[int], leave: Callable[[str], Non
 def _say(pipe: socket.socket, line: bytes) -> None:
     with suppress(OSError):  # the watch handles a supervisor that is gone
         pipe.sendall(line)
+
+
+def end_within(seconds: float, line: str) -> None:
+    """End this process after so many seconds with this reason, if a thread that cannot be stopped keeps it so long."""
+
+    def end() -> None:
+        log.critical("%s", line)
+        for pipe in _supervisors:
+            _say(pipe, f"{line}\n".encode(errors="backslashreplace"))
+        os._exit(1)
+
+    last = threading.Timer(seconds, end)
+    last.daemon = True
+    last.start()
+    signal.alarm(math.ceil(2 * seconds))  # the interpreter itself may wait for that thread as it ends
 
 
 def _watch_supervisor(pipe: socket.socket, leave: Callable[[str], None]) -> None:

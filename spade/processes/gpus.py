@@ -13,13 +13,15 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def share(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
-    """The GPUs of process `index` of a role: () if its list has none left, None without a list."""
+    """The GPUs of process `index` of a role: () if its list has none left; None: all, without a list or ranks."""
     engine, learner = config.engine, config.learner
     if role == "engine" and engine.gpus:
         first = index * engine.tensor_parallel
         return engine.gpus[first : first + engine.tensor_parallel]
     if role == "learner" and learner.gpus:
-        return learner.gpus[: learner.processes]
+        return learner.gpus[index : index + 1]
+    if role == "learner" and learner.processes > 1:
+        return (index,)
     return None
 
 
@@ -36,7 +38,8 @@ def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[
 
 
 def placement(config: Config) -> str:
-    """The GPUs of each process, in a line; "" if no list names any."""
+    """The GPUs of each process, in a line; "" if none is chosen."""
     shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines_bounds[1])]
-    shares.append(("learner", share(config, "learner")))
+    ranks = config.learner.processes if config.learner.gpus else 0
+    shares += [("learner" if not rank else f"learner-{rank}", share(config, "learner", rank)) for rank in range(ranks)]
     return "; ".join(f"{name} {', '.join(map(str, gpus))}" for name, gpus in shares if gpus)

@@ -12,9 +12,11 @@ from spade.protocol.base import (
     MOST_CALLS,
     MOST_CATEGORIES,
     MOST_GAUGES,
+    MOST_HELD,
     MOST_HINT,
     MOST_ITEMS,
     MOST_NAME,
+    MOST_RETIRED,
     Finish,
     Form,
     LifeNumber,
@@ -37,7 +39,7 @@ from spade.protocol.designs import (
     ReleaseDesign,
     SubmitEnvironment,
 )
-from spade.protocol.engines import Generate, Generated, GetWeights, GiveUp, Overdue, Serving, WeightsPart
+from spade.protocol.engines import Generate, Generated, GetWeights, GiveUp, HoldWeights, Overdue, Serving, WeightsPart
 from spade.protocol.measures import (
     MOST_PROGRAMS,
     Diversity,
@@ -64,6 +66,7 @@ from spade.protocol.programs import (
     Validate,
     Verdict,
 )
+from spade.protocol.ranks import AwaitCommand, Gather, Load, Meet
 from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
 from spade.protocol.status import Counts, Drawn, GetStatus, Histories, Recent, SkillFigures, Status, Traffic
 from spade.protocol.supervision import Enroll, Enrolled, Orders, Process, ReportProcesses, StopRun
@@ -76,6 +79,8 @@ from spade.protocol.training import (
     NotYet,
     Publish,
     Published,
+    Retired,
+    RetireWeights,
     StepMetrics,
     TakeBatch,
 )
@@ -85,12 +90,12 @@ PROTOCOL_VERSION = 9
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye
-    | Generate | GiveUp | Serving | GetWeights
+    | Generate | GiveUp | Serving | HoldWeights | GetWeights
     | OpenEpisode | StepEpisode | CloseEpisode | Validate | KeepProgram | GetProgram
     | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
     | LeasePlays | SubmitPlays | ReleasePlay
     | LeaseAudit | Audited
-    | TakeBatch | Publish | Checkpointed
+    | TakeBatch | Publish | RetireWeights | Checkpointed | AwaitCommand
     | Evaluated | GetNewestPrograms | MeasuredDiversity
     | Enroll | ReportProcesses | Orders | StopRun | GetStatus
 )  # fmt: skip
@@ -100,22 +105,23 @@ Response = (
     | Generated | Overdue | WeightsPart
     | Observed | Faulted | Verdict | Program | NewestPrograms
     | Designs | Plays | Audits
-    | Batch | NotYet | Published | Weights
+    | Batch | NotYet | Published | Retired | Weights | Meet | Gather | Load
     | Enrolled | Orders | Status
 )  # fmt: skip
 
 __all__ = [
-    "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_CATEGORIES", "MOST_GAUGES", "MOST_HINT",
-    "MOST_ITEMS", "MOST_NAME", "MOST_PROGRAMS", "MOST_VALUES", "PROTOCOL_VERSION", "AnyRequest", "AuditJob", "Audited",
-    "Audits", "Batch", "Checkpointed", "CloseEpisode", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn",
-    "EarlierProgram", "EndedPlay", "Enroll", "Enrolled", "Evaluated", "Evaluation", "Faulted", "Finish", "Form",
-    "Generate", "Generated", "GetNewestPrograms", "GetProgram", "GetStatus", "GetWeights", "GiveUp", "Goodbye", "Group",
-    "Heartbeat", "Hello", "Histories", "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays", "LifeNumber",
-    "MeasuredDiversity", "Measures", "MemorySeed", "Needs", "NewestPrograms", "NotYet", "Observed", "OpenEpisode",
-    "Orders", "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish",
-    "Published", "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate",
-    "ReleaseDesign", "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "Role",
-    "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun", "SubmitEnvironment",
+    "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_CATEGORIES", "MOST_GAUGES", "MOST_HELD",
+    "MOST_HINT", "MOST_ITEMS", "MOST_NAME", "MOST_PROGRAMS", "MOST_RETIRED", "MOST_VALUES", "PROTOCOL_VERSION",
+    "AnyRequest", "AuditJob", "Audited", "Audits", "AwaitCommand", "Batch", "Checkpointed", "CloseEpisode", "Counts",
+    "DesignJob", "Designs", "Diversity", "Done", "Drawn", "EarlierProgram", "EndedPlay", "Enroll", "Enrolled",
+    "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Gather", "Generate", "Generated", "GetNewestPrograms",
+    "GetProgram", "GetStatus", "GetWeights", "GiveUp", "Goodbye", "Group", "Heartbeat", "Hello", "Histories",
+    "HoldWeights", "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays", "LifeNumber", "Load", "MeasuredDiversity",
+    "Measures", "Meet", "MemorySeed", "Needs", "NewestPrograms", "NotYet", "Observed", "OpenEpisode", "Orders",
+    "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published",
+    "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",
+    "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "RetireWeights", "Retired",
+    "Role", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun", "SubmitEnvironment",
     "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic", "Trajectory", "Validate", "Verdict",
     "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

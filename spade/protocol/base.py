@@ -17,6 +17,7 @@ ProcessState = Literal["waiting", "starting", "ready", "silent", "restarting", "
 # A container of small items is bounded, so that it takes little more memory than its bytes on the wire.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
 MOST_CATEGORIES = 16  # of an evaluation: a status has hundreds of them
+MOST_HELD, MOST_RETIRED = 64, 1_024  # folders of weights, in a message
 MOST_ACTORS = 256  # most actors of a role that an order may ask for
 MOST_HINT = 65_536  # characters of a hint; a message of leases holds several hints
 MOST_CALLS = 64  # calls of one turn

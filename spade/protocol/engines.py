@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from spade.protocol.base import MOST_STOPS, Finish, Many, Name, Request, Wire
+from spade.protocol.base import MOST_HELD, MOST_STOPS, Finish, Many, Name, Request, Wire
 from spade.protocol.session import Done
 from spade.protocol.trajectories import check_digests, covered
 
@@ -68,6 +68,15 @@ class Serving(Request[Done], frozen=True):
 
     version: int
     digest: Name
+
+
+class HoldWeights(Request[Done], frozen=True):
+    """An engine reads the learner's folders of these weights, and of no others, until it says so again.
+
+    Refused: one of them is retired, and may be deleted at any time.
+    """
+
+    digests: Annotated[tuple[Name, ...], Meta(max_length=MOST_HELD)]
 
 
 class WeightsPart(Wire, frozen=True):

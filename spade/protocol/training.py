@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from spade.protocol.base import MOST_CATEGORIES, Count, Many, Name, Request, Wire
+from spade.protocol.base import MOST_CATEGORIES, MOST_RETIRED, Count, Many, Name, Request, Wire
 from spade.protocol.session import Done, Weights
 from spade.protocol.trajectories import Trajectory
 
@@ -92,6 +92,21 @@ class Publish(Request[Published], frozen=True):
     digest: str
     path: str
     metrics: StepMetrics
+
+
+Folders = Annotated[tuple[Name, ...], Meta(max_length=MOST_RETIRED)]
+
+
+class Retired(Wire, frozen=True):
+    """The weights that no engine holds, or will hold: their folders may be deleted."""
+
+    digests: Folders
+
+
+class RetireWeights(Request[Retired], frozen=True):
+    """Ask which of these weights, which the learner needs no more, may be deleted."""
+
+    digests: Folders
 
 
 class Checkpointed(Request[Done], frozen=True):

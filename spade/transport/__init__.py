@@ -8,7 +8,7 @@ that other machines reach use CURVE (`curve`, `keys`; docs/security.md); a peer 
 """
 
 from spade.transport.client import Client, connect
-from spade.transport.inbox import Incoming
+from spade.transport.inbox import Inbox, Incoming
 from spade.transport.server import Server, serve
 
-__all__ = ["Client", "Incoming", "Server", "connect", "serve"]
+__all__ = ["Client", "Inbox", "Incoming", "Server", "connect", "serve"]

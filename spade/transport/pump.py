@@ -219,15 +219,27 @@ def put_newest(sender: trio.MemorySendChannel[T], receiver: trio.MemoryReceiveCh
 
 @asynccontextmanager
 async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run endless tasks for the length of the block. Exceptions of the block are not wrapped in a group."""
+    """Run endless tasks for the length of the block. Exceptions of the block are not wrapped in a group.
+
+    A cancellation reaches the block first: the tasks go on while it leaves, so that it may still use a connection.
+    """
     failure: Exception | None = None
+    scopes = [trio.CancelScope(shield=True) for _ in tasks]
     async with trio.open_nursery() as nursery:
-        for task in tasks:
-            nursery.start_soon(task)
+        for task, scope in zip(tasks, scopes, strict=True):
+            nursery.start_soon(_within, scope, task)
         try:
             yield
         except Exception as error:  # raised again below, outside of the nursery
             failure = error
+        finally:
+            for scope in scopes:
+                scope.cancel()
         nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def _within(scope: trio.CancelScope, task: Callable[[], Awaitable[None]]) -> None:
+    with scope:
+        await task()

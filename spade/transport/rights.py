@@ -9,6 +9,7 @@ from typing import NamedTuple, get_args
 from spade.protocol import (
     AnyRequest,
     Audited,
+    AwaitCommand,
     Checkpointed,
     CloseEpisode,
     Enroll,
@@ -22,6 +23,7 @@ from spade.protocol import (
     Goodbye,
     Heartbeat,
     Hello,
+    HoldWeights,
     KeepProgram,
     LeaseAudit,
     LeaseDesigns,
@@ -34,6 +36,7 @@ from spade.protocol import (
     ReleaseDesign,
     ReleasePlay,
     ReportProcesses,
+    RetireWeights,
     Role,
     Serving,
     StepEpisode,
@@ -53,8 +56,8 @@ LOCAL = "local"  # the key of the run's own host
 _SESSION = (Hello, Heartbeat, Goodbye)
 _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
     "replay": (),
-    "learner": (TakeBatch, Publish, Checkpointed),
-    "engine": (Serving, GetWeights),
+    "learner": (TakeBatch, Publish, RetireWeights, Checkpointed, AwaitCommand),
+    "engine": (Serving, HoldWeights, GetWeights),
     "endpoint": (),
     "env-runner": (GetProgram, LeaseAudit, Audited),
     "designer": (Generate, Validate, LeaseDesigns, RejectCandidate, SubmitEnvironment, ReleaseDesign),

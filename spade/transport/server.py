@@ -16,6 +16,7 @@ from spade.config import Bus
 from spade.decoding import UnreadableError
 from spade.protocol import (
     PROTOCOL_VERSION,
+    AnyRequest,
     Done,
     Goodbye,
     Heartbeat,
@@ -76,6 +77,7 @@ class Server:
         self._heard: dict[bytes, float] = {}
         self._users: dict[bytes, str] = {}  # the key of each peer's hello
         self._inbox = Inbox(_WAITING * bus.window)
+        self._apart: dict[type[AnyRequest], Inbox] = {}
         self._drained_at = trio.current_time()
         self._pump = Pump(zmq.ROUTER, bus, self._on_frames, context)
         self._watch = Watch(self._pump.socket, self._on_failure)
@@ -113,6 +115,10 @@ class Server:
     async def receive(self) -> Incoming:
         """The next request, in the order of arrival."""
         return await self._inbox.take()
+
+    def apart(self, kind: type[AnyRequest]) -> Inbox:
+        """An inbox for the requests of a kind alone, which `receive` then never sees."""
+        return self._apart.setdefault(kind, Inbox(self._inbox.most))
 
     def receive_nowait(self) -> Incoming | None:
         """The next request if there is one now."""
@@ -209,7 +215,7 @@ class Server:
             log.info("%s is here (pid %d)", hello.name, hello.pid)
             self.peers[peer], self._users[peer] = hello, self._pump.user
             self._heard[peer] = trio.current_time()
-            self._inbox.forget(peer)  # it sends again what it still wants
+            self._forget(peer)  # it sends again what it still wants
             answer = msgspec.structs.replace(answer, life=self._life)
         else:
             log.warning("refused: %s", answer.reason)
@@ -225,7 +231,7 @@ class Server:
         return f"{_EACH} peers with the key of {Grant.parse(user).name}"
 
     def _on_request(self, incoming: Incoming) -> None:
-        if not self._inbox.put(incoming):
+        if not self._apart.get(type(incoming.message), self._inbox).put(incoming):
             self._drop(incoming.peer, f"more than {_WAITING} windows of requests")
             reason = f"{self._inbox.most} of your requests wait already (bus.window = {self._bus.window})"
             self.reply_nowait(incoming, Refused(reason))
@@ -249,8 +255,12 @@ class Server:
         log.info("%s is gone: %s", hello.name, why)
         del self._heard[peer], self._users[peer]
         self.heartbeats.pop(peer, None)
-        self._inbox.forget(peer)
+        self._forget(peer)
         put_newest(self._departed, self.gone, (peer, hello))
+
+    def _forget(self, peer: bytes) -> None:
+        for inbox in (self._inbox, *self._apart.values()):
+            inbox.forget(peer)
 
     async def _reap(self) -> None:
         """Give up silent peers. Arrived messages are handled first; time in which we did not run does not count."""

@@ -53,7 +53,7 @@ class SmallReplay:
     `done` holds everything handed in or given back that counted, in order: EndedPlay, Evaluation, Diversity, Audited,
     and requests of designs and releases; `together` how many plays each SubmitPlays brought. `newest` are the newest
     programs. While it is `forgetful`, no pulse names any service that is here, as after a restart before they have said
-    hello again.
+    hello again. `held` are the weights that an engine holds, `retired` those that none can.
     """
 
     def __init__(
@@ -73,6 +73,8 @@ class SmallReplay:
         self.forgetful = False
         self.weights: protocol.Weights | None = None
         self.server: Server | None = None
+        self.held: tuple[str, ...] = ()
+        self.retired = ""
         self._leased: dict[str, protocol.PlayLease | protocol.DesignJob] = {}  # by id, under the newest lease
         self._over: set[object] = set()  # ids, and attempts
         self._programs = {program_digest(source): protocol.Program(source) for source in programs}
@@ -134,6 +136,11 @@ class SmallReplay:
                 refused = protocol.Refused(f"no active environment has the program {digest!r}")
                 return self._programs.get(digest, refused)
             case protocol.Serving():
+                return protocol.Done()
+            case protocol.HoldWeights(digests=digests) if self.retired in digests:
+                return protocol.Refused(f"weights {self.retired} are retired; newer ones have been published")
+            case protocol.HoldWeights(digests=digests):
+                self.held = digests
                 return protocol.Done()
             case protocol.ReleasePlay(id=id, lease=lease) | protocol.ReleaseDesign(job=id, lease=lease):
                 return self._give_back(request, id, lease)

@@ -9,6 +9,7 @@ import os
 import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from statistics import median
 
 import numpy as np
@@ -30,6 +31,7 @@ SETUPS = {
 }  # fmt: skip
 GROUPS, PLAYS = 12, 8
 _backend = None
+_open = ExitStack()
 
 
 def batch(step):
@@ -55,9 +57,9 @@ def batch(step):
 def begin(overrides):
     """Open the backend of this process, and take one step that does not count."""
     global _backend
-    from learner.train import open_backend
+    from tests.deepspeed.backends import hosted
 
-    _backend, _ = open_backend(config.load("nano", overrides), None)
+    _backend = _open.enter_context(hosted(config.load("nano", overrides)))
     step()
 
 
@@ -71,7 +73,7 @@ def step():
 
 def end():
     """Close it."""
-    _backend.close()
+    _open.close()
 
 
 def main():

@@ -1,14 +1,18 @@
 """Backends over the tests' policy, and what is compared of them."""
 
 import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing, contextmanager
+import tempfile
+import threading
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
 import torch
+import trio
 from safetensors.torch import load_file
 
+from learner.apart import apart
 from learner.backends import state
-from learner.train import open_backend
 from spade import config
 from spade.protocol import Batch
 
@@ -16,23 +20,48 @@ QUICK = (
     "learner.designer_weight_max=32.0", "learner.lr=1e-3", "learner.microbatch_tokens=40", "learner.weight_decay=0.1",
     "learner.threads=1",
 )  # fmt: skip
+RANKS = ("bus.silence_s=60", "supervise.drain_s=60")  # a busy machine lets them wait for long
 STEPS = range(1, 6)
 
 
 def alone(work, *arguments):
     """`work(*arguments)` in a fresh process that has imported what takes long: DeepSpeed allows one backend in each."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["learner.train", "transformers.models.qwen3", "tests.deepspeed.backends"])
+    context.set_forkserver_preload(["learner.apart", "transformers.models.qwen3", "tests.deepspeed.backends"])
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(work, *arguments).result(timeout=600)
 
 
-@contextmanager
 def opened(folder, *overrides):
     """The backend of a run on the model in `folder`."""
-    backend, _ = open_backend(config.load("nano", (*QUICK, f"model.path={folder}", *overrides)), None)
-    with closing(backend):
-        yield backend
+    return hosted(config.load("nano", (*QUICK, *RANKS, f"model.path={folder}", *overrides)))
+
+
+@contextmanager
+def hosted(settings):
+    """A backend whose ranks are served by another thread than this one, as in a learner."""
+    found, over = Future(), threading.Event()
+
+    async def host(home):
+        async with apart(settings, None, home) as (backend, _):
+            found.set_result(backend)
+            await trio.to_thread.run_sync(over.wait, abandon_on_cancel=True)
+
+    def serve():
+        try:
+            with tempfile.TemporaryDirectory() as home:
+                trio.run(host, Path(home))
+        except BaseException as error:
+            if not found.done():
+                found.set_exception(error)
+
+    served = threading.Thread(target=serve)
+    served.start()
+    try:
+        yield found.result(timeout=600)
+    finally:
+        over.set()
+        served.join()
 
 
 def life(folder, overrides, policy, steps, out, after=None):

@@ -35,13 +35,14 @@ REQUESTS: tuple[protocol.AnyRequest, ...] = (
     protocol.ReleasePlay("no play", 1),
     protocol.LeaseAudit(0.0), protocol.Audited("no environment", 1, "found", 4, 0, 13, 13, 50, 1.0),
     protocol.TakeBatch(99, 0.0), protocol.Publish(99, "digest", "/weights", protocol.StepMetrics()),
-    protocol.Checkpointed(99),
+    protocol.Checkpointed(99), protocol.AwaitCommand(1, 0),
     protocol.Evaluated(protocol.Evaluation(99, 98, 99, 8, 0, 0.5, 0.2, 1.0, "nano", {"x": 0.5})),
     protocol.GetNewestPrograms(3), protocol.MeasuredDiversity(protocol.Diversity(99, 0.5, 24, "tfidf", 1.0)),
     protocol.Enroll(),
     protocol.ReportProcesses("fuzz", (protocol.Process("agent-0", "agent", 1, "ready", 0, gauges={"a": 1.0}),)),
     protocol.StopRun(), protocol.Orders("nobody", {"agent": 2}, ("agent-0",)),
-    protocol.Serving(99, "digest"), protocol.GetWeights("digest", "../secret", 0, 64),
+    protocol.Serving(99, "digest"), protocol.HoldWeights(("digest",)), protocol.RetireWeights(("digest",)),
+    protocol.GetWeights("digest", "../secret", 0, 64),
 )  # fmt: skip
 assert {type(request) for request in REQUESTS} == set(get_args(protocol.AnyRequest)), "a kind has no frame to break"
 

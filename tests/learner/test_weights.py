@@ -56,8 +56,9 @@ def test_the_newest_and_the_needed_are_kept(policy, checkpoint_folder, tmp_path)
         os.utime(folder, (index, index))
         digests.append(digest)
     (root / ".draft-crashed").mkdir()
+    assert weights.spare(root, frozenset({digests[1]})) == [digests[0], digests[2]]
     with hold(root / digests[0] / PARAMETERS):
-        weights.prune(root, frozenset({digests[1]}), alone)
+        weights.prune(root, [digests[0], digests[2]], alone)
         assert set(os.listdir(root)) == {*digests[:2], *digests[-weights.KEPT :]}
-    weights.prune(root, frozenset({digests[1]}), alone)
+    weights.prune(root, [digests[0]], alone)
     assert set(os.listdir(root)) == {digests[1], *digests[-weights.KEPT :]}

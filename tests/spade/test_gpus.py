@@ -31,13 +31,15 @@ def test_engines_take_their_list_in_turn_and_the_learner_its_own():
         "learner.gpus=[5, 4, 7]", "learner.processes=2",
     )  # fmt: skip
     assert [share(whole, "engine", index) for index in range(3)] == [(0, 1), (6, 3), ()]
-    assert (share(whole, "learner"), share(whole, "agent", 1)) == ((5, 4), None)
-    assert placement(whole) == "engine-0 0, 1; engine-1 6, 3; learner 5, 4"
+    assert [share(whole, "learner", rank) for rank in range(2)] == [(5,), (4,)]
+    assert share(whole, "agent", 1) is None
+    assert placement(whole) == "engine-0 0, 1; engine-1 6, 3; learner 5; learner-1 4"
 
 
 def test_without_lists_everyone_sees_what_its_supervisor_sees():
     plain = load()
     assert share(plain, "engine", 7) is share(plain, "learner") is None
+    assert [share(load("learner.processes=2"), "learner", rank) for rank in range(2)] == [(0,), (1,)]
     assert placement(plain) == ""
     assert environment(None, {VISIBLE: "3", "HOME": "/"}) == {VISIBLE: "3", "HOME": "/"}
 
@@ -89,14 +91,16 @@ async def test_processes_are_shown_their_own_gpus_and_scaled_ones_the_next(tmp_p
     async with supervise(SETTINGS, run.logs, ROLES) as supervisor, trio.open_nursery() as nursery:
         actors = Actors(supervisor, lambda *one: telling(launches.actor(run, settings, "", "", *one)), 10.0, nursery)
         actors.begin({"engine": 1, "agent": 1})
-        await supervisor.add(telling(launches.learner(run, settings)))
+        for launch in (launches.learner(run, settings), *launches.ranks(run, settings)):
+            await supervisor.add(telling(launch))
         actors.scale({"engine": 3})
-        while [one.state for one in supervisor.processes()] != ["ready"] * 5:  # noqa: ASYNC110
+        while [one.state for one in supervisor.processes()] != ["ready"] * 6:  # noqa: ASYNC110
             await trio.sleep(0.02)
         nursery.cancel_scope.cancel()
     diary = (run.path / "diary").read_text().splitlines()
     assert {line for line in diary if " sees " in line} == {
-        "engine-0 sees 8", "engine-1 sees 9", "engine-2 sees 10", "learner sees 11,12", "agent-0 sees 8,9,10,11,12",
+        "engine-0 sees 8", "engine-1 sees 9", "engine-2 sees 10", "learner sees 11", "learner-1 sees 12",
+        "agent-0 sees 8,9,10,11,12",
     }  # fmt: skip
 
 
@@ -115,7 +119,7 @@ def orders(role, run):
 
 async def test_a_gpu_that_is_not_there_is_one_line_at_the_start(tmp_path):
     run = RunDir(tmp_path / "run")
-    run.create(load())
+    run.create(load("learner.gpus=[0]"))
     with pytest.raises(RunError, match=f"^one: {GONE.format('learner')}"):
         async with supervise(SETTINGS, run.logs, MODULES) as supervisor:
             await supervisor.add(orders("learner", run))

@@ -38,7 +38,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 # By hand, so that a line that slips into the table is found.
 EXPECTED = {
     "Generate": {"designer", "agent", "evaluator", "gateway"}, "GiveUp": {"gateway"},
-    "Serving": {"engine"}, "GetWeights": {"engine"},
+    "Serving": {"engine"}, "HoldWeights": {"engine"}, "GetWeights": {"engine"},
     "OpenEpisode": {"agent", "evaluator"}, "StepEpisode": {"agent", "evaluator"},
     "CloseEpisode": {"agent", "evaluator"}, "KeepProgram": {"evaluator"}, "GetProgram": {"env-runner"},
     "Validate": {"designer", "curator", "evaluator"}, "LeaseDesigns": {"designer", "curator"},
@@ -46,7 +46,8 @@ EXPECTED = {
     "ReleaseDesign": {"designer", "curator"},
     "LeasePlays": {"agent"}, "SubmitPlays": {"agent"}, "ReleasePlay": {"agent"},
     "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},
-    "TakeBatch": {"learner"}, "Publish": {"learner"}, "Checkpointed": {"learner"},
+    "TakeBatch": {"learner"}, "Publish": {"learner"}, "RetireWeights": {"learner"},
+    "Checkpointed": {"learner"}, "AwaitCommand": {"learner"},
     "Evaluated": {"evaluator"}, "GetNewestPrograms": {"evaluator"}, "MeasuredDiversity": {"evaluator"},
     "Enroll": {"supervisor"}, "ReportProcesses": {"supervisor"},
     "Orders": {"observer"}, "StopRun": {"observer"}, "GetStatus": {"observer", "supervisor"},

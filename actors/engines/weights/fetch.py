@@ -3,9 +3,10 @@
 The learner's folder is `weights` of our own run directory, which holds for a run that was moved or copied too, or else
 the path of the publication, which is in another run directory.
 
-A copy is made in the run directory of this host's actors, for all engines there. It is a draft until every tensor has
-its digest; a broken link or a killed engine leaves a draft, which is kept, so that its parts are fetched once. Tensors
-that the newest copy here already has are taken from it.
+A copy is made in the run directory of this host's actors, for all engines there. Hosts pass its parts on to each other:
+an engine asks others for each part before it asks the learner, and serves those that it has. The copy is a draft until
+every tensor has its digest; a broken link or a killed engine leaves a draft, which is kept, so that its parts are
+fetched once. Tensors that the newest copy here already has are taken from it.
 """
 
 import fcntl
@@ -15,47 +16,53 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import trio
 
+from actors.engines.weights.draft import Draft
+from actors.engines.weights.sources import Sources
 from spade.config import Bus
 from spade.disk import DRAFT, discard, discard_unless_held
-from spade.errors import BusError, RefusedError, WeightsError
+from spade.errors import BusError, RefusedError, WeightsError, reason
 from spade.policy import manifest
-from spade.policy.canary import FILE as CANARY
-from spade.policy.manifest import MANIFEST, PARAMETERS, Manifest
+from spade.policy.manifest import PARAMETERS
 from spade.policy.model import copy_tokenizer
 from spade.policy.model_folder import resolve
-from spade.protocol import GetWeights, Weights, WeightsPart
-from spade.transport import Client, connect
+from spade.policy.parts import part, refusal
+from spade.protocol import MOST_HELD, GetWeights, HoldWeights, Refused, Weights, WeightsPart
+from spade.transport import Client, Server, connect
 
-PART_BYTES = 8 << 20
 KEPT = 2  # copies: the newest, and the one before, for tensors that did not change
 
+_ABSENT = Refused("these weights are not here")
 log = logging.getLogger(__name__)
 
 
 class Shelf:
     """Where an engine finds weights. `run` is its run directory, `model` is model.path.
 
-    fetched_bytes  over the bus, by this process
+    fetched_bytes  over the bus, by this process; `passed_bytes` of them from engines
     """
 
     def __init__(self, replay: Client, bus: Bus, run: Path, model: str) -> None:
-        self.fetched_bytes = 0
+        self.fetched_bytes = self.passed_bytes = 0
         self._replay = replay
         self._bus = bus
         self._published = run / "weights"
         self._root = run / "fetched"
         self._model = model
         self._trusting = False
+        self._drafts: dict[str, Draft] = {}  # of the copies that are being made here, by their digest
+        self._held: dict[int, str] = {}  # the learner's folders that are in use or ordered: digests by version
 
     async def bring(self, weights: Weights) -> Weights | None:
         """`weights` with their path on this host; None if they are retired already: newer ones will come."""
         for seen in (self._published / weights.digest, Path(weights.path)):
             if (seen / PARAMETERS).is_file():
-                return msgspec.structs.replace(weights, path=str(seen))
+                held = await self._hold(weights)
+                return msgspec.structs.replace(weights, path=str(seen)) if held else None
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._alone():
@@ -67,6 +74,31 @@ class Shelf:
                 os.utime(folder)
                 self._prune(folder)
         return msgspec.structs.replace(weights, path=str(folder))
+
+    def served(self, version: int) -> None:
+        """Let go of the learner's folders of older versions, with the next one that is brought."""
+        self._held = {newer: digest for newer, digest in self._held.items() if newer >= version}
+
+    async def hold_again(self) -> None:
+        """Tell a replay service that was started again what is held. Raises BusError."""
+        if self._held:
+            await self._replay.call(HoldWeights(tuple(self._held.values())[-MOST_HELD:]))
+
+    async def _hold(self, weights: Weights) -> bool:
+        """Hold the learner's folder of these weights, on whatever host; False if they are retired already."""
+        wanted = {**self._held, weights.version: weights.digest}
+        while True:
+            try:
+                await self._replay.call(HoldWeights(tuple(wanted.values())[-MOST_HELD:]))
+            except RefusedError as error:
+                log.warning("%s", error)
+                return False
+            except BusError as error:  # until it is told, they may be deleted while they are read
+                log.warning("%s", error)
+                await self._replay.wait_pulse()
+            else:
+                self._held = wanted
+                return True
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -87,30 +119,41 @@ class Shelf:
                 discard(folder)
 
     async def _fetch(self, digest: str, folder: Path) -> bool:
-        """Make the copy, however often the link breaks. False if the learner has retired the weights."""
+        """Make the copy. False if the learner has retired the weights."""
         draft = self._root / f"{DRAFT}{digest}"
         draft.mkdir(exist_ok=True)
-        started, before = trio.current_time(), self.fetched_bytes
+        copy = self._drafts[digest] = Draft(draft, digest, self._copies()[-1:])
+        try:
+            if not await self._fill(copy):
+                return False
+            copy_tokenizer(resolve(self._model), draft)
+            os.replace(draft, folder)
+        finally:
+            del self._drafts[digest]
+            self.fetched_bytes += copy.fetched_bytes
+            self.passed_bytes += copy.passed_bytes
+        log.info("weights %s: %s", digest, copy.told())
+        return True
+
+    async def _fill(self, copy: Draft) -> bool:
+        """Fill a draft, however often the link breaks. False if the learner has retired the weights."""
         while True:
             try:
                 async with connect(await self._learner(), self._replay.hello, bus=self._bus) as learner:
-                    await self._fill(learner, digest, draft)
-                break
+                    sources = Sources(learner)
+                    async with sources.asking(self._engines(), self._replay.hello, self._bus):
+                        await copy.fill(sources)
+                return True
             except RefusedError as error:
                 log.warning("%s", error)
-                shutil.rmtree(draft)
+                shutil.rmtree(copy.folder)
                 return False
             except WeightsError:
-                shutil.rmtree(draft)  # nothing of it can be trusted: begin anew
+                shutil.rmtree(copy.folder)  # nothing of it can be trusted: begin anew
                 raise
             except BusError as error:
                 log.warning("%s; fetching on from where it was", error)
                 await self._replay.wait_pulse()
-        copy_tokenizer(resolve(self._model), draft)
-        os.replace(draft, folder)
-        bytes_, seconds = self.fetched_bytes - before, trio.current_time() - started
-        log.info("weights %s: %.1f MB fetched in %.2f s", digest, bytes_ / 1e6, seconds)
-        return True
 
     async def _learner(self) -> str:
         """The address at which the learner serves its weights now."""
@@ -120,80 +163,32 @@ class Shelf:
                     return peer.address
             await self._replay.wait_pulse()
 
-    async def _fill(self, learner: Client, digest: str, draft: Path) -> None:
-        """Fetch the missing parts of the draft. Raises BusError; WeightsError if the learner's files do not match."""
-        whole = {name: await self._file(learner, digest, name) for name in (MANIFEST, CANARY, "config.json")}
-        wanted = manifest.decode(whole[MANIFEST], digest)
-        for name, data in whole.items():
-            (draft / name).write_bytes(data)
-        file = draft / PARAMETERS
-        have = await trio.to_thread.run_sync(manifest.measure, draft) if file.exists() else {}
-        if not have:
-            await self._begin(learner, digest, file)
-        spans = manifest.spans(file)
-        if spans.keys() != wanted.keys():
-            raise WeightsError(f"the learner's {PARAMETERS} of {digest} holds other tensors than its manifest says")
-        have |= await trio.to_thread.run_sync(self._reuse, wanted, spans, have, file)
-        with file.open("r+b") as opened:
-            for start, end in _joined([spans[name] for name in wanted if have.get(name) != wanted[name]]):
-                while start < end:
-                    part = await self._part(learner, digest, PARAMETERS, start, end - start)
-                    start += await trio.to_thread.run_sync(os.pwrite, opened.fileno(), part.data, start)
-        await trio.to_thread.run_sync(manifest.verify, draft, digest)
+    def _engines(self) -> list[str]:
+        """The addresses of other engines, which may have parts."""
+        ours = self._replay.hello.address
+        return [peer.address for peer in self._replay.pulse.peers if peer.role == "engine" and peer.address != ours]
 
-    async def _begin(self, learner: Client, digest: str, file: Path) -> None:
-        """Make the file at its full length, with only its header. It appears at once, so no draft has half a header."""
-        part = await self._part(learner, digest, PARAMETERS, 0, manifest.LENGTH_BYTES)
-        header = bytearray(part.data)
-        first = manifest.header_bytes(part.data)
-        while len(header) < first:
-            header += (await self._part(learner, digest, PARAMETERS, len(header), first - len(header))).data
-        new = file.with_suffix(".new")
-        with new.open("wb") as opened:
-            opened.write(header)
-            opened.truncate(part.size)
-        new.replace(file)
+    async def pass_on(self, server: Server) -> None:
+        """Serve the parts that are here to engines of other hosts, for ever; an unfinished copy's as they come."""
+        asked, most = server.apart(GetWeights), self._bus.max_message_bytes // 2
+        while True:
+            incoming = await asked.take()
+            request = cast(GetWeights, incoming.message)
+            await server.reply(incoming, await trio.to_thread.run_sync(self._part_here, request, most))
 
-    def _reuse(self, wanted: Manifest, spans: manifest.Spans, have: Manifest, file: Path) -> Manifest:
-        """Copy the tensors that did not change from the newest copy; returns them."""
-        copies = self._copies()
-        if not copies:
-            return {}
-        source = copies[-1]
+    def _part_here(self, request: GetWeights, most: int) -> WeightsPart | Refused:
+        if refused := refusal(request):
+            return refused
+        folders = [self._root / request.digest, self._published / request.digest]
+        copy = self._drafts.get(request.digest)
+        if copy is not None and copy.has(request):
+            folders.append(copy.folder)
         try:
-            old, places = manifest.read(source, source.name), manifest.spans(source / PARAMETERS)
-        except (FileNotFoundError, WeightsError) as error:
-            log.warning("nothing is taken from a damaged copy: %s", error)
-            return {}
-        taken = {}
-        with (source / PARAMETERS).open("rb") as read, file.open("r+b") as write:
-            for name, one in wanted.items():
-                if not old.get(name) == one != have.get(name):
-                    continue
-                (start, end), (at, _), hashed = places[name], spans[name], manifest.hasher()
-                while start < end:
-                    data = os.pread(read.fileno(), min(end - start, PART_BYTES), start)
-                    done = os.pwrite(write.fileno(), data, at)
-                    hashed.update(data[:done])
-                    start, at = start + done, at + done
-                if hashed.hexdigest() == one.digest:
-                    taken[name] = one
-        return taken
-
-    async def _file(self, learner: Client, digest: str, name: str) -> bytes:
-        """A small file, whole."""
-        data, size = b"", 1
-        while len(data) < size:
-            part = await self._part(learner, digest, name, len(data), PART_BYTES)
-            data, size = data + part.data, part.size
-        return data
-
-    async def _part(self, learner: Client, digest: str, name: str, offset: int, count: int) -> WeightsPart:
-        part = await learner.call(GetWeights(digest, name, offset, min(count, PART_BYTES)))
-        if not part.data:
-            raise BusError(f"{learner.address}: the learner answered GetWeights with nothing of {name} at {offset}")
-        self.fetched_bytes += len(part.data)
-        return part
+            found = (part(folder, request, most) for folder in folders)
+            return next((each for each in found if isinstance(each, WeightsPart)), _ABSENT)
+        except OSError as error:  # the other host's loss: it asks elsewhere
+            log.warning("a part of weights %s cannot be read: %s", request.digest, reason(error))
+            return _ABSENT
 
     def _copies(self) -> list[Path]:
         """Whole copies, the newest last."""
@@ -209,14 +204,3 @@ class Shelf:
             discard_unless_held(path, PARAMETERS)
         for path in self._root.glob(f"{DRAFT}*"):
             discard(path)
-
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Byte ranges in order, neighbours joined."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if joined and joined[-1][1] == start:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined

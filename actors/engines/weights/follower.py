@@ -48,7 +48,7 @@ class Follower:
         weights in use are not those that were published.
         """
         async with trio.open_nursery() as nursery:
-            for task in (self._pushed, self._pulsed, self._bring, self._tell, self._check):
+            for task in (self._pushed, self._pulsed, self._bring, self._tell, self._check, self._hold_again):
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
@@ -60,6 +60,7 @@ class Follower:
         """The engine samples from these weights now."""
         version = swapped.weights.version
         self._version = max(self._version, version)
+        self._shelf.served(version)
         self._digests[version] = bytes.fromhex(swapped.weights.digest)
         while len(self._digests) > _REMEMBERED:
             del self._digests[next(iter(self._digests))]
@@ -105,6 +106,18 @@ class Follower:
                 raise
             except BusError as error:
                 log.warning("%s", error)  # a late report is of no use
+
+    async def _hold_again(self) -> None:
+        """Say again what we hold to each further life of the replay service, which knows nothing of it."""
+        life = self._replay.life
+        while True:
+            await self._replay.wait_pulse()
+            if self._replay.life not in ("", life):
+                life = self._replay.life
+                try:
+                    await self._shelf.hold_again()
+                except BusError as error:  # of yet another life, or too late
+                    log.warning("%s", error)
 
     async def _check(self) -> None:
         """Check every byte of the weights in use, while the engine samples: it takes longer than the swap itself."""

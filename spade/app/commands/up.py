@@ -92,7 +92,7 @@ def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, cluster: str | 
     from spade.app.supervisor.up import keep_up
 
     with places(cluster, run, config) as (config, lives):
-        services = [launches.replay(run, config, corpus), launches.learner(run, config)]
+        services = [launches.replay(run, config, corpus), launches.learner(run, config), *launches.ranks(run, config)]
         evaluation = config.evaluation
         if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
             services.append(launches.evaluator(run, config))
@@ -119,9 +119,7 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
 def learner_up(
     run: RunArgument,
     backend: Annotated[str | None, typer.Option(metavar="NAME", help="torch or deepspeed (learner.backend).")] = None,
-    nproc: Annotated[
-        int | None, typer.Option(metavar="N", help="Processes on this machine, a GPU each (learner.processes).")
-    ] = None,
+    nproc: Annotated[int | None, typer.Option(metavar="N", help="Processes, a GPU each (learner.processes).")] = None,
     cluster: Cluster = None,
     set_: Set = None,
 ) -> None:
@@ -132,7 +130,7 @@ def learner_up(
     import trio
 
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.launches import learner
+    from spade.app.supervisor.launches import learner, ranks
     from spade.app.supervisor.places import places
     from spade.app.supervisor.up import keep_up
     from spade.config import load
@@ -145,8 +143,8 @@ def learner_up(
         opened.create(resolved)
     say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
     with places(cluster, opened, resolved, opened.replay_address, "learner") as (resolved, lives):
-        launch = learner(opened, resolved)
-        finished = trio.run(partial(keep_up, opened, resolved, ("learner",), launches=[launch], lives=lives))
+        launches = [learner(opened, resolved), *ranks(opened, resolved)]
+        finished = trio.run(partial(keep_up, opened, resolved, ("learner",), launches=launches, lives=lives))
     say(f"learner: stopped{finished and f'; the run is finished: {finished}'}")
 
 

@@ -45,9 +45,15 @@ def replay(run: RunDir, config: Config, corpus: str) -> Launch:
 
 
 def learner(run: RunDir, config: Config) -> Launch:
-    """Orders of the learner, which serves its weights."""
+    """Orders of the learner, which serves its weights and commands its further ranks."""
     bind = _free_port(config.bus) or run.socket("learner")
     return _launch(run, config, "learner", "learner", run.replay_address, bind)
+
+
+def ranks(run: RunDir, config: Config) -> list[Launch]:
+    """Orders of the learner's further ranks."""
+    further = range(1, config.learner.processes)
+    return [_launch(run, config, f"learner-{rank}", "learner", run.replay_address, index=rank) for rank in further]
 
 
 def evaluator(run: RunDir, config: Config) -> Launch:

@@ -56,7 +56,7 @@ class Learner(Section, frozen=True):
     """Implementation of a step: "torch" is one process on one device, "deepspeed" shards the model over `processes`."""
 
     processes: Count = 1
-    """Processes of the backend "deepspeed" on this machine, a GPU each where it has GPUs."""
+    """Processes (ranks) of the backend "deepspeed", a GPU each; with --cluster they may be on several machines."""
 
     zero_stage: Literal[0, 1, 2, 3] = 2
     """State that "deepspeed" shards over its processes: 0 nothing, 1 the optimiser's state, 2 gradients too, 3
@@ -77,7 +77,7 @@ class Learner(Section, frozen=True):
     """Device of the learner as torch names it: `cpu`, `cuda`, `cuda:1`; "auto" is the GPU if there is one."""
 
     gpus: tuple[Gpu, ...] = ()
-    """GPUs of the learner, the first for its first process and so on; an empty list shows it all that are visible."""
+    """GPUs of the learner, one for each of its processes; without a list they take those that are visible in turn."""
 
     threads: CountOrZero = 0
     """CPU threads of torch in each process; 0 leaves the number to torch."""

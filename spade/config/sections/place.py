@@ -24,8 +24,8 @@ class Place(Section, frozen=True):
     """Bytes of memory by role; a role that is left out asks for none."""
 
     gpus: dict[PlacedRole, CountOrZero] = field(default_factory=dict)
-    """GPUs by role, of one machine. A role that is left out asks for none, but for `learner.processes` where
-    `learner.device` is "cuda", and for `engine.tensor_parallel` where `engine.device` is."""
+    """GPUs of a process by role. A role that is left out asks for none, but the learner for 1 where `learner.device` is
+    "cuda", and an engine for `engine.tensor_parallel` where `engine.device` is."""
 
     resources: dict[PlacedRole, dict[Name, Amount]] = field(default_factory=dict)
     """Custom resources by role, as the machines of the cluster name them: `learner = { big = 1 }`."""

@@ -1,7 +1,9 @@
 """Weights over the bus, between a learner's folder and a host that does not see it."""
 
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -9,19 +11,21 @@ import torch
 import trio
 from safetensors.torch import save
 
-from actors.engines.weights import fetch
+from actors.engines.weights import draft, fetch
 from actors.engines.weights.fetch import Shelf
 from learner import weights as learner
-from learner.broadcast import broadcast, part
+from learner.broadcast import broadcast
 from spade import disk
-from spade.config import Bus, Config
+from spade.config import Bus, Config, digest
 from spade.errors import WeightsError
 from spade.policy import manifest
 from spade.policy.model import load
+from spade.policy.parts import part, refusal
 from spade.protocol import GetWeights, Peer, Refused, Weights
-from spade.transport import Client
+from spade.transport import Client, connect, serve
+from spade.transport.pump import background
 from tests.actors.small_services import SmallReplay, small_replay
-from tests.peers import alone, connected
+from tests.peers import alone, connected, hello
 
 CONFIG = Config(bus=Bus(heartbeat_s=0.05, silence_s=2.0))
 HASTY = Bus(heartbeat_s=0.05, silence_s=2.0, call_deadline_s=1.0)  # for who waits for a learner that is gone
@@ -60,10 +64,22 @@ class Far:
         async with small_replay(self.replay, CONFIG) as server, connected(server.address, CONFIG, "engine") as replay:
             yield Shelf(replay, bus, home, str(self._checkpoint))
 
+    @asynccontextmanager
+    async def host(self, home: Path, name: str):
+        """The shelf of an engine that serves: one of a host of its own, which others may ask for parts."""
+        served = serve("tcp://127.0.0.1:0", digest=digest(CONFIG), bus=CONFIG.bus)
+        async with served as server, small_replay(self.replay, CONFIG) as fake:
+            ours = hello(CONFIG, "engine", name, server.address)
+            async with connect(fake.address, ours, bus=CONFIG.bus) as replay:
+                shelf = Shelf(replay, CONFIG.bus, home, str(self._checkpoint))
+                self.replay.peers += (Peer("engine", name, server.address),)
+                async with background(partial(shelf.pass_on, server)):
+                    yield shelf
+
 
 @pytest.fixture
 def far(tmp_path, tiny_checkpoint, monkeypatch):
-    monkeypatch.setattr(fetch, "PART_BYTES", 4_096)  # so that the tiny model takes some thirty parts
+    monkeypatch.setattr(draft, "PART_BYTES", 4_096)  # so that the tiny model takes some thirty parts
     return Far(tmp_path / "learner", tiny_checkpoint)
 
 
@@ -138,7 +154,7 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
     again = len(parts) - len(set(parts))
     # What was cut off in the middle of a tensor is fetched again with that tensor; no other is.
     largest = max(end - start for start, end in manifest.spans(Path(here[0].path) / manifest.PARAMETERS).values())
-    assert again <= 2 + largest // fetch.PART_BYTES + 1 < len(set(parts)) / 1.5
+    assert again <= 2 + largest // draft.PART_BYTES + 1 < len(set(parts)) / 1.5
 
 
 async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publications(far, tmp_path, monkeypatch):
@@ -151,7 +167,7 @@ async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publication
         if asked == 15:
             for _ in range(learner.KEPT + 1):
                 newest = far.publish()
-            learner.prune(far.root, frozenset(), alone)
+            learner.prune(far.root, learner.spare(far.root, frozenset()), alone)
             assert len(list(far.root.iterdir())) == learner.KEPT + 1
             assert (far.root / newest.digest).is_dir()
         return await call(self, request, deadline_s)
@@ -162,7 +178,7 @@ async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publication
         manifest.verify(Path(here.path), weights.digest)
         while (far.root / weights.digest).exists():  # until the goodbye has arrived
             await trio.sleep(0.01)
-            learner.prune(far.root, frozenset(), alone)
+            learner.prune(far.root, learner.spare(far.root, frozenset()), alone)
 
 
 async def test_in_a_run_that_was_moved_weights_are_found_by_their_digest(far, tmp_path):
@@ -175,12 +191,12 @@ async def test_in_a_run_that_was_moved_weights_are_found_by_their_digest(far, tm
 
 async def test_a_draft_of_a_killed_engine_is_gone_on_with(far, tmp_path):
     weights = far.publish()
-    draft = tmp_path / "fetched" / f".draft-{weights.digest}"
-    draft.mkdir(parents=True)
+    left_over = tmp_path / "fetched" / f".draft-{weights.digest}"
+    left_over.mkdir(parents=True)
     whole = (far.root / weights.digest / manifest.PARAMETERS).read_bytes()
     places = manifest.spans(far.root / weights.digest / manifest.PARAMETERS)
     start, end = places["model.embed_tokens.weight"]
-    (draft / manifest.PARAMETERS).write_bytes(whole[:start] + bytes(end - start) + whole[end:])
+    (left_over / manifest.PARAMETERS).write_bytes(whole[:start] + bytes(end - start) + whole[end:])
     async with far.up(), far.shelf(tmp_path) as shelf:
         here = await shelf.bring(weights)
         manifest.verify(Path(here.path), weights.digest)
@@ -252,9 +268,9 @@ async def test_a_copy_that_another_engine_is_loading_is_kept(far, tmp_path):
 async def test_a_damaged_draft_is_in_the_way_only_once(far, tmp_path, left):
     """The engine that finds it ends, and is started again."""
     weights = far.publish()
-    draft = tmp_path / "fetched" / f".draft-{weights.digest}"
-    draft.mkdir(parents=True)
-    (draft / manifest.PARAMETERS).write_bytes(left)
+    left_over = tmp_path / "fetched" / f".draft-{weights.digest}"
+    left_over.mkdir(parents=True)
+    (left_over / manifest.PARAMETERS).write_bytes(left)
     async with far.up(), far.shelf(tmp_path) as shelf:
         with pytest.raises(WeightsError):
             await shelf.bring(weights)
@@ -307,7 +323,8 @@ def test_a_learner_serves_published_weights_and_nothing_else(far, tmp_path):
     (far.root.parent / "secret" / "config.json").write_text("{}")
 
     def ask(named, file, offset=0, count=8):
-        return part(far.root, GetWeights(named, file, offset, count), 6)
+        request = GetWeights(named, file, offset, count)
+        return refusal(request) or part(far.root / named, request, 6)
 
     found = ask(weights.digest, manifest.PARAMETERS)
     assert (len(found.data), found.size) == (6, size(far, weights)), "no more than the service sends at once"
@@ -318,3 +335,54 @@ def test_a_learner_serves_published_weights_and_nothing_else(far, tmp_path):
         (32 * "0", "config.json"), (weights.digest, "config.json", -1), (weights.digest, "config.json", 0, 0),
     ):  # fmt: skip
         assert isinstance(ask(*asked), Refused), asked
+
+
+async def met(*shelves):
+    """Wait until each host has heard of all."""
+    for shelf in shelves:
+        while len(shelf._replay.pulse.peers) <= len(shelves):
+            await shelf._replay.wait_pulse()
+
+
+async def test_hosts_pass_parts_on_so_that_the_learner_sends_little_more_than_one_copy(far, tmp_path, monkeypatch):
+    monkeypatch.setattr(draft, "PART_BYTES", 512)
+    monkeypatch.setattr(draft.random, "random", cycle((0.0, 0.25, 0.5, 0.75)).__next__)
+    weights = far.publish()
+    async with far.up(), AsyncExitStack() as stack:
+        shelves = [await stack.enter_async_context(far.host(tmp_path / name, name)) for name in "abcd"]
+        await met(*shelves)
+        async with trio.open_nursery() as nursery:
+            for shelf in shelves:
+                nursery.start_soon(shelf.bring, weights)
+    for name in "abcd":
+        manifest.verify(tmp_path / name / "fetched" / weights.digest, weights.digest)
+    sent = sum(shelf.fetched_bytes - shelf.passed_bytes for shelf in shelves)
+    assert sent < 1.5 * size(far, weights) + 4 * small(Weights(1, 1, "", str(tmp_path / "a/fetched" / weights.digest)))
+    assert sum(shelf.passed_bytes for shelf in shelves) > 2.5 * size(far, weights)
+
+
+async def test_a_part_that_another_host_has_damaged_is_fetched_anew(far, tmp_path):
+    weights = far.publish()
+    async with far.up(), far.host(tmp_path / "a", "a") as one, far.host(tmp_path / "b", "b") as other:
+        await met(one, other)
+        damage(Path((await one.bring(weights)).path) / manifest.PARAMETERS)
+        here = await other.bring(weights)
+        manifest.verify(Path(here.path), weights.digest)
+        assert other.passed_bytes > size(far, weights) / 2
+        assert other.fetched_bytes > size(far, weights)
+
+
+async def test_a_folder_of_the_learner_is_read_only_once_it_is_held(far, tmp_path):
+    weights = far.publish()
+    seen = Weights(1, 1, weights.digest, str(far.root / weights.digest))
+    async with far.shelf(tmp_path) as shelf:
+        assert await shelf.bring(seen) == seen
+        newer = far.publish()
+        await shelf.bring(Weights(2, 2, newer.digest, str(far.root / newer.digest)))
+        assert far.replay.held == (weights.digest, newer.digest), "the older one may still be loaded"
+        shelf.served(2)
+        far.replay.held = ()
+        await shelf.hold_again()
+        assert far.replay.held == (newer.digest,)
+        far.replay.retired = weights.digest
+        assert await shelf.bring(seen) is None

@@ -18,6 +18,8 @@ def test_gpus_follow_from_how_a_model_is_split():
     split = ("engine.kind=vllm", "engine.tensor_parallel=2", "engine.device=cuda")
     assert needs(load("nano", split), "engine").gpus == 2
     assert needs(load("nano", (*split, "place.gpus={engine=4}")), "engine").gpus == 4
+    ranks = ("learner.backend=deepspeed", "learner.processes=4", "learner.device=cuda")
+    assert needs(load("nano", ranks), "learner").gpus == 1
     assert [needs(load(), role).gpus for role in ("learner", "engine", "env-runner", "agent", "designer")] == [0] * 5
 
 
@@ -30,6 +32,7 @@ def test_gpus_follow_from_how_a_model_is_split():
             ["engine.kind=vllm", "engine.tensor_parallel=2", "place.gpus={engine=1}"],
             r"^place\.gpus: engine = 1 are too few for engine\.tensor_parallel = 2",
         ),
+        (["place.gpus={learner=4}"], r"^place\.gpus: each process of the learner takes one GPU"),
     ],
 )
 def test_settings_that_a_cluster_cannot_keep_are_refused(settings, told):

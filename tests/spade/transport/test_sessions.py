@@ -10,9 +10,22 @@ import trio.testing
 
 from spade.codec import encode
 from spade.config import Bus
-from spade.protocol import CloseEpisode, Done, Heartbeat, Hello, Observed, Peer, Pulse, Ready, Rehello, Weights
+from spade.protocol import (
+    CloseEpisode,
+    Done,
+    Faulted,
+    Heartbeat,
+    Hello,
+    Observed,
+    Peer,
+    Pulse,
+    Ready,
+    Rehello,
+    StepEpisode,
+    Weights,
+)
 from spade.transport import Client, Server, connect, serve
-from tests.spade.transport.ends import BUS, DIGEST, HASTY, QUIET, frames, hello, pair, raw, read
+from tests.spade.transport.ends import BUS, DIGEST, HASTY, QUIET, echo, frames, hello, pair, raw, read
 
 
 async def test_pulses_and_gauges_travel_with_the_heartbeat(address: str) -> None:
@@ -142,3 +155,28 @@ async def test_a_heartbeat_that_is_too_large_is_not_kept(address: str) -> None:
             await trio.sleep(0.01)
         assert all(len(name) < 100 for beat in server.heartbeats.values() for name in beat.gauges)
         assert client.live
+
+
+async def test_a_block_that_is_cancelled_may_still_use_its_connection(address: str) -> None:
+    """A learner's last checkpoint takes commands to its ranks."""
+    answers: list[Observed | Faulted] = []
+    async with serve(address, digest=DIGEST, bus=BUS) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(echo, server)
+        with trio.CancelScope() as leaving:
+            async with connect(address, hello(), bus=BUS) as client:
+                leaving.cancel()
+                with trio.fail_after(60), trio.CancelScope(shield=True):
+                    answers.append(await client.call(StepEpisode("e", 1, "last")))
+        nursery.cancel_scope.cancel()
+    assert answers == [Observed("last")]
+
+
+async def test_requests_of_a_kind_may_have_an_inbox_of_their_own(address: str) -> None:
+    async with pair(address) as (server, client), trio.open_nursery() as nursery:
+        closings = server.apart(CloseEpisode)
+        nursery.start_soon(client.call, CloseEpisode("e"))
+        nursery.start_soon(client.call, StepEpisode("e", 1, "on"))
+        closing, stepping = await closings.take(), await server.receive()
+        assert (closing.message, stepping.message) == (CloseEpisode("e"), StepEpisode("e", 1, "on"))
+        await server.reply(closing, Done())
+        await server.reply(stepping, Observed("on"))

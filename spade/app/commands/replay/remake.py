@@ -5,25 +5,27 @@ with the same number of threads (one, for nano), the loss equals the recorded on
 """
 
 import hashlib
-from contextlib import closing
+import tempfile
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
 import msgspec
 import torch
+import trio
 from safetensors.torch import save
 from torch import Tensor
 
 from learner import checkpoint
+from learner.apart import apart
 from learner.batch import Prepared, prepare
-from learner.train import open_backend
 from replay.ledger.records import BatchRecord, Publication
 from replay.store import Store, open_reader
 from replay.store.past_batches import batch, recorded, taken
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import RunError
-from spade.protocol import StepMetrics
+from spade.protocol import Batch, StepMetrics
 
 MEASURED_TIMES = ("step_s", "wait_s")
 
@@ -67,11 +69,8 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
     work = prepare(again.groups, config.learner.microbatch_tokens, config.learner.designer_weight_max)
     if out is not None:
         out.write_bytes(save(_tensors(work)))
-    backend, _ = open_backend(config, start)
-    with closing(backend):
-        for one in earlier:
-            backend.train(one)
-        metrics = backend.train(again)
+    with tempfile.TemporaryDirectory(prefix="spade-") as folder:
+        metrics = trio.run(_train, config, start, [*earlier, again], Path(folder))
     reported = published[-1].metrics if published else None
     return Remade(
         step=step,
@@ -85,6 +84,17 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
         recorded=None if reported is None else reported.loss,
         differs=() if reported is None else _differing(metrics, reported),
     )
+
+
+async def _train(
+    config: Config, start: tuple[Path, checkpoint.Manifest] | None, batches: Sequence[Batch], folder: Path
+) -> StepMetrics:
+    """Train all batches; returns the metrics of the last."""
+    metrics = StepMetrics()
+    async with apart(config, start, folder) as (backend, _):
+        for one in batches:
+            metrics = await trio.to_thread.run_sync(backend.train, one)
+    return metrics
 
 
 def _start(checkpoints: Path, step: int, config: Config) -> tuple[Path, checkpoint.Manifest] | None:

@@ -1,0 +1,57 @@
+"""A backend outside of any run, with further ranks of its own."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from learner import checkpoint
+from learner.backends.base import Backend
+from learner.backends.ranks import Ranks, name_of
+from learner.train import open_backend
+from spade.config import Config, digest, dump
+from spade.processes.entry import Launch
+from spade.processes.gpus import share
+from spade.processes.supervise import supervise
+from spade.protocol import Peer, Pulse, Ready, StepMetrics
+from spade.transport import serve
+from spade.transport.pump import background
+
+MODULE = "learner.train"
+
+
+@asynccontextmanager
+async def apart(
+    config: Config, found: tuple[Path, checkpoint.Manifest] | None, folder: Path
+) -> AsyncIterator[tuple[Backend, StepMetrics]]:
+    """See `open_backend`. `folder`: an empty one, for the ranks' logs and sockets. Raises as `supervise` does."""
+    if config.learner.processes == 1:
+        opened = await trio.to_thread.run_sync(open_backend, config, found)
+        with closing(opened[0]):
+            yield opened
+        return
+    (folder / "config.toml").write_text(dump(config))
+    # The ranks find the first one at a replay service, which this server is to them as well.
+    address = f"ipc://{folder}/learner"
+    peers = (Peer("learner", "learner", address),)
+    ranks = Ranks(config)
+    async with (
+        serve(
+            address, digest=digest(config), bus=config.bus, ready=lambda _: Ready(peers), pulse=lambda: Pulse(peers)
+        ) as server,
+        supervise(config.supervise, folder, {"learner": MODULE}) as supervisor,
+    ):
+        launches = [
+            Launch(
+                name_of(rank), "learner", f"{folder}/config.toml", str(folder), address, None, rank,
+                share(config, "learner", rank),
+            )
+            for rank in range(1, ranks.count)
+        ]  # fmt: skip
+        adding = [partial(supervisor.add, launch) for launch in launches]
+        async with ranks.served(server), background(ranks.watch, *adding):
+            opened = await trio.to_thread.run_sync(open_backend, config, found, ranks, abandon_on_cancel=True)
+            with closing(opened[0]):
+                yield opened

@@ -1,0 +1,165 @@
+"""A learner's further ranks as its first one sees them: peers of its server that ask for one command after the other.
+
+The backend commands from its own thread; the peers are served in trio's. A rank whose connection ends is lost, and the
+learner with it: it ends, its supervisor starts all ranks again, and they go on from the checkpoint.
+"""
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import cast
+
+import trio
+
+from learner.backends.meeting import COLLECTIVE, LOOPBACK, host_of
+from spade.config import Config
+from spade.errors import SpadeError
+from spade.processes.entry import end_within
+from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse, Refused
+from spade.transport import Inbox, Incoming, Server
+from spade.transport.pump import background
+
+GRACE_S = 5.0  # in which we notice the end of a rank, after a failure that it caused; to end after one is lost
+SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # of a rank that lives; one that waits for another gives up earlier
+
+Command = Meet | Batch | Gather | Load | Done
+
+log = logging.getLogger(__name__)
+
+
+class Ranks:
+    """Ranks 1 to `learner.processes` - 1. Methods are called in trio's thread unless they say otherwise."""
+
+    def __init__(self, config: Config) -> None:
+        self.count = config.learner.processes
+        self.host = LOOPBACK
+        self._beat_s = config.bus.heartbeat_s
+        self._ready_s = config.supervise.ready_s
+        self._server: Server | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._news = threading.Condition()
+        self._asked: dict[int, Incoming] = {}  # the newest request of each rank
+        self._told = 0
+        self._command: Command = Done()
+        self._lost = ""
+        self._noticed = trio.Event()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of their processes."""
+        return [name_of(rank) for rank in range(1, self.count)]
+
+    @asynccontextmanager
+    async def served(self, server: Server) -> AsyncIterator[None]:
+        """Serve the ranks during the block, beside the other requests that `server` gets."""
+        self._server, self._token = server, trio.lowlevel.current_trio_token()
+        self.host = host_of(server.address)
+        async with background(partial(self._serve, server.apart(AwaitCommand))):
+            yield
+
+    async def _serve(self, asked: Inbox) -> None:
+        while True:
+            incoming = await asked.take()
+            refused = self._ask(incoming)
+            if refused is not None and self._server is not None:
+                await self._server.reply(incoming, refused)
+
+    def _ask(self, incoming: Incoming) -> Refused | None:
+        """Take a rank's request, which is answered with the next command."""
+        request, hello = cast(AwaitCommand, incoming.message), incoming.hello
+        if not 0 < request.rank < self.count:
+            return Refused(f"there is no rank {request.rank} (learner.processes = {self.count})")
+        with self._news:
+            known = self._asked.get(request.rank)
+            if known is not None and hello.life < known.hello.life:
+                return Refused(hello.life.over(hello.name, known.hello.life))
+            self._asked[request.rank] = incoming
+            if self._told and (known is None or known.hello != hello):
+                self._lose(f"{name_of(request.rank)}: was started again")
+            elif request.number < self._told:  # its connection was lost with the command
+                self._reply(incoming)
+            self._news.notify_all()
+        return None
+
+    async def watch(self) -> None:
+        """Raise SpadeError when a rank is lost; end the process if a thread goes on waiting for that rank."""
+        while not self._lost:
+            for rank, incoming in list(self._asked.items()):
+                assert self._server is not None
+                # Beyond the silence that the server notices, this fails at once where the process has ended.
+                if not await self._server.push(incoming.peer, Pulse()):
+                    self._miss(rank)
+            with trio.move_on_after(self._beat_s):
+                await self._noticed.wait()
+        end_within(GRACE_S, self._lost)
+        raise SpadeError(self._lost)
+
+    def close(self) -> None:
+        """Tell the ranks that wait for a command that there are no more."""
+        with self._news:
+            self._command = Done()
+            for incoming in self._asked.values():
+                self._reply(incoming)
+
+    def tell(self, command: Command) -> None:
+        """In the backend's thread: give each rank this command, once all have carried out the last.
+
+        Raises SpadeError if one is lost, or does not get there.
+        """
+        deadline_s = SILENCE_S if self._told else self._ready_s
+        with self._news:
+            if not self._news.wait_for(lambda: self._lost or self._all_wait(), deadline_s):
+                waiting = [name_of(rank) for rank in range(1, self.count) if not self._waits(rank)]
+                self._lose(f"{', '.join(waiting)}: did nothing for {deadline_s:g} s")
+            if self._lost:
+                raise SpadeError(self._lost)
+            self._told += 1
+            self._command = command
+            for incoming in self._asked.values():
+                assert self._token is not None
+                self._token.run_sync_soon(self._reply, incoming)
+
+    @contextmanager
+    def needed(self) -> Iterator[None]:
+        """In the backend's thread: a block in which a failure that the loss of a rank caused becomes a SpadeError."""
+        try:
+            yield
+        except SpadeError:
+            raise
+        except Exception as error:
+            with self._news:
+                if self._news.wait_for(lambda: self._lost, GRACE_S):
+                    raise SpadeError(self._lost) from error
+            raise
+
+    def _miss(self, rank: int) -> None:
+        with self._news:
+            del self._asked[rank]
+            if self._told:
+                self._lose(f"{name_of(rank)}: is gone")
+
+    def _waits(self, rank: int) -> bool:
+        incoming = self._asked.get(rank)
+        return incoming is not None and cast(AwaitCommand, incoming.message).number == self._told
+
+    def _all_wait(self) -> bool:
+        return all(self._waits(rank) for rank in range(1, self.count))
+
+    def _reply(self, incoming: Incoming) -> None:
+        assert self._server is not None
+        self._server.reply_nowait(incoming, self._command)
+
+    def _lose(self, why: str) -> None:
+        if not self._lost:
+            self._lost = f"{why}; all ranks begin again at the checkpoint"
+            log.error("%s", self._lost)
+            self._news.notify_all()
+            if self._token is not None:
+                self._token.run_sync_soon(self._noticed.set)
+
+
+def name_of(rank: int) -> str:
+    """The name of the process of a further rank."""
+    return f"learner-{rank}"
