@@ -126,9 +126,8 @@ def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str],
 
 
 def _ranks(config: Config, most: int) -> RankPlan:
-    gpus = needs(config, "learner").gpus
-    count = max(1, config.learner.processes // gpus) if gpus else 1
-    return RankPlan(count, gpus, min(count, most // gpus) if gpus else 1)
+    processes, gpus = config.learner.processes, needs(config, "learner").gpus
+    return RankPlan(processes, gpus, min(processes, most // gpus) if gpus else processes)
 
 
 def _machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
