@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,7 +12,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test types imports test-recipes test-deepspeed test-extras test-ray test-serve test-suites test-vllm docs clean
+.PHONY: up test types imports test-recipes test-deepspeed test-extras test-harnesses test-ray test-serve test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -96,6 +96,11 @@ $(VENV_SERVE)-%/installed: $(VENV)/dev
 	cp -al $(VENV) $(VENV_SERVE)-$*
 	$(VENV_SERVE)-$*/bin/python -m pip install --quiet -c constraints.txt 'openai==$*.*'
 	touch $@
+
+# Harnesses of others, each in an environment of its own below ~/.cache/spade: all 800 reference answers of BFCL, and so on.
+test-harnesses: $(VENV)/dev
+	for harness in bfcl tau2 acebench; do $(BIN)/spade eval setup $$harness || exit 1; done
+	$(BIN)/pytest -m 'slow or not slow' tests/suites/test_bfcl.py tests/suites/test_tau2.py tests/suites/test_acebench.py
 
 # An environment of its own, since nothing else may import Ray: a copy of the usual one, by links. It fails where there
 # are no namespaces to make machines of: `make test-ray RAY_TESTS=--may-skip` skips it there.

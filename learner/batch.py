@@ -3,7 +3,7 @@
 A trajectory of several sequences becomes several rows; `whole` keeps their common weight at that of one trajectory.
 
 The sequences of a micro-batch lie one after the other in one row without padding; attention stays within each
-(`learner.attention`). Only the positions whose next token is trained go on to the vocabulary.
+(`learner.models.attention`). Only the positions whose next token is trained go on to the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence

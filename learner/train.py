@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from learner import checkpoint, lora, weights
+from learner import checkpoint, weights
 from learner.backends import state
 from learner.backends.base import Backend
 from learner.backends.opening import open_backend
@@ -20,6 +20,7 @@ from learner.backends.rank import serve_rank
 from learner.backends.ranks import Ranks
 from learner.broadcast import broadcast
 from learner.claim import Claim
+from learner.models import lora
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.disk import link_folder

@@ -96,7 +96,8 @@ def show(
     world: World, rng: random.Random, environment: DrawnEnvironment, simulation: Simulation, hinted: bool
 ) -> Shown:
     """One play. Its player is skilled, or not, from its beginning to its end."""
-    skilled = rng.random() < (SKILLED_HINTED if hinted else world.skilled_unhinted)
+    unhinted = world.skilled_unhinted[environment.knobs.level - 1]
+    skilled = rng.random() < (SKILLED_HINTED if hinted else unhinted)
     informed = hinted or environment.knobs.printed
     player = environment.family.player(environment.knobs, informed, rng) if skilled else world.guesser(rng)
     hint = environment.hint if hinted else None

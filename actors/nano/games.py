@@ -1,11 +1,12 @@
 """The nano world of games."""
 
 import random
+from functools import cache
 from typing import Any
 
 from actors.nano.families import FAMILIES, offered, say
 from actors.nano.program import render
-from actors.nano.prompts import NanoProfile
+from actors.nano.prompts import NanoProfile, class_name
 from actors.nano.world import World
 from actors.text.conversation import GameTalk, Move
 from spade.config import SKILLS
@@ -51,6 +52,20 @@ def instantiate(source: str) -> Any:
     return next(value for name, value in scope.items() if name.endswith("Env"))()
 
 
+def level_of(source: str) -> int | None:
+    """The level of a program by its text, whatever it says of itself; None of one that this world does not write."""
+    name = class_name(source)
+    number = next((number for number, family in enumerate(FAMILIES) if name.endswith(f"{family.name}Env")), None)
+    return None if number is None else _levels(number).get(source.replace(f"class {name}:", "class Env:", 1))
+
+
+@cache
+def _levels(number: int) -> dict[str, int]:
+    """The level of each program of a family, all of them with one name."""
+    family = FAMILIES[number]
+    return {render("", knobs, family.body(knobs, ())): knobs.level for space in family.spaces for knobs in space}
+
+
 _PROFILE = NanoProfile(FAMILIES, ("everyday", "mathematics", "science"))
 
 GAMES = World(
@@ -61,5 +76,7 @@ GAMES = World(
     profile=_PROFILE,
     talk=lambda: GameTalk(_PROFILE.play),
     guesser=Guesser,
-    skilled_unhinted=0.55,
+    # The hint is worth the more, the higher the level.
+    skilled_unhinted=(0.85, 0.75, 0.6, 0.45, 0.3, 0.2),
+    climbs=True,
 )

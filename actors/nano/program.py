@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 from textwrap import indent
 
-from actors.nano.families.base import Given
+from actors.nano.levels import Given
 
 FRAME = """\
 import random
 
 
 class {name}Env:
+    level = {level}
+
     def __init__(self, max_turns: int = {budget}) -> None:
         self.max_turns = max_turns
         self.reset(0)
@@ -62,6 +64,7 @@ def render(name: str, knobs: Given, body: Body) -> str:
     """The complete program."""
     return FRAME.format(
         name=name,
+        level=knobs.level,
         budget=knobs.budget,
         reset=indent(body.reset, " " * 8),
         opening=body.opening,

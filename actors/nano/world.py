@@ -1,11 +1,12 @@
 """Drawing environments: a skill, a document, a family of the skill, and knobs from one side of the partition."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from actors.nano.families import Family, Player
+from actors.nano.levels import EVERY, LEVELS, beside
 from actors.nano.themes import WORDS, camel
 from actors.text.conversation import Talk
 from actors.text.profile import Document, Profile
@@ -43,7 +44,8 @@ class World:
     render            class name, knobs and a family's part to the complete program
     talk              the words of a play, made anew for each
     guesser           the unskilled player
-    skilled_unhinted  share of skilled players in demonstrations without the hint
+    skilled_unhinted  by level, the share of skilled players in demonstrations without the hint
+    climbs            a variation is of the level of what it varies or of one beside it; else of any level
     """
 
     name: DomainName
@@ -53,28 +55,42 @@ class World:
     profile: Profile
     talk: Callable[[], Talk]
     guesser: Callable[[random.Random], Player]
-    skilled_unhinted: float
+    skilled_unhinted: Sequence[float]
+    climbs: bool
 
-    def draw(self, rng: random.Random, document: Document, skill: str, *, unseen: bool = False) -> DrawnEnvironment:
+    def draw(
+        self,
+        rng: random.Random,
+        document: Document,
+        skill: str,
+        *,
+        unseen: bool = False,
+        levels: Container[int] = EVERY,
+    ) -> DrawnEnvironment:
         """An environment of `skill`, from the held-out side of the partition if `unseen`."""
         family = rng.choice(self.kin(skill))
-        return self.make(rng, document, skill, family, draw_knobs(rng, family, unseen))
+        return self.make(rng, document, skill, family, draw_knobs(rng, family, unseen, levels))
 
     def kin(self, skill: str) -> list[Family[Any, Any]]:
         """The families of a skill."""
         return [family for family in self.families if skill in family.skills]
 
     def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
-        """Environments from the held-out side, as many for each skill; fewer are the first of more."""
+        """Environments from the held-out side, as many for each skill; fewer are the first of more.
+
+        In a world that climbs, there are as many for each skill and level.
+        """
         rng = random.Random(derive(b"", "nano report: held-out", seed))
-        return [
-            self.draw(rng, rng.choice(documents), self.skills[index % len(self.skills)], unseen=True)
-            for index in range(count)
+        rounds = (divmod(index, len(self.skills)) for index in range(count))
+        cells = [
+            (self.skills[skill], (EVERY[(turn + skill) % LEVELS],) if self.climbs else EVERY) for turn, skill in rounds
         ]
+        return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
         """Another environment of the seed's skill and family, near to it but for the document."""
-        drawn = [draw_knobs(rng, seed.family, False) for _ in range(CANDIDATES)]
+        levels = (rng.choice(beside(seed.knobs.level)),) if self.climbs else EVERY
+        drawn = [draw_knobs(rng, seed.family, False, levels) for _ in range(CANDIDATES)]
         changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
         nearest = min(changed, key=lambda knobs: distance(knobs, seed.knobs))
         return self.make(rng, document, seed.skill, seed.family, nearest)
@@ -93,9 +109,9 @@ def held_out(family: Family[Any, Any], knobs: object) -> bool:
     return derive(b"", "nano held-out", family.name, repr(knobs)) % HELD_OUT_ONE_IN == 0
 
 
-def draw_knobs(rng: random.Random, family: Family[Any, Any], unseen: bool) -> Any:
-    """Parameters from the wanted side of the partition."""
-    while held_out(family, knobs := family.knobs(rng)) != unseen:
+def draw_knobs(rng: random.Random, family: Family[Any, Any], unseen: bool, levels: Container[int] = EVERY) -> Any:
+    """Parameters of the wanted levels and side of the partition."""
+    while (knobs := family.knobs(rng)).level not in levels or held_out(family, knobs) != unseen:
         pass
     return knobs
 

@@ -11,7 +11,7 @@ from functools import partial
 import trio
 
 from actors.roles.episode import play
-from actors.roles.manner import Played
+from actors.roles.manner import Played, manner_of_run
 from actors.roles.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
@@ -67,7 +67,7 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            played = await play(self._session, lease)
+            played = await play(self._session, lease, manner_of_run(self._session, lease.reads))
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease))
             raise

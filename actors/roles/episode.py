@@ -3,23 +3,23 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import trio
 
-from actors.roles.manner import Manner, Played, WordsOfPlay, manner_of_run
+from actors.roles.connected import Connected
+from actors.roles.manner import Manner, Played, WordsOfPlay
 from actors.roles.pool import LostError, PooledService
-from actors.roles.session import OverdueError, Session
+from actors.roles.session import OverdueError
+from actors.roles.voices import TurnSaid
+from actors.roles.voices.server import ServerError
 from actors.text.conversation import Conversation, Move, converse
-from actors.text.trajectory import TrajectoryBuilder
-from spade.codec import answer_digest, pack_ids, unpack_ids
+from spade.codec import answer_digest
 from spade.decoding import UnreadableError
 from spade.errors import BusError, SuspectError
 from spade.protocol import (
     CloseEpisode,
     EndedPlay,
     Faulted,
-    Generated,
     KeepProgram,
     Observed,
     OpenEpisode,
@@ -28,7 +28,7 @@ from spade.protocol import (
     StepEpisode,
 )
 from spade.seeds import derive
-from spade.tokens import LONG_TEXT, NO_TOOLS, Reading
+from spade.tokens import NO_TOOLS
 
 log = logging.getLogger(__name__)
 
@@ -37,35 +37,35 @@ log = logging.getLogger(__name__)
 class Undone:
     """Why a play has to be played again: our own services failed.
 
-    suspect  one of them while it served this play
-    late     it was not over in time
+    suspect   one of them while it served this play
+    late      it was not over in time
+    unserved  a server of others did not answer, though it was asked several times
     """
 
     why: str
     suspect: bool = False
     late: bool = False
+    unserved: bool = False
 
 
-async def play(
-    session: Session, lease: PlayLease, source: str | None = None, manner: Manner | None = None
-) -> Played | Undone:
+async def play(connected: Connected, lease: PlayLease, manner: Manner, source: str | None = None) -> Played | Undone:
     """The play as it ended, or why it has to be played again.
 
     `source` is the lease's program where it is our own, so that no env-runner can ask the replay service for it.
-    Without `manner` it is played as the run's plays are.
     """
-    manner = manner or manner_of_run(session, lease.reads)
-    within_s = session.config.play.lease_s
+    within_s = connected.config.play.lease_s
     with trio.move_on_after(within_s):
         try:
-            with session.runners.hold() as runner:
-                return await Episode(session, lease, runner, source, manner).play()
+            with connected.runners.hold() as runner:
+                return await Episode(connected, lease, runner, source, manner).play()
         except SuspectError as error:
             return Undone(str(error), suspect=True)
         except LostError as error:
-            return Undone(str(error), await session.runners.ended(error, session.config.bus.call_deadline_s))
+            return Undone(str(error), await connected.runners.ended(error, connected.config.bus.call_deadline_s))
         except OverdueError as error:
             return Undone(str(error), late=True)
+        except ServerError as error:
+            return Undone(str(error), unserved=True)
         except BusError as error:
             return Undone(str(error))
     return Undone(f"not over within play.lease_s = {within_s:g} s", late=True)
@@ -75,21 +75,20 @@ class Episode:
     """Sticks to one env-runner, and while that is free to the engine of the other plays of its environment."""
 
     def __init__(
-        self, session: Session, lease: PlayLease, runner: PooledService, source: str | None, manner: Manner
+        self, connected: Connected, lease: PlayLease, runner: PooledService, source: str | None, manner: Manner
     ) -> None:
-        self._session = session
+        self._connected = connected
         self._lease = lease
         self._runner = runner
         self._source = source
         self._opening = trio.current_time()
-        self._dialogue = session.dialogue()
         self._manner = manner
-        self._unfit = f"a first prompt of over {self._most} tokens does not fit play.context_tokens"
         self._talk = manner.talk
+        self._voice = manner.voice
+        self._unfit = manner.voice.unfit
         self._transcript = WordsOfPlay()
         self._moves: list[Move] = []
         self._answers = b""
-        self._builder = TrajectoryBuilder(manner.sampling.temperature)
         # Two leases of one play are two episodes, should they ever meet at an env-runner.
         self._name = f"{lease.id}#{lease.lease}"
         self._max_turns = manner.max_turns
@@ -105,7 +104,7 @@ class Episode:
 
     async def _open(self) -> Observed | Faulted:
         """The first answer; an env-runner that lacks a program of our own is given it."""
-        sandbox, call_s = self._session.config.sandbox, self._session.config.bus.call_deadline_s
+        sandbox, call_s = self._connected.config.sandbox, self._connected.config.bus.call_deadline_s
         needs = self._manner.needs
         opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns, needs)
         # Constructing and resetting may take a step's time after the load, and before it the env-runner may fetch.
@@ -119,68 +118,40 @@ class Episode:
     async def _act(self, seen: Observed) -> Move | None:
         """The model's move; None where the context has no room for a turn."""
         try:
-            reading = await self._read(seen)
+            said = await self._say(seen)
         except UnreadableError as error:
             self._unfit = f"the program's tools: {error}"
             return None
-        if reading.tokens > self._most:
+        if said is None:
             self._transcript.unfit = not self._moves
             return None
-        self._builder.rewind(reading.kept)
-        self._builder.read(reading.ids)
-        generated = await self._sample()
-        said = unpack_ids(generated.ids).tolist()
-        self._dialogue.said(said)
-        text = self._session.tokenizer.decode(said, self._talk.marks)
-        self._moves.append(self._talk.act(text))
-        self._note(reading, text, generated)
+        self._moves.append(self._talk.act(said.text))
+        self._note(said)
         return self._moves[-1]
 
-    def _note(self, reading: Reading, text: str, generated: Generated) -> None:
-        noted = self._transcript
-        noted.prompt = noted.prompt or pack_ids(list(reading.ids))
-        noted.said.append(text)
-        noted.answer, noted.finish = self._moves[-1].action, generated.finish
-        noted.read += len(reading.ids)
-        noted.sampled += len(generated.ids) // 4
-
-    async def _read(self, seen: Observed) -> Reading:
-        """The next turn's prompt; long messages are encoded in a thread, so that the event loop goes on."""
+    async def _say(self, seen: Observed) -> TurnSaid | None:
         tools = NO_TOOLS
         if self._moves:
             messages = self._talk.turn(seen, self._moves[-1])
         else:
             messages, tools = self._talk.open(seen, self._lease.hint)
-        read = partial(self._dialogue.read, messages, self._builder.ids, self._most, tools)
-        length = sum(len(message.content) for message in messages) + len(tools.skeleton)
-        return read() if length <= LONG_TEXT else await trio.to_thread.run_sync(read)
+        seed = derive(b"", "turn", self._lease.sampler, len(self._moves) + 1)
+        return await self._voice.say(messages, tools, seed, self._lease.environment)
 
-    @property
-    def _most(self) -> int:
-        """Tokens of a prompt that leave the least of a turn its place in the context."""
-        least = min(self._session.config.play.min_turn_tokens, self._manner.sampling.max_tokens)
-        return self._manner.context_tokens - least
-
-    async def _sample(self) -> Generated:
-        context, sampling = self._manner.context_tokens, self._manner.sampling
-        generated = await self._session.generate(
-            self._builder.ids,
-            min(sampling.max_tokens, context - self._builder.tokens),
-            sampling.temperature,
-            derive(b"", "turn", self._lease.sampler, len(self._moves) + 1),
-            self._lease.environment,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-        )
-        self._builder.sampled(generated)
-        return generated
+    def _note(self, said: TurnSaid) -> None:
+        noted = self._transcript
+        noted.prompt = noted.prompt or said.prompt
+        noted.said.append(said.text)
+        noted.answer, noted.finish = self._moves[-1].action, said.finish
+        noted.read += said.read
+        noted.sampled += said.sampled
 
     async def _step(self, turn: int, move: Move) -> Observed | Faulted:
-        config, request = self._session.config, StepEpisode(self._name, turn, move.action, move.calls)
+        config, request = self._connected.config, StepEpisode(self._name, turn, move.action, move.calls)
         # The env-runner enforces the program's deadline, we wait for the env-runner.
         within_s = max(config.sandbox.step_s, self._manner.needs.step_s) + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
-        self._session.gauges["turns"] += 1
+        self._connected.gauges["turns"] += 1
         return seen
 
     def _answer(self, reply: Observed | Faulted) -> Observed | Faulted:
@@ -195,7 +166,7 @@ class Episode:
         """Let the env-runner forget the episode, also on the way out. If it does not hear us, our silence tells it."""
         with trio.CancelScope(shield=True):
             try:
-                await self._runner.call(CloseEpisode(self._name), self._session.parting_s)
+                await self._runner.call(CloseEpisode(self._name), self._connected.parting_s)
             except BusError as error:
                 log.info("%s not closed: %s", self._name, error)
 
@@ -214,7 +185,7 @@ class Episode:
             episode_return=played.episode_return,
             rewards=tuple(played.rewards),
             seconds=trio.current_time() - self._opening,
-            trajectory=None if fault else self._builder.trajectory(),
+            trajectory=None if fault else self._voice.trajectory(),
             fault=fault,
             recording=None if fault else self._recording(played.actions),
             calls=sum(len(move.calls) for move in played.actions),

@@ -128,7 +128,7 @@ def _of_suite(session: Session, suite: Suite, protocol: Protocol) -> Manners:
     talks = suite.talks(protocol, session.tokenizer)
 
     async def manner(_: SuiteItem) -> Manner:
-        return manner_of_suite(suite, protocol, talks, session.config)
+        return manner_of_suite(suite, protocol, talks, session)
 
     return manner
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import trio
 
+from actors.roles.connected import Connected
 from actors.roles.episode import Undone, play
 from actors.roles.manner import Manner, Played
 from actors.roles.pool import MOST_ENDS
-from actors.roles.session import Session
 from spade.codec import program_digest
 from spade.errors import BusError, SuspectError
 from spade.evaluations import LONGEST_DETAIL, ErrorKind, SampleRecord, SuiteItem, sample_seed
@@ -53,19 +53,19 @@ class Examiner:
 
     def __init__(
         self,
-        session: Session,
+        connected: Connected,
         suite: str,
         seed: int,
         manner: Callable[[SuiteItem], Awaitable[Manner]],
         win_return: float = WIN,
     ) -> None:
-        self._session = session
+        self._connected = connected
         self._suite = suite
         self._seed = seed
         self._manner = manner
         self._win_return = win_return
         self._episodes = count(1)
-        self._gauges = session.gauges
+        self._gauges = connected.gauges
         for name in ("episodes", "turns", "samples", "samples_again"):
             self._gauges.setdefault(name, 0)
 
@@ -73,9 +73,9 @@ class Examiner:
         """Play samples, `evaluation.in_flight` at once; `over` is called with each as soon as it is over."""
         left = iter(samples)
         suspects: list[Sample] = []
-        await self._session.services()
+        await self._connected.services()
         async with trio.open_nursery() as nursery:
-            for _ in range(self._session.config.evaluation.in_flight):
+            for _ in range(self._connected.config.evaluation.in_flight):
                 nursery.start_soon(self._one_by_one, left, over, suspects.append)
         # Two ends prove nothing of a sample that others were played beside: one of them, or a kill, may be the cause.
         await self._one_by_one(iter(suspects), over, None)
@@ -101,13 +101,16 @@ class Examiner:
         seed = sample_seed(self._suite, item.name, number, self._seed)
         suspected = late = 0
         while True:
-            await self._session.services()
+            await self._connected.services()
             began = trio.current_time()
             played = await self._play(item, seed)
             if isinstance(played, Played):
                 if late or not _out_of_time(played):
                     return Examined(_record(item, number, seed, played, self._win_return), _versions(played))
                 played = Undone(played.ended.fault, late=True)
+            if played.unserved:
+                log.info("%s, sample %d: %s", line(item.name), number, played.why)
+                return Examined(_failed(item, number, seed, "server", played, trio.current_time() - began), frozenset())
             suspected, late = suspected + played.suspect, late + played.late
             if suspected == MOST_ENDS and not alone:
                 log.info("%s, sample %d, is played alone later: %s", line(item.name), number, played.why)
@@ -119,7 +122,7 @@ class Examiner:
             log.info("%s, sample %d, is played again: %s", line(item.name), number, played.why)
             self._gauges["samples_again"] += 1
             # Services in trouble are not hammered with the same sample.
-            await trio.sleep(self._session.config.bus.heartbeat_s)
+            await trio.sleep(self._connected.config.bus.heartbeat_s)
 
     async def _play(self, item: SuiteItem, seed: int) -> Played | Undone:
         try:
@@ -135,7 +138,7 @@ class Examiner:
             seed=item.seed,
             sampler=seed,
         )
-        return await play(self._session, lease, item.program, manner)
+        return await play(self._connected, lease, manner, item.program)
 
 
 def _out_of_time(played: Played) -> bool:

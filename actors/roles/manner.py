@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from actors.roles.session import Session
+from actors.roles.voices import Voice
+from actors.roles.voices.tokens import TokenVoice
 from actors.suites import Suite
 from actors.text.conversation import Talk
 from spade.config import ENGINE_KINDS, Config
@@ -17,33 +19,33 @@ LEAST_S = 600.0  # for a sample: the first of a suite waits while its library is
 
 @dataclass(frozen=True)
 class Manner:
-    """The way that a play is talked, sampled and bounded.
+    """The way that one play is talked, sampled and bounded.
 
-    context_tokens  that a turn may read and sample
-    needs           of its program beyond the env-runner's own limits
+    voice  the model that plays
+    needs  of its program beyond the env-runner's own limits
     """
 
     talk: Talk
-    sampling: Sampling
+    voice: Voice
     max_turns: int
-    context_tokens: int
     needs: Needs = field(default_factory=Needs)
 
 
 def manner_of_run(session: Session, reads: Form) -> Manner:
     """The manner of the run's own plays, the only one of which anything is trained on."""
-    play = session.config.play
+    play, talk = session.config.play, session.talk(reads)
     sampling = Sampling(temperature=play.temperature, max_tokens=play.max_turn_tokens)
-    return Manner(session.talk(reads), sampling, play.max_turns, play.context_tokens)
+    return Manner(talk, TokenVoice(session, sampling, play.context_tokens, talk.marks), play.max_turns)
 
 
-def manner_of_suite(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], config: Config) -> Manner:
+def manner_of_suite(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], session: Session) -> Manner:
     """The manner of a sample of a suite; temperature 0 becomes the lowest that the engines have."""
+    config, talk = session.config, talks()
     coldest = ENGINE_KINDS[config.engine.kind].temperatures[0]
     temperature = max(protocol.sampling.temperature, coldest)
     sampling = msgspec.structs.replace(protocol.sampling, temperature=temperature)
     context_tokens = protocol.context_tokens(config.engine.context_tokens)
-    return Manner(talks(), sampling, protocol.turns, context_tokens, suite.needs)
+    return Manner(talk, TokenVoice(session, sampling, context_tokens, talk.marks), protocol.turns, suite.needs)
 
 
 def patient(config: Config, max_tokens: int) -> Config:
@@ -59,7 +61,7 @@ def patient(config: Config, max_tokens: int) -> Config:
 class WordsOfPlay:
     """The model's side of a play.
 
-    prompt   tokens of the first prompt, little-endian int32; empty where there was none
+    prompt   the first prompt, as TurnSaid has it; empty where there was none
     said     the text of each turn
     answer   the last action that the program was sent, or would have been
     finish   the reason why the last turn's sampling ended

@@ -108,7 +108,7 @@ class PooledService:
 
 
 class Pool:
-    """The live services of one role."""
+    """The live services of one role. `asked_again`: requests that were asked elsewhere, since a service was lost."""
 
     def __init__(self, role: Role, replay: Client, hello: Hello, bus: Bus) -> None:
         self.role = role
@@ -117,6 +117,7 @@ class Pool:
         self._bus = bus
         self._services: dict[Peer, PooledService] = {}
         self._changed = trio.Event()
+        self.asked_again = 0
 
     @property
     def connected(self) -> list[PooledService]:
@@ -168,6 +169,7 @@ class Pool:
             except LostError as error:
                 lost, why = [*lost, error] if error.life else lost, error
             log.info("%s is asked elsewhere: %s", name, why)
+            self.asked_again += 1
             if ends + len(lost) >= MOST_ENDS:  # before a third one is asked: which of those that were lost have ended?
                 # One that never comes back must not hold up the others for as long as the whole call may take.
                 within_s = min(until - trio.current_time(), self._bus.call_deadline_s)

@@ -3,14 +3,13 @@
 A tier is chosen by a test on this machine, not by versions: a program makes every attack below, and all must fail.
 """
 
-import os
-import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from spade.config import Tier
+from spade.processes.walls import walled
 
 Layers = frozenset[str]
 
@@ -64,39 +63,8 @@ def attacker(what: str) -> str:
     return _ATTACKER.format(attack=ATTACKS[what])
 
 
-_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
-
-
 def bubblewrap() -> Sequence[str]:
-    """The command that runs what follows it in namespaces, where it sees the interpreter and no network.
-
-    What it runs is process 1 there, so that its end is the end of all; it ends when its control socket does. (Not by
-    --die-with-parent: bubblewrap, killed while it sets the namespaces up, leaves a process behind.) Raises
-    FileNotFoundError if bubblewrap is not installed.
-    """
-    command = shutil.which("bwrap")
-    if command is None:
-        raise FileNotFoundError("bwrap (the package bubblewrap) is not installed")
-    root = os.geteuid() == 0
-    # Root needs no user namespace, and inside of one could not become nobody.
-    private = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-    rights = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
-    shown = [word for path in _shown() for word in (*folders_above(path), "--ro-bind", str(path), str(path))]
-    return [command, "--as-pid-1", *private, *rights, *shown, "--chdir", "/"]
-
-
-def _shown() -> Iterator[Path]:
-    """The paths that the interpreter needs: itself, its libraries, the system's, and our code behind the wall."""
-    inside, binaries = str(Path(__file__).parent / "inside"), str(Path(sys.executable).parent)
-    interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, binaries, *sysconfig.get_paths().values()]
-    kept: list[Path] = []
-    for path in sorted({Path(each) for each in (*interpreter, inside, *_SYSTEM) if Path(each).is_dir()}):
-        if not any(path.is_relative_to(other) for other in kept):
-            kept.append(path)
-    yield from kept
-
-
-def folders_above(path: Path) -> Iterator[str]:
-    """Bubblewrap's options that make the folders above a path open to all users; its default is private ones."""
-    for folder in reversed(path.parents[:-1]):
-        yield from ("--perms", "0755", "--dir", str(folder))
+    """The command that runs what follows it in namespaces, where it sees our interpreter and no network."""
+    inside, binaries = Path(__file__).parent / "inside", Path(sys.executable).parent
+    interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, *sysconfig.get_paths().values()]
+    return walled((*map(Path, interpreter), binaries, inside))

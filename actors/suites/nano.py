@@ -1,6 +1,6 @@
 """The nano worlds: programs from the side of their parameters that no demonstration is drawn from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from actors.corpus import load
@@ -19,7 +19,9 @@ from spade.tokens import Tokenizer
 _SEED = 0
 
 
-def _suite(name: str, domain: DomainName, max_tokens: int, turns: int, talks: Talks) -> Suite:
+def _suite(
+    name: str, domain: DomainName, max_tokens: int, turns: int, draws: Mapping[ProtocolName, int], talks: Talks
+) -> Suite:
     world = WORLDS[domain]
 
     def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
@@ -27,22 +29,21 @@ def _suite(name: str, domain: DomainName, max_tokens: int, turns: int, talks: Ta
         return [
             SuiteItem(
                 f"{each.family.name}/{number}",
-                each.skill,
+                f"level {each.knobs.level}" if world.climbs else each.skill,
                 each.source,
                 derive(b"", "evaluation: instance", _SEED, number) & INSTANCE_MASK,
             )
             for number, each in enumerate(drawn)
         ]
 
-    def protocol(of: ProtocolName, draws: int) -> Protocol:
+    def protocol(of: ProtocolName) -> Protocol:
         sampling = Sampling(temperature=1.0, max_tokens=max_tokens)
         # The talk is the world's own; the prompt stands here to be recorded.
         return Protocol(
-            name=of, prompt="{problem}", sampling=sampling, samples=1, grading="box", turns=turns, draws=draws
+            name=of, prompt="{problem}", sampling=sampling, samples=1, grading="box", turns=turns, draws=draws[of]
         )
 
-    protocols: dict[ProtocolName, Protocol] = {"paper": protocol("paper", 256), "short": protocol("short", 32)}
-    return Suite(name, protocols, read, talks=talks)
+    return Suite(name, {of: protocol(of) for of in draws}, read, talks=talks)
 
 
 def _tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
@@ -55,5 +56,6 @@ def _tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
     return lambda: ToolTalk(WORLDS["tools"].profile.play, tongue, MOST_CALLS)
 
 
-NANO = _suite("nano", "games", 24, 8, lambda *_: WORLDS["games"].talk)
-NANO_TOOLS = _suite("nano-tools", "tools", 64, MOST_TURNS, _tool_talks)
+# Games: whole rounds of every skill with every level, so many that the error of the mean over levels is under 0.015.
+NANO = _suite("nano", "games", 24, 12, {"paper": 1_152, "short": 36}, lambda *_: WORLDS["games"].talk)
+NANO_TOOLS = _suite("nano-tools", "tools", 64, MOST_TURNS, {"paper": 256, "short": 32}, _tool_talks)

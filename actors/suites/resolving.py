@@ -27,7 +27,8 @@ def resolve(
     versions = suite.versions(protocol)
     try:
         items = suite.items(protocol, data)[:most]
-        files = {suite.name: digest(data)} if data is not None else {}
+        # All that counts of a folder is in the digest of its items.
+        files = {suite.name: digest(data)} if data is not None and not data.is_dir() else {}
     except OSError as error:
         raise RunError(f"suite {suite.name}: {data} cannot be read ({reason(error)})") from None
     rules = Rules(

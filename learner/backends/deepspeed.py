@@ -11,7 +11,7 @@ from learner.backends.deepspeed_settings import device_of, dtype, prepare
 from learner.backends.meeting import join, open_store
 from learner.backends.ranks import Ranks
 from learner.backends.zero import Shard
-from learner.models import CPU, Whole, policy, reference
+from learner.models.loaded import CPU, Whole, policy, reference
 from spade.config import Config
 from spade.protocol import Batch, Gather, Load, Meet, StepMetrics
 

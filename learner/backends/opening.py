@@ -14,7 +14,7 @@ from learner.backends.base import Backend
 from learner.backends.deepspeed import DeepSpeedBackend
 from learner.backends.ranks import Ranks, name_of
 from learner.backends.torch import TorchBackend
-from learner.models import policy, reference
+from learner.models.loaded import policy, reference
 from spade.config import Config, digest, dump
 from spade.policy.model import pick_device
 from spade.processes.entry import Launch

@@ -19,7 +19,7 @@ from learner.backends.deepspeed_settings import device_of, dtype, prepare
 from learner.backends.meeting import MEET_S, HaltError, find_store, join, unreachable
 from learner.backends.ranks import GRACE_S, Command
 from learner.backends.zero import Shard
-from learner.models import CPU, policy, reference
+from learner.models.loaded import CPU, policy, reference
 from spade.config import Config
 from spade.errors import BusError, ConfigError, RefusedError, SpadeError
 from spade.processes.entry import Launch, end_within, joined

@@ -12,9 +12,9 @@ from learner.backends import state
 from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import trained_logprobs
-from learner.models import Whole
+from learner.models.loaded import Whole
+from learner.models.prepare import prepare_model
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
-from learner.prepare import prepare_model
 from learner.step_metrics import Totals
 from spade.config import Config
 from spade.protocol import Batch, StepMetrics

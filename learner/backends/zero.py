@@ -20,8 +20,8 @@ from learner.backends.gradient import Passes
 from learner.backends.meeting import gathered, halting
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import trained_logprobs
+from learner.models.prepare import prepare_model
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
-from learner.prepare import prepare_model
 from learner.step_metrics import Totals
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config

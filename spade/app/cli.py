@@ -84,7 +84,12 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     ),
     "eval": (
         "Measure a policy on suites; list and show evaluations.",
-        {"run": evaluation.run, "ls": evaluation.ls, "show": evaluation.show_evaluations},
+        {
+            "run": evaluation.run,
+            "ls": evaluation.ls,
+            "show": evaluation.show_evaluations,
+            "setup": evaluation.setup,
+        },
     ),
     "experiment": (
         "Run a grid of recipes and seeds; show its table.",

@@ -49,8 +49,8 @@ def lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch,
     record = (run / RECORD).read_bytes()
 
     def live(module: str, launch: Launch, logfile: Path, supervise: Supervise) -> AnyLife:
-        if launch.role not in PLACED:
-            return Life(module, launch, logfile, supervise)
+        if launch.role not in PLACED:  # the GPUs of this machine are the cluster's to give
+            return Life(module, msgspec.structs.replace(launch, gpus=()), logfile, supervise)
         asked = needs(config, launch.role)
         # None: those that the cluster shows to the post; (): none, also where the cluster hides none.
         orders = msgspec.structs.replace(launch, gpus=None if asked.gpus else ())

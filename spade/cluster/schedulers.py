@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
-import msgspec
 import tomli_w
+from msgspec.structs import replace
 
 from spade import extras
 from spade.cluster.needs import PLACED, MachineShare, check, needs
@@ -45,39 +45,48 @@ class WorkerGroup(NamedTuple):
     slots: int
 
 
+class RankPlan(NamedTuple):
+    """The learner's processes, the GPUs of each, and how many of them a machine holds."""
+
+    processes: int
+    gpus: int
+    each: int
+
+    @property
+    def machines(self) -> int:
+        """The machines that they take."""
+        return math.ceil(self.processes / self.each)
+
+
 def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
     """The batch script of the config `name` for machines with so many GPUs. Raises ConfigError."""
     if not name.isprintable():  # settings are refused by the config itself
         raise ConfigError(f"{name!a}: has characters that cannot be printed, and the script names it; rename it")
-    overrides, config = _by_gpus(name, overrides)
-    ranks = config.learner.processes
-    learner, engine = ranks * needs(config, "learner").gpus, needs(config, "engine").gpus
-    for role, asked in (("learner", learner), ("engine", engine)):
-        if asked > gpus:
-            raise ConfigError(
-                f"{role}: asks for {asked} GPUs of one machine, and --gpus says {gpus}; a model is not split over "
-                "machines by this script"
-            )
-    roles: tuple[PlacedRole, ...] = ("learner", "engine") if engine else ("learner",)
-    beside, each = ((gpus - learner) // engine, gpus // engine) if engine else (0, 0)
-    if learner or engine:
+    overrides, config = _by_gpus(name, overrides, gpus)
+    ranks, engine = _ranks(config, gpus), needs(config, "engine").gpus
+    asked: dict[PlacedRole, int] = {"learner": ranks.gpus, "engine": engine}
+    roles = [role for role, count in asked.items() if count]
+    if roles:
         overrides += _pins(config, roles)
     return _rendered(
         "spade.sbatch",
         config=shlex.quote(str(Path(name).absolute()) if Path(name).is_file() else name),
         run=shlex.quote(f"runs/{Path(name).stem}"),
         settings=[shlex.quote(override) for override in overrides],
-        machines=1 + (math.ceil(max(config.actors.engines_bounds[0] - beside, 0) / each) if engine else 0),
-        gpus=gpus if learner or engine else 0,
-        first=_slots({"learner": ranks, "engine": beside}, roles) if learner or engine else "",
-        others=_slots({"engine": each}, roles) if engine else "",
+        machines=_machines(ranks, engine, config.actors.engines_bounds[0], gpus),
+        gpus=gpus if roles else 0,
+        ranks=ranks,
+        engine=engine,
         warn_s=min(math.ceil(config.supervise.drain_s) + _MARGIN_S, _LONGEST_WARN_S),
     )
 
 
-def kubernetes(name: str, overrides: Sequence[str]) -> str:
-    """The manifest of the config `name`: volumes, the config, a job of KubeRay. Raises ConfigError."""
-    overrides, config = _by_gpus(name, overrides)
+def kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
+    """The manifest of the config `name`: volumes, the config, a job of KubeRay.
+
+    `gpus`: the most of a container. Raises ConfigError.
+    """
+    overrides, config = _by_gpus(name, overrides, gpus)
     overrides += [_set("place.cpus", _cpus(config), config.place.cpus), *_pins(config, PLACED)]
     run = _ODD.sub("-", Path(name).stem)  # two shells read it
     config = load(name, (*overrides, f"replay.store=/store/{run}"))
@@ -88,28 +97,56 @@ def kubernetes(name: str, overrides: Sequence[str]) -> str:
         version=metadata.version("spade-rl"),
         ray=extras.wanted("ray").partition("==")[2],
         drain_s=math.ceil(config.supervise.drain_s),
-        groups=_groups(config),
+        groups=_groups(config, gpus),
     )
 
 
-def _by_gpus(name: str, overrides: Sequence[str]) -> tuple[list[str], Config]:
-    """The overrides and the config, with GPUs that the cluster chooses in place of lists. Raises ConfigError."""
+def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str], Config]:
+    """The overrides and the config, with GPUs that the cluster chooses in place of lists.
+
+    Raises ConfigError, also where a process asks for more GPUs than a machine has at most.
+    """
     config = load(name, tuple(overrides))
-    gpus = {"engine": config.engine.tensor_parallel} if config.engine.gpus else {}
-    gpus |= {"learner": 1} if config.learner.gpus else {}
+    # As many as they ask for where they run on GPUs, which a list says.
+    there = replace(
+        config, engine=replace(config.engine, device="cuda"), learner=replace(config.learner, device="cuda")
+    )
+    listed: dict[PlacedRole, bool] = {"engine": bool(config.engine.gpus), "learner": bool(config.learner.gpus)}
+    gpus = {role: needs(there, role).gpus for role, named in listed.items() if named}
     chosen = ["engine.gpus=[]", "learner.gpus=[]", _set("place.gpus", gpus, config.place.gpus)] if gpus else []
     config = load(name, (*overrides, *chosen))
     check(config, PLACED)
+    for role in listed:
+        if (asked := needs(config, role).gpus) > most:
+            raise ConfigError(
+                f"{role}: asks for {asked} GPUs of one machine, and --gpus says {most}; a model is not split over "
+                "machines"
+            )
     return [*overrides, *chosen], config
 
 
-def _slots(slots: Mapping[str, int], roles: Sequence[PlacedRole]) -> str:
-    """The option of `ray start` for a machine that has room for so many of each role."""
-    return f" --resources='{json.dumps({role: count for role, count in slots.items() if role in roles and count})}'"
+def _ranks(config: Config, most: int) -> RankPlan:
+    gpus = needs(config, "learner").gpus
+    count = max(1, config.learner.processes // gpus) if gpus else 1
+    return RankPlan(count, gpus, min(count, most // gpus) if gpus else 1)
+
+
+def _machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
+    """The fewest machines with room for the learner and the engines of so many GPUs each."""
+    machines = ranks.machines
+    while engine and sum(_engines_beside(at, ranks, engine, gpus) for at in range(machines)) < engines:
+        machines += 1
+    return machines
+
+
+def _engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
+    """The engines for which machine `at` has room beside the learner's processes, as the batch script reckons it."""
+    learners = min(max(ranks.processes - at * ranks.each, 0), ranks.each)
+    return (gpus - learners * ranks.gpus) // engine
 
 
 def _cpus(config: Config) -> dict[PlacedRole, int]:
-    """All CPUs of a container whose GPUs one process has, so that nothing else is placed there."""
+    """All CPUs of a container for each process that has its GPUs, so that nothing else is placed there."""
     roles: tuple[PlacedRole, ...] = ("learner", "engine")
     return {role: _CPUS_A_GPU * needs(config, role).gpus for role in roles if needs(config, role).gpus}
 
@@ -125,25 +162,21 @@ def _group(role: PlacedRole) -> str:
     return "actor" if role in _ACTORS else role
 
 
-def _groups(config: Config) -> list[WorkerGroup]:
-    actors = config.actors
+def _groups(config: Config, gpus: int) -> list[WorkerGroup]:
+    actors, ranks = config.actors, _ranks(config, gpus)
     agents, engines = _bounds(actors.agents_bounds), _bounds(actors.engines_bounds)
     cpus = {role: needs(config, role).cpus for role in _ACTORS}
     others = actors.runners * cpus["env-runner"] + actors.designers * cpus["designer"]
     size = max(_ACTOR_CPUS, *map(math.ceil, cpus.values()))
     now, most = (max(1, math.ceil((others + count * cpus["agent"]) / size)) for count in agents)
-    ranks = config.learner.processes  # in one container, where they reach each other at once
     memory = size * max(needs(config, role).memory for role in _ACTORS)
+    rank = needs(config, "learner")
+    learner = MachineShare(rank.cpus * ranks.each, rank.gpus * ranks.each, rank.memory * ranks.each, {})
     return [
-        WorkerGroup("learner", 1, 1, 1, _times(needs(config, "learner"), ranks), ranks),
+        WorkerGroup("learner", ranks.machines, ranks.machines, ranks.machines, learner, ranks.each),
         WorkerGroup("engine", engines[0], 0, engines[1], needs(config, "engine"), 1),
         WorkerGroup("actor", now, 0, most, MachineShare(size, 0, memory, {}), _PLENTY),
     ]
-
-
-def _times(share: MachineShare, count: int) -> MachineShare:
-    """The share of so many processes."""
-    return msgspec.structs.replace(share, cpus=share.cpus * count, gpus=share.gpus * count, memory=share.memory * count)
 
 
 def _bounds(bounds: tuple[int, int]) -> tuple[int, int]:

@@ -18,10 +18,12 @@ class SuiteTraits(NamedTuple):
 
     library  that its programs extend; None where they extend none
     given    its items are a file of the user's
+    tools    its programs offer tools
     """
 
     library: Library | None = None
     given: bool = False
+    tools: bool = False
 
 
 SUITE_TRAITS: Mapping[str, SuiteTraits] = {
@@ -32,7 +34,7 @@ SUITE_TRAITS: Mapping[str, SuiteTraits] = {
     "reasoning-gym-hard": SuiteTraits("reasoning-gym"),
     "gem": SuiteTraits("gem"),
     "nano": SuiteTraits(),
-    "nano-tools": SuiteTraits(),
+    "nano-tools": SuiteTraits(tools=True),
     "reasoning-gym-nano": SuiteTraits("reasoning-gym"),
 }
 """By the names of `evaluation.suite`."""

@@ -87,7 +87,7 @@ def read_rules(folder: Path) -> Rules:
     try:
         return read_toml(read(file))
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{file}: {reason(error)}") from None
+        raise RunError(f"{file}: {reason(error)}; restore it, or move its folder away") from None
 
 
 def read_summary(folder: Path) -> Summary | None:

@@ -9,13 +9,14 @@ from msgspec import Meta
 from spade.decoding import decoded
 from spade.seeds import derive
 
-ErrorKind = Literal["unfit", "environment", "ungeneratable", "harness", "timeout"]
+ErrorKind = Literal["unfit", "environment", "ungeneratable", "harness", "server", "timeout"]
 
 ERRORS: Mapping[ErrorKind, bool] = {
     "unfit": True,
     "environment": False,
     "ungeneratable": False,
     "harness": False,
+    "server": False,
     "timeout": False,
 }
 """Reasons why a sample was not played to its end, and if that is the policy's own doing.
@@ -24,6 +25,7 @@ unfit          the prompt does not fit the model's context
 environment    the item's program failed
 ungeneratable  the item's program never gave a first observation
 harness        somebody else's program that drives the model failed
+server         the server that was to answer failed, or refused
 timeout        the sample was not over within its time
 """
 
@@ -36,7 +38,7 @@ LONGEST_DETAIL = 1000  # characters
 class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One sample. An error is a wrong answer.
 
-    prompt     BLAKE2b of the prompt's tokens, 32 hex digits
+    prompt     BLAKE2b of the prompt's tokens, of a server's the JSON of its messages; 32 hex digits
     text       all that the model said, turn by turn
     extracted  the answer that was graded
     score      the suite's own figure, finite; `correct` is what counts

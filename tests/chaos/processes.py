@@ -60,7 +60,7 @@ class Command:
     def __init__(self, words: Sequence[str], output: Path, folder: Path | None = None) -> None:
         """`words` follow `python -m`; what the command says is appended to `output`; it works in `folder`."""
         self._words = words
-        self._folder = folder
+        self.folder = folder
         self.output = output
         output.parent.mkdir(parents=True, exist_ok=True)
         self._process: subprocess.Popen[bytes]
@@ -74,7 +74,7 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                cwd=self._folder,
+                cwd=self.folder,
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
             )
 

@@ -3,8 +3,8 @@
 import torch
 from peft import PeftModel
 
-from learner import lora
 from learner.backends import state
+from learner.models import lora
 from spade import config
 from spade.policy.model import load
 from tests.deepspeed.backends import QUICK, STEPS, alone, deepspeed, difference, life, opened, tensors, train

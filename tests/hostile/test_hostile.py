@@ -13,10 +13,11 @@ import trio
 from actors.sandbox import open_sandbox
 from actors.sandbox.budget import WATCH_S, pause_s
 from actors.sandbox.process import OVERTIME_S, processor_s
-from actors.sandbox.tiers import ATTACKS, LADDER, TIERS, folders_above
+from actors.sandbox.tiers import ATTACKS, LADDER, TIERS
 from spade.config import Sandbox as Limits
 from spade.config import Tier
 from spade.errors import RunError
+from spade.processes.walls import folders_above
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import children_of, dead, play, program, until, zygotes_of
 from tests.hostile.suite import PROGRAMS, complaints

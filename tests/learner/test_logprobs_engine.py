@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3MoeConfig
 from actors.engines.torch.engine import TorchEngine
 from learner.batch import prepare
 from learner.logprobs import trained_logprobs
-from learner.prepare import prepare_model
+from learner.models.prepare import prepare_model
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_floats, unpack_ids
 from spade.config import Engine
 from spade.policy.model import load, parameters_digest

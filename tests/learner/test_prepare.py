@@ -21,10 +21,10 @@ from transformers import (
     Qwen3MoeForCausalLM,
 )
 
-from learner.attention import PACKED
 from learner.batch import prepare
 from learner.logprobs import trained_logprobs
-from learner.prepare import prepare_model
+from learner.models.attention import PACKED
+from learner.models.prepare import prepare_model
 from spade.errors import RunError
 from tests.learner.conftest import VOCABULARY, Policy
 

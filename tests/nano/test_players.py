@@ -2,15 +2,16 @@
 
 import random
 from collections import defaultdict
-from typing import Any
+from collections.abc import Container
+from typing import Any, NamedTuple
 
 import pytest
 
 from actors.nano.demonstrations import demonstrate
 from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.games import GAMES
+from actors.nano.levels import EVERY, LEVELS
 from actors.nano.players import play
-from actors.nano.tools.base import LEVELS
 from actors.nano.tools.world import TOOLS
 from actors.nano.world import World, draw_knobs
 from actors.nano.worlds import WORLDS
@@ -18,28 +19,43 @@ from actors.text.profile import Document
 from spade.app.nano.simulation import SIMULATIONS
 
 TIDES = Document("s1", "science", "Tides", "")
-PLAYS = 300
+PLAYS, LEVEL_PLAYS = 300, 120
 
 Rates = tuple[float, float, float]
 """Win rates of the guesser, of the skilled player, and of the skilled player who knows the rule."""
 
 
+class Won(NamedTuple):
+    """If each player won a program of a level."""
+
+    level: int
+    won: list[bool]
+
+
 def win_rates(world: World, family: Family[Any, Any]) -> tuple[Rates, dict[int, Rates]]:
     """All together, and by level."""
-    rng = random.Random(1)
-    played = defaultdict[int, list[list[bool]]](list)
-    for _ in range(PLAYS):
-        knobs = draw_knobs(rng, family, False)
+    played = plays_of(world, family, PLAYS, EVERY)
+    by_level = defaultdict[int, list[Won]](list)
+    for each in played:
+        by_level[each.level].append(each)
+    return rates(played), {level: rates(plays) for level, plays in by_level.items()}
+
+
+def plays_of(world: World, family: Family[Any, Any], count: int, levels: Container[int]) -> list[Won]:
+    """Programs that are drawn, each played by all three players on one instance."""
+    rng, played = random.Random(1), list[Won]()
+    for _ in range(count):
+        knobs = draw_knobs(rng, family, False, levels)
         simulation = SIMULATIONS[world.name](world.make(rng, TIDES, family.skills[0], family, knobs).source)
         seed = rng.getrandbits(31)
         players = (world.guesser(rng), family.player(knobs, knobs.printed, rng), family.player(knobs, True, rng))
         won = [play(simulation, player, seed, None, world.talk()).episode_return >= 1 for player in players]
-        played[getattr(knobs, "level", 0)].append(won)
-    return rates([won for each in played.values() for won in each]), {each: rates(played[each]) for each in played}
+        played.append(Won(knobs.level, won))
+    return played
 
 
-def rates(played: list[list[bool]]) -> Rates:
-    guessing, skilled, informed = (sum(arm) / len(played) for arm in zip(*played, strict=True))
+def rates(played: list[Won]) -> Rates:
+    guessing, skilled, informed = (sum(arm) / len(played) for arm in zip(*(each.won for each in played), strict=True))
     return guessing, skilled, informed
 
 
@@ -50,6 +66,16 @@ def test_skill_pays_and_guessing_mostly_loses(family: Family[Any, Any]) -> None:
     assert skilled > guessing + 0.1
     assert informed > guessing + 0.25
     assert informed > skilled - 0.05
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_skill_wins_low_levels_and_seldom_high_ones_where_a_hint_helps(family: Family[Any, Any]) -> None:
+    _, easy, _ = rates(plays_of(GAMES, family, LEVEL_PLAYS, {1}))
+    guessing, hard, informed = rates(plays_of(GAMES, family, LEVEL_PLAYS, {LEVELS}))
+    assert easy > 0.85
+    assert hard < 0.8
+    assert guessing < 0.3
+    assert informed > hard
 
 
 @pytest.mark.parametrize("family", TOOLS.families, ids=lambda family: family.name)

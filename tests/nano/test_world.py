@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.nano.demonstrations import choose
-from actors.nano.families import FAMILIES, Family, offered
-from actors.nano.games import GAMES, instantiate
+from actors.nano.families import FAMILIES, Family, GameFamily, offered
+from actors.nano.games import GAMES, instantiate, level_of
+from actors.nano.levels import EVERY, LEVELS, SHARES
 from actors.nano.themes import camel
 from actors.nano.tools.world import TOOLS
 from actors.nano.world import DrawnEnvironment, World, distance, draw_knobs, held_out
@@ -19,7 +21,7 @@ from actors.nano.worlds import WORLDS
 from actors.text.conversation import Move
 from actors.text.profile import Document
 from spade.app.nano.simulation import ToolSimulation
-from spade.config import SKILLS
+from spade.config import SKILLS, load
 from spade.protocol import ToolCall
 
 TIDES = Document("s1", "science", "Tides", "")
@@ -142,6 +144,47 @@ def test_held_out_parameters_enter_no_demonstration(world: World) -> None:
         assert varied is None or not held_out(varied.family, varied.knobs)
         unseen = world.draw(rng, TIDES, environment.skill, unseen=True)
         assert held_out(unseen.family, unseen.knobs)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_every_level_of_a_game_has_parameters_on_both_sides_and_within_the_turns_of_a_run(family: GameFamily) -> None:
+    assert len(family.spaces) == LEVELS
+    for level, space in zip(EVERY, family.spaces, strict=True):
+        assert {knobs.level for knobs in space} == {level}
+        assert len(set(space)) == len(space)
+        assert {held_out(family, knobs) for knobs in space} == {False, True}
+        assert max(knobs.turns for knobs in space) <= load("nano").play.max_turns
+
+
+@given(st.integers(0, 2**32))
+def test_the_level_of_a_program_is_read_off_its_text_and_not_off_what_it_says(seed: int) -> None:
+    environment = drawn(seed)
+    level, source = environment.knobs.level, environment.source
+    assert level_of(source) == level
+    assert level_of(source.replace(f"class {environment.name}", f"class Other{environment.family.name}")) == level
+    far = level + 3 if level <= 3 else level - 3
+    assert level_of(source.replace(f"level = {level}", f"level = {far}")) is None
+    assert level_of("class X: ...") is None
+
+
+def test_low_levels_are_drawn_often_and_high_ones_seldom() -> None:
+    rng = random.Random(0)
+    counts = Counter(family.knobs(rng).level for family in FAMILIES for _ in range(500))
+    assert all(abs(counts[level] / 3_000 - share) < 0.03 for level, share in zip(EVERY, SHARES, strict=True))
+
+
+@pytest.mark.parametrize("count", [36, 72])
+def test_held_out_games_are_as_many_of_each_skill_and_level(count: int) -> None:
+    cells = Counter((each.skill, each.knobs.level) for each in GAMES.unseen(0, DOCUMENTS, count))
+    assert (len(cells), set(cells.values())) == (36, {count // 36})
+
+
+def test_a_variation_of_a_game_is_at_most_one_level_away() -> None:
+    rng, seen = random.Random(0), set[int]()
+    for _ in range(100):
+        seed = GAMES.draw(rng, TIDES, rng.choice(GAMES.skills))
+        seen.add(GAMES.vary(rng, TIDES, seed).knobs.level - seed.knobs.level)
+    assert seen == {-1, 0, 1}
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)

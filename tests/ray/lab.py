@@ -5,16 +5,17 @@ The folder `shared` is seen by all but blind ones. A machine's cable can be pull
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from tests.e2e.machines import Machine
 
 BIN = Path(sys.executable).parent
-SOON_S = 300.0  # a busy machine takes long to start Ray
+SOON_S = 900.0  # a busy machine takes long to start Ray
 ENVIRONMENT = {
     "PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -61,17 +62,18 @@ class Lab:
         subprocess.run(machine.inside("sh", "-ec", up), check=True)
         return machine
 
-    def add(self, name: str, *ray: str, blind: bool = False) -> Machine:
-        """Power a machine on and start Ray on it, with these words for `ray start`."""
+    def add(
+        self, name: str, *ray: str, blind: bool = False, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Machine:
+        """Power a machine on and start Ray on it, with these words for `ray start` in that environment."""
         machine = self.power_on(name, blind=blind)
         where = ["--head", "--port=6379", "--include-dashboard=false"]
         if name != "a":
             where = [f"--address={self.address('a')}:6379"]
+        given = ["env", *(f"{key}={value}" for key, value in environment.items())]
+        own = [f"--node-ip-address={self.address(name)}", "--disable-usage-stats", *SMALL, *ray]
         done = subprocess.run(
-            self.inside(
-                name, "ray", "start", *where, f"--node-ip-address={self.address(name)}", "--disable-usage-stats",
-                *SMALL, *ray,
-            ),
+            self.inside(name, *given, "ray", "start", *where, *own),
             capture_output=True, text=True, timeout=SOON_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr

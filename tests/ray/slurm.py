@@ -51,11 +51,11 @@ async def serve(cpus: str) -> None:
         while True:
             async with await listener.accept() as caller:
                 words, environment, folder = json.loads(await _line(caller))
-                environment |= {"SLURM_CPUS_ON_NODE": cpus, "SLURMD_NODENAME": os.uname().nodename}
+                here = {"SLURM_CPUS_ON_NODE": cpus, "SLURMD_NODENAME": os.uname().nodename, "SLURM_NODEID": "0"}
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_until_gone, caller, nursery.cancel_scope)
                     with suppress(trio.BrokenResourceError):
-                        done = await trio.run_process(words, env=environment, cwd=folder, check=False)
+                        done = await trio.run_process(words, env=environment | here, cwd=folder, check=False)
                         await caller.send_all(f"{done.returncode}\n".encode())
                     nursery.cancel_scope.cancel()
                 with suppress(ProcessLookupError):

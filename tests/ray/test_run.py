@@ -1,6 +1,7 @@
 """One run over machines of their own: placed, cut off, grown beyond its room, stopped from elsewhere."""
 
 import json
+import subprocess
 import time
 
 import pytest
@@ -8,16 +9,27 @@ import pytest
 from tests.ray.lab import SOON_S, Lab, lab
 
 LEARNER = "place.resources={learner={sees=1}}"
-FAST = ("--set", "bus.silence_s=8", "--set", "supervise.drain_s=8", "--set", LEARNER)
+GPUS = ("--set", "place.gpus={engine=2}", "--set", "engine.device=cpu", "--set", "actors.engines=2")
+FAST = (
+    "--set",
+    "supervise.ready_s=900",
+    "--set",
+    "bus.silence_s=8",
+    "--set",
+    "supervise.drain_s=8",
+    "--set",
+    LEARNER,
+    *GPUS,
+)
 
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory):
-    """The head without CPUs, two machines that see the shared folder, and one that does not."""
+    """The head without CPUs, a machine that sees the shared folder, and one that does not, with GPUs 4 to 7."""
     with lab(tmp_path_factory.mktemp("shared")) as made:
         made.add("a", "--num-cpus=0")
         made.add("b", "--num-cpus=3", '--resources={"sees": 1}')
-        made.add("c", "--num-cpus=4", blind=True)
+        made.add("c", "--num-cpus=5", "--num-gpus=4", blind=True, environment={"CUDA_VISIBLE_DEVICES": "4,5,6,7"})
         yield made
 
 
@@ -59,6 +71,33 @@ def test_a_run_lives_on_several_machines_one_of_which_does_not_see_its_directory
     assert {log.name for log in (run / "logs").iterdir()} >= {"learner.log", "engine-0.log", "agent-0.log"}
 
 
+def test_engines_see_gpus_of_their_own_and_other_processes_none(machines, run):
+    seen = {process["role"]: set() for process in until(lambda: all_ready(machines, run))}
+    for process in all_ready(machines, run):
+        seen[process["role"]].add(environment(machines, process)["CUDA_VISIBLE_DEVICES"])
+    first, second = (set(shown.split(",")) for shown in seen.pop("engine"))
+    assert (len(first), first | second) == (2, {"4", "5", "6", "7"})
+    assert set.union(*seen.values()) == {""}
+
+
+def environment(machines: Lab, process: dict) -> dict[str, str]:
+    """The environment of a role process."""
+    name = next(each for each in machines.machines if machines.address(each) == process["host"] or not process["host"])
+    read = machines.machines[name].inside("cat", f"/proc/{process['pid']}/environ")
+    rows = subprocess.check_output(read, text=True).split("\0")
+    return dict(row.split("=", 1) for row in rows if row)
+
+
+def test_no_other_user_reads_a_key_on_any_machine(machines, run):
+    until(lambda: all_ready(machines, run))
+    for machine, folder in [("a", run / "keys"), *((each, "/tmp") for each in machines.machines)]:
+        loose = f"find {folder} -name '*.key_secret' ! -perm 600; find {folder} -name 'spade-post-*' ! -perm 700"
+        found = subprocess.check_output(machines.machines[machine].inside("sh", "-ec", loose), text=True)
+        assert found == "", found
+    there = subprocess.check_output(machines.machines["c"].inside("find", "/tmp", "-name", "*.key_secret"), text=True)
+    assert "client.key_secret" in there  # it was looked for in the right place
+
+
 def test_what_has_no_room_says_what_it_waits_for_and_takes_the_room_of_a_new_machine(machines, run):
     until(lambda: all_ready(machines, run))
     scaling = machines.start("a", "actors", "scale", run, "agents=6")
@@ -70,6 +109,17 @@ def test_what_has_no_room_says_what_it_waits_for_and_takes_the_room_of_a_new_mac
     told = scaling.communicate(timeout=SOON_S)[0]
     assert scaling.returncode == 0, told
     assert machines.address("d") in {process["host"] for process in all_ready(machines, run)}
+
+
+def test_each_machine_tells_the_doctor_what_it_has(machines, run):
+    until(lambda: all_ready(machines, run))
+    done = machines.spade("a", "doctor", run, "--cluster", "ray")
+    told = {row.split()[1]: row for row in done.stdout.splitlines()}
+    assert (done.returncode, set(told)) == (1, {machines.address(name) for name in machines.machines}), done.stderr
+    sees = {name: "; sees the run directory;" in told[machines.address(name)] for name in "abd"}
+    assert sees == dict.fromkeys("abd", True)
+    assert all(told[machines.address(name)].startswith("ok ") for name in "abd")
+    assert told[machines.address("c")].endswith("Ray promises 4 GPUs, and torch sees 0")
 
 
 def test_a_learner_that_is_cut_off_is_gone_before_another_takes_its_place(machines, run):
@@ -109,6 +159,10 @@ def test_one_line_refuses_what_a_cluster_cannot_keep(machines, tmp_path):
     folder = machines.shared / "refused"
     for words, told in (
         (("--set", "engine.gpus=[0]"), "engine.gpus: the cluster chooses GPUs"),
+        (
+            ("--set", "place.gpus={engine=5}"),
+            "engine: asks for 5 GPUs of one machine, and the largest of the cluster has 4",
+        ),
         (("--cluster", "slurm"), "--cluster: there is no 'slurm'; write --cluster ray"),
     ):
         done = machines.spade("a", "up", "nano", "--run", folder, "--headless", "--cluster", "ray", *words)

@@ -13,7 +13,12 @@ from tests.ray.lab import ENVIRONMENT, SOON_S, lab
 from tests.ray.test_run import all_ready, status, until
 
 DRAIN_S = 20.0
-SETTINGS = ("bus.silence_s=20", f"supervise.drain_s={DRAIN_S:g}", "place.cpus={learner=0.5,designer=0.5}")
+SETTINGS = (
+    "bus.silence_s=60",
+    "supervise.ready_s=900",
+    f"supervise.drain_s={DRAIN_S:g}",
+    "place.cpus={learner=0.5,designer=0.5}",
+)
 CPUS = "3"
 
 
@@ -33,6 +38,11 @@ class Job:
 
     def signal(self, name: str) -> None:
         subprocess.run(self._machine.inside("kill", f"-{name}", self._pid.read_text().strip()), check=True)
+
+    def ready(self, machines, run: Path) -> list[dict]:
+        """Its processes, once all are ready."""
+        assert self._process.poll() is None, self._process.communicate()[0]
+        return all_ready(machines, run)
 
     def ended(self) -> tuple[int, str]:
         """Its exit code and all that it said."""
@@ -74,7 +84,7 @@ def test_a_machine_on_which_ray_cannot_start_ends_the_job(machines, script, run)
 
 def test_a_job_drains_before_its_time_is_over_and_goes_on_when_it_is_started_again(machines, script, run):
     job = Job(machines, script, run)
-    hosts = {process["host"] for process in until(lambda: all_ready(machines, run))}
+    hosts = {process["host"] for process in until(lambda: job.ready(machines, run))}
     assert machines.address("b") in hosts
     until(lambda: status(machines, run)["learner_step"] >= 1)
     assert (run / "ray.token").stat().st_mode & 0o777 == 0o600
@@ -82,7 +92,7 @@ def test_a_job_drains_before_its_time_is_over_and_goes_on_when_it_is_started_aga
     assert (machines.shared / "scontrol").read_text() == "requeue 7\n", told
 
     again = Job(machines, script, run)
-    until(lambda: all_ready(machines, run))
+    until(lambda: again.ready(machines, run))
     assert status(machines, run)["learner_step"] >= step
     drained(machines, again, run, "TERM")
     assert (machines.shared / "scontrol").read_text() == "requeue 7\n"  # whoever ends a job wants it no more

@@ -1,4 +1,7 @@
-"""`spade eval --endpoint` of our own server gives the records of `spade eval`: the same tokens, through HTTP."""
+"""`spade eval --endpoint` of our own server gives what `spade eval` gives: the same tokens, through HTTP.
+
+By token ids the records are the same; by chats, where the server renders the prompts, all but their digests are.
+"""
 
 import json
 import subprocess
@@ -14,7 +17,7 @@ WORDS = ("--suite", "nano", "--protocol", "short", "--items", "8", "--json")
 def measured(folder, *words):
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "spade.app.cli", "eval", "nano", *WORDS, *words],
+        [sys.executable, "-m", "spade.app.cli", "eval", *words, *WORDS],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -29,11 +32,17 @@ async def test_a_server_is_measured_by_the_same_protocol(tmp_path):
     serving = Command(("spade.app.cli", *words), tmp_path / "said", tmp_path)
     try:
         await until_ready(serving, port)
-        there = measured(tmp_path / "there", "--endpoint", f"http://127.0.0.1:{port}/v1")
+        url = f"http://127.0.0.1:{port}/v1"
+        there = measured(tmp_path / "there", "nano", "--endpoint", url)
+        chats = measured(tmp_path / "chats", "--endpoint", url)
     finally:
         serving.abandon()
-    assert there == measured(tmp_path / "here")
+    here = measured(tmp_path / "here", "nano")
+    assert there == here
     assert len(there) == 8
+    assert {key: {**each, "prompt": ""} for key, each in chats.items()} == {
+        key: {**each, "prompt": ""} for key, each in here.items()
+    }
 
 
 def test_a_server_is_compared_with_nothing(tmp_path):
@@ -43,3 +52,13 @@ def test_a_server_is_compared_with_nothing(tmp_path):
     )  # fmt: skip
     assert refused.returncode == 1
     assert refused.stderr.startswith("spade: --endpoint: a server has one policy")
+
+
+def test_a_server_that_is_not_there_is_one_line(tmp_path):
+    refused = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", "eval", *WORDS, "--endpoint", f"http://127.0.0.1:{free_port()}/v1"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("spade: --endpoint: http://127.0.0.1:")
+    assert len(refused.stderr.splitlines()) == 1

@@ -14,12 +14,13 @@ LEARNS_S = 900
 async def versions(port: int) -> set[int]:
     """The versions of the weights that sample, until there are two."""
     found: set[int] = set()
-    line, until = Line(await trio.open_tcp_stream("127.0.0.1", port)), time.monotonic() + LEARNS_S
-    while len(found) < 2 and time.monotonic() < until:
-        status, told = await line.ask("completions", {"prompt": OBSERVATION})
-        assert status == 200, told
-        found |= {int(each.partition("-")[0]) for each in told["system_fingerprint"].split(",")}
-        await trio.sleep(0.5)
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        line, until = Line(stream), time.monotonic() + LEARNS_S
+        while len(found) < 2 and time.monotonic() < until:
+            status, told = await line.ask("completions", {"prompt": OBSERVATION})
+            assert status == 200, told
+            found |= {int(each.partition("-")[0]) for each in told["system_fingerprint"].split(",")}
+            await trio.sleep(0.5)
     return found
 
 

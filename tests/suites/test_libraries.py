@@ -232,7 +232,7 @@ async def test_a_frozen_lake_is_won_at_the_goal_and_a_cliff_by_its_total():
 async def test_what_is_excluded_does_not_open_or_pays_nonsense_or_never_pays():
     bases = {"reasoning-gym": ("ReasoningGymEnv", "dataset"), "rlve": ("RlveEnv", "problem")}
     bases |= {"gem": ("GemEnv", "game"), "gymnasium": ("GymnasiumTextEnv", "environment")}
-    # These fail in a way to reward that is not the default.
+    # Their scorers fail in a way to reward that is not the default, as the next test shows.
     sound = {"PowerCycle", "FBI_BinaryTree", "SkaRockGarden", "SmallestBinaryMultiple"}
     sources = {
         name: program(bases[library][0], **{bases[library][1]: name})
@@ -244,13 +244,15 @@ async def test_what_is_excluded_does_not_open_or_pays_nonsense_or_never_pays():
     assert useless == sources.keys()
 
 
-def test_four_problems_count_no_answer_through_json_and_do_here():
-    """Of nine scorers that the paper's release has mended, those that are not excluded."""
-    command = [sys.executable, "-m", "tests.suites.rlve_through_json"]
+def test_of_nine_mended_scorers_of_rlve_eight_fail_on_right_answers_and_the_four_that_do_not_here_are_played():
+    """Those that the paper's release has mended; the ninth is PolyaModel's, which counts no answer at all."""
+    command = [sys.executable, "-m", "tests.suites.rlve_verdicts"]
     verdicts = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert len(verdicts) == 4
-    assert set(map(tuple, verdicts.values())) == {(True, False)}
-    assert not verdicts.keys() & EXCLUDED["rlve"].keys()
+    for cause in ("json", "way"):
+        assert len(verdicts[cause]) == 4
+        assert set(map(tuple, verdicts[cause].values())) == {(True, False)}
+    assert EXCLUDED["rlve"].keys() == {"PolyaModel", *verdicts["way"]}
+    assert not verdicts["json"].keys() & EXCLUDED["rlve"].keys()
 
 
 # ---------------------------------------------------------------- answers that are code

@@ -1,4 +1,4 @@
-"""A family of environments: knobs, a program, a hint, and a skilled player."""
+"""A family of environments: knobs in levels, a program, a hint, and a skilled player."""
 
 import random
 import re
@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from actors.nano.levels import Given
+from actors.nano.program import Body
+
 
 @dataclass(frozen=True)
 class Knobs:
     """The parameters of a program; each family gives them its meaning."""
 
+    level: int
     turns: int
     size: int
     need: int
@@ -24,18 +28,6 @@ class Knobs:
     def told(self, sentence: str) -> str:
         """The sentence that states the rule, if the environment prints it."""
         return f" {sentence}" if self.printed else ""
-
-
-class Given(Protocol):
-    """The parameters of a program that its world reads."""
-
-    @property
-    def budget(self) -> str:
-        """The limit of turns, as a Python expression."""
-        ...
-
-    @property
-    def printed(self) -> bool: ...
 
 
 class Player(Protocol):
@@ -76,6 +68,15 @@ class Family(Protocol[Settings, Part]):
 
     def player(self, knobs: Settings, informed: bool, rng: random.Random) -> Player:
         """A skilled player; `informed` of the rule by a hint or the first observation."""
+        ...
+
+
+class GameFamily(Family[Knobs, Body], Protocol):
+    """A kind of game, all of whose parameters can be listed."""
+
+    @property
+    def spaces(self) -> Sequence[Sequence[Knobs]]:
+        """All parameters, by level."""
         ...
 
 

@@ -3,22 +3,43 @@
 import random
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from actors.nano.families.base import Knobs, Player, offered, say
+from actors.nano.levels import EVERY, PRINTED, draw_by_level
 from actors.nano.program import Body
 
-RANKS = {"heaviest": -1, "second heaviest": -2, "lightest": 0, "second lightest": 1}
+RANKS = {
+    "heaviest": -1,
+    "lightest": 0,
+    "second heaviest": -2,
+    "second lightest": 1,
+    "third heaviest": -3,
+    "third lightest": 2,
+}
+KINDS = (2, 2, 4, 4, 6, 6)
+SIZES = ((3, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, 9))
+"""By level: how many of the ranks can be the rule, and how many boxes there are."""
+
+
+def space(level: int) -> list[Knobs]:
+    """All parameters of a level; `size` is the number of boxes."""
+    return [
+        Knobs(level, need + spare, size, need, rule, printed)
+        for size, need, spare, rule, printed in product(
+            SIZES[level - 1], (2, 3), (0, 1), tuple(RANKS)[: KINDS[level - 1]], PRINTED[level - 1]
+        )
+    ]
 
 
 class Boxes:
     name = "Boxes"
     skills = ("logical deduction", "mathematical reasoning")
     statement = re.compile(f"Open the ({'|'.join(RANKS)})\\.")
+    spaces = tuple(space(level) for level in EVERY)
 
     def knobs(self, rng: random.Random) -> Knobs:
-        need = rng.randint(2, 3)
-        turns = need + rng.randint(0, need - 1)
-        return Knobs(turns, rng.randint(4, 5), need, rng.choice(tuple(RANKS)), rng.random() < 0.4)
+        return draw_by_level(rng, self.spaces)
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         rank = RANKS[knobs.rule]
@@ -39,7 +60,7 @@ class Boxes:
         return f"Open the {knobs.rule}."
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        return Weigher([knobs.rule] if informed else list(RANKS), rng)
+        return Weigher([knobs.rule] if informed else list(RANKS)[: KINDS[knobs.level - 1]], rng)
 
 
 class Weigher:
@@ -57,6 +78,7 @@ class Weigher:
             self.rules = fitting or self.rules
         self.boxes = offered(observation)
         rule = self.rng.choice(self.rules)
-        ranked = sorted(self.boxes, reverse=rule.endswith("heaviest"))
-        shown = " ".join(ranked[: 1 + rule.startswith("second")])
-        return say(ranked[rule.startswith("second")], f"the {rule} {shown}")
+        rank = RANKS[rule]
+        ranked = sorted(self.boxes, reverse=rank < 0)
+        shown = ranked[: -rank if rank < 0 else rank + 1]
+        return say(shown[-1], f"the {rule} {' '.join(shown)}")

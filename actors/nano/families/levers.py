@@ -3,21 +3,35 @@
 import random
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from actors.nano.families.base import Knobs, Player, offered, say
+from actors.nano.levels import EVERY, PRINTED, draw_by_level
 from actors.nano.program import Body
 
 RULES = {"lights": "in", "blocks": "not in"}
+SIZES = ((6, 7, 8), (9, 10, 11), (8, 9), (10, 11), (8, 9), (10, 11))
+TURNS = ((3,), (3,), (3,), (3,), (2, 3), (2, 3))
+"""By level."""
+
+
+def space(level: int) -> list[Knobs]:
+    """All parameters of a level; `size` is the number of levers, of which a trial pulls `need`."""
+    return [
+        Knobs(level, turns, size, need, rule, printed)
+        for turns, size, rule, printed in product(TURNS[level - 1], SIZES[level - 1], RULES, PRINTED[level - 1])
+        for need in (size // 2, (size + 1) // 2 + 1)
+    ]
 
 
 class Levers:
     name = "Levers"
     skills = ("causal inference", "logical deduction")
     statement = re.compile(f"One lever ({'|'.join(RULES)}) the lamp\\.")
+    spaces = tuple(space(level) for level in EVERY)
 
     def knobs(self, rng: random.Random) -> Knobs:
-        turns = rng.randint(1, 3)
-        return Knobs(turns, rng.randint(6 + turns, 9), rng.randint(3, 4), rng.choice(tuple(RULES)), rng.random() < 0.4)
+        return draw_by_level(rng, self.spaces)
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         rule = f"One lever {knobs.rule} the lamp."

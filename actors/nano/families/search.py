@@ -3,22 +3,54 @@
 import random
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from actors.nano.families.base import Knobs, Player, say
+from actors.nano.levels import EVERY, PRINTED, draw_by_level
 from actors.nano.program import Body
 
 STRIDES = {"any": 1, "odd": 2, "even": 2}
+SIZES = (range(7, 11), range(11, 16), range(13, 17), range(18, 25), range(25, 31), range(52, 63))
+KINDS = (("any", "odd", "even"),) * 4 + (("odd", "even"),) * 2
+"""By level: up to what number, and which rules."""
+
+
+def space(level: int) -> list[Knobs]:
+    """All parameters of a level, with the turns that find every number by its rule."""
+    return [
+        Knobs(level, halvings(1, size, rule), size, 1, rule, printed)
+        for size, rule in product(SIZES[level - 1], KINDS[level - 1])
+        for printed in (PRINTED[level - 1] if rule != "any" else (False,))
+    ]
+
+
+def halvings(low: int, high: int, rule: str) -> int:
+    """The most guesses that halving takes to find a number that fits the rule."""
+    if not any(fits(number, rule) for number in range(low, high + 1)):
+        return 0
+    guess = middle(low, high, rule)
+    return 1 + max(halvings(low, guess - 1, rule), halvings(guess + 1, high, rule))
+
+
+def middle(low: int, high: int, rule: str) -> int:
+    """The middle of a range, or a number beside it that fits the rule."""
+    number = (low + high) // 2
+    return number if fits(number, rule) else number + 1 if number < high else number - 1
+
+
+def fits(number: int, rule: str) -> bool:
+    """True if the rule allows the number."""
+    return rule == "any" or number % 2 == (rule == "odd")
 
 
 class Search:
     name = "Search"
     skills = ("mathematical reasoning", "optimization")
     statement = re.compile(r"It is (odd|even)\.")
+    spaces = tuple(space(level) for level in EVERY)
 
     def knobs(self, rng: random.Random) -> Knobs:
-        rule = rng.choice(("any", "any", "odd", "even"))
-        turns = rng.randint(2, 5)
-        return Knobs(turns, rng.randint(max(10, 4 * turns), 20), 1, rule, rule != "any" and rng.random() < 0.5)
+        return draw_by_level(rng, self.spaces)
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         first = 2 if knobs.rule == "even" else 1
@@ -59,9 +91,4 @@ class Halver:
             self.high = numbers[0] - 1
         else:
             self.low, self.high = 1, numbers[-1]
-        return say(str(self.middle()), f"from {self.low} to {self.high}")
-
-    def middle(self) -> int:
-        middle = (self.low + self.high) // 2
-        misfit = self.rule != "any" and middle % 2 != (self.rule == "odd")
-        return middle if not misfit else middle + 1 if middle < self.high else middle - 1
+        return say(str(middle(self.low, self.high, self.rule)), f"from {self.low} to {self.high}")

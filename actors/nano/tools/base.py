@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.nano.families.base import Player
+from actors.nano.levels import LEVELS
 
-LEVELS = 6
 LEAST = 2
 """Instructions, and candidates, of the easiest program."""
 MOST_NEED = 4

@@ -1,5 +1,6 @@
 """The nano world of tool use."""
 
+from actors.nano.levels import LEVELS
 from actors.nano.prompts import NanoProfile
 from actors.nano.tools import FAMILIES, ToolGuesser, render
 from actors.nano.world import World
@@ -19,5 +20,6 @@ TOOLS = World(
     talk=lambda: ToolTalk(_PROFILE.play, Tongue(DIALECTS[0]), MOST_CALLS),
     guesser=ToolGuesser,
     # Skill without the hint wins less than in games: it has to try, and a wrong write may end all.
-    skilled_unhinted=0.65,
+    skilled_unhinted=(0.65,) * LEVELS,
+    climbs=False,
 )

@@ -47,7 +47,11 @@ class Draw(NamedTuple):
 
 
 class Sampler:
-    """Asks the engines. Gauges: `requests_in_hand`, choices being sampled, and `requests_given_up` by their clients."""
+    """Asks the engines.
+
+    Gauges: `requests_in_hand`, choices being sampled; `requests_given_up` by their clients; `requests_resampled`, since
+    their engine was lost.
+    """
 
     def __init__(self, connected: Connected) -> None:
         config = connected.config
@@ -60,7 +64,7 @@ class Sampler:
         self._in_hand = 0
         self._names = count(1)
         self._mark = secrets.token_hex(4)  # another life of this gateway has other names
-        connected.gauges.update(requests_in_hand=0, requests_given_up=0)
+        connected.gauges.update(requests_in_hand=0, requests_given_up=0, requests_resampled=0)
 
     @property
     def answering(self) -> bool:
@@ -113,6 +117,7 @@ class Sampler:
     def _count(self, n: int) -> None:
         self._in_hand += n
         self._connected.gauges["requests_in_hand"] = self._in_hand
+        self._connected.gauges["requests_resampled"] = self._engines.asked_again
 
     async def _sample(self, request: Generate) -> Generated:
         """One answer. Raises AskError."""

@@ -127,9 +127,10 @@ def _packages() -> Iterator[Check]:
 def _suites() -> Iterator[Check]:
     """Suites of `spade eval`: here, or what each lacks."""
     from actors.suites import SUITES
+    from actors.suites.harnesses import HARNESSES
     from spade.errors import ConfigError
 
-    for name, suite in SUITES.items():
+    for name, suite in {**SUITES, **HARNESSES}.items():
         needs = f"; needs its data, {suite.columns}: --data {name}=FILE" if suite.columns else ""
         try:
             suite.versions(next(iter(suite.protocols.values())))

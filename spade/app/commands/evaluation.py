@@ -18,10 +18,11 @@ Where = Annotated[
 
 
 def run(
-    model: Annotated[
-        str, typer.Argument(metavar="RUN|MODEL", help="A run directory, a checkpoint folder, a hub name, or nano.")
-    ],
     suite: Annotated[str, typer.Option(metavar="NAME[,NAME…]", help="The suites (docs/evaluation.md has a table).")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="[RUN|MODEL]", help="A run directory, a checkpoint folder, a hub name, or nano."),
+    ] = "",
     protocol: Annotated[
         Literal["paper", "release", "short"], typer.Option(help="The rules by which the suites are played.")
     ] = "paper",
@@ -47,10 +48,17 @@ def run(
     ] = None,
     endpoint: Annotated[
         str,
-        typer.Option(metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL is then its tokenizer's."),
+        typer.Option(
+            metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL, if given, is its tokenizer's."
+        ),
     ] = "",
     endpoint_model: Annotated[str, typer.Option(metavar="NAME", help="The server's model, if it has several.")] = "",
-    endpoint_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that the server wants.")] = "",
+    key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that the server wants.")] = "",
+    user_url: Annotated[
+        str, typer.Option(metavar="URL|self", help="The server that plays the users of tau2 and acebench.")
+    ] = "",
+    user_model: Annotated[str, typer.Option(metavar="NAME", help="Its model, if it has several.")] = "",
+    user_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that it wants.")] = "",
     config: Recipe = None,
     set_: Set = None,
     json: Json = False,
@@ -61,11 +69,13 @@ def run(
     record yet. Exit code 1 where a suite has no headline.
     """
     from spade.app.screen.evaluations import table
-    from spade.app.supervisor.measuring import EndpointOptions, EvalOptions, evaluate, named_suites
+    from spade.app.supervisor.pinned.measuring import EvalOptions, evaluate, named_suites
+    from spade.app.supervisor.pinned.servers import ServerOptions
 
     words = data or (), config, set_ or ()
-    server = EndpointOptions(endpoint, endpoint_model, endpoint_key) if endpoint else None
-    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words, server)
+    server = ServerOptions(endpoint, endpoint_model, key) if endpoint else None
+    user = ServerOptions(user_url, user_model, user_key) if user_url else None
+    asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words, server, user)
     measured = evaluate(asked, complain if json else say, complain)
     if json:
         print_json(measured)
@@ -73,6 +83,20 @@ def run(
         show(table(measured))
     if len(measured) < len(named_suites(suite)) or any(each.why or each.summary.headline is None for each in measured):
         raise typer.Exit(1)
+
+
+def setup(
+    harness: Annotated[str, typer.Argument(metavar="bfcl|tau2|acebench", help="The suite.")],
+    index_url: Annotated[str, typer.Option(metavar="URL", help="The package index [default: pip's].")] = "",
+) -> None:
+    """Make the environment of a suite that somebody else's program drives, below ~/.cache/spade."""
+    from actors.suites.harnesses import HARNESSES, environment
+    from spade.errors import ConfigError
+    from spade.text import line
+
+    if harness not in HARNESSES:
+        raise ConfigError(f"{line(harness, 60)!r}: is no harness; there is {', '.join(HARNESSES)}")
+    say(f"the harness is at {environment.set_up(harness, index_url, say)}")
 
 
 def ls(where: Where = Path(), json: Json = False) -> None:

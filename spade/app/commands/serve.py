@@ -27,6 +27,6 @@ def serve(
 
     The policy stays the same whatever its run does, unless --live joins the run.
     """
-    from spade.app.supervisor.serving import ServeOptions, serve
+    from spade.app.supervisor.pinned.serving import ServeOptions, serve
 
     serve(ServeOptions(model, host, port, str(key or ""), live, policy, config, set_ or ()), say)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import fsum
 from typing import NamedTuple
 
+from spade.app.experiment.designed import PARTS, mean_level
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import RunResult
 from spade.estimates import mean_and_error, student
@@ -50,7 +51,8 @@ class PairSummary(NamedTuple):
 def outcomes(result: RunResult) -> dict[str, float]:
     """The figures of a run that are compared; those that were not measured are left out.
 
-    Figures by learner step are means over the last third of the run's steps. RISE is what the evaluations of the second
+    Figures by learner step are means over the last third of the run's steps; the levels designed also over the first,
+    of the programs that the world itself would write. RISE is what the evaluations of the second
     half of that third have over those of the first.
     """
     third = result.steps * 2 / 3
@@ -67,6 +69,8 @@ def outcomes(result: RunResult) -> dict[str, float]:
         "regret": _known([row.regret for row in late]),
         "validity": _known([row.validity for row in late]),
         "diversity": _known([row.share for row in result.diversities if row.step > third]),
+        "level designed first": mean_level(result.designed, lambda part: part < PARTS // 3),
+        "level designed last": mean_level(result.designed, lambda part: part >= PARTS - PARTS // 3),
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -17,6 +17,7 @@ import spade
 from actors.suites import SUITES
 from actors.suites.suite import items_digest
 from replay.inspect.journal import JournalRows, read_journal
+from spade.app.experiment.designed import designed_levels
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import (
     MOST_EVALUATIONS,
@@ -132,6 +133,7 @@ def _result(place: Workplace, piece: Piece) -> RunResult:
         held_out=measured.categories, config=_tree(run.config()), rows=thinned(rows.steps, MOST_ROWS),
         evaluations=thinned(rows.evaluations, MOST_EVALUATIONS),
         diversities=thinned(rows.diversities, MOST_EVALUATIONS),
+        designed=designed_levels(run, last.learner_step) if experiment.suite == "nano" else [],
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from replay.inspect.journal import DiversityRow, EvaluationRow, JournalRows, StepRow
+from spade.app.experiment.designed import DesignedLevel
 from spade.app.experiment.plan import Experiment, Piece
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read, replace
@@ -40,6 +41,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     held_out    the last policy's share of held-out items won, by category
     config      the run's settings
     rows        figures by learner step, thinned
+    designed    levels of the programs that were designed; empty where they have none
     """
 
     arm: str
@@ -57,6 +59,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[StepRow]
     evaluations: list[EvaluationRow]
     diversities: list[DiversityRow]
+    designed: list[DesignedLevel]
 
     @property
     def piece(self) -> Piece:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from spade.app.experiment.analysis import HELD_OUT, ArmSummary, PairSummary, arm_rows, missing, pair_rows
+from spade.app.experiment.designed import PARTS, DesignedLevel, mean_level
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import RunResult
 
@@ -33,7 +34,7 @@ def tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[T
     for primary, title in kinds:
         if rows := [row for row in pairs if row.primary == primary]:
             made.append(_pairs(title, rows))
-    return made
+    return [*made, *_levels(experiment, results)]
 
 
 def state(experiment: Experiment, results: Mapping[Piece, RunResult]) -> str:
@@ -73,6 +74,24 @@ def _pairs(title: str, rows: Sequence[PairSummary]) -> TextTable:
         ("pair", "seeds", *names),
         tuple((" − ".join(row.pair), str(row.outcomes[HELD_OUT].runs), *_cells(row.outcomes, names)) for row in rows),
     )
+
+
+def _levels(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
+    """Levels designed over time: of each part of the runs of an arm, the share of each level, with its win rate."""
+    arms = {name: [run.designed for run in results.values() if run.arm == name] for name in experiment.arms}
+    rows = [(name, *(_level_cell(runs, part) for part in range(PARTS))) for name, runs in arms.items() if any(runs)]
+    says = f"Mean level of the designs in each of {PARTS} parts of the runs, and the mean share of their plays won."
+    head = ("arm", *(f"part {part + 1}" for part in range(PARTS)))
+    return [TextTable("Levels designed", says, head, tuple(rows))] if rows else []
+
+
+def _level_cell(runs: Sequence[Sequence[DesignedLevel]], part: int) -> str:
+    some = [each for designed in runs for each in designed if each.part == part]
+    level = mean_level(some, lambda _: True)
+    known = [(each.count, each.win_rate) for each in some if each.level and each.win_rate is not None]
+    count = sum(each for each, _ in known)
+    won = f", won {sum(each * rate for each, rate in known) / count:.2f}" if count else ""
+    return "–" if level is None else f"{level:.2f}{won}"
 
 
 def _names(outcomes: Sequence[Mapping[str, object]]) -> tuple[str, ...]:

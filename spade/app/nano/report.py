@@ -27,7 +27,7 @@ from spade.returns import won
 from spade.seeds import derive
 
 PROGRAMS = 192
-ENVIRONMENTS = 120
+ENVIRONMENTS = 144
 PLAYS = 4
 """Plays of each held-out environment in each arm, on the same instance seeds."""
 
@@ -53,12 +53,14 @@ class Report(msgspec.Struct, frozen=True):
     gap: Rate
     faults: dict[str, int]
     by_family: dict[str, tuple[float, float]]
+    by_level: dict[str, tuple[float, float]]
 
     def __str__(self) -> str:
         lines = [f"{'':<34}{'measured':>13}  aim of the build"]
         lines += [f"{name:<34}{getattr(self, field)!s:>13}  {aim}".rstrip() for name, field, aim in FIGURES]
-        lines.append(f"{'win rate by family':<34}{'unhinted':>13}{'hinted':>9}")
-        lines += [f"  {name:<32}{one:>13.3f}{two:>9.3f}" for name, (one, two) in sorted(self.by_family.items())]
+        for kind, rates in (("family", self.by_family), ("level", self.by_level)):
+            lines.append(f"{f'win rate by {kind}':<34}{'unhinted':>13}{'hinted':>9}")
+            lines += [f"  {name:<32}{one:>13.3f}{two:>9.3f}" for name, (one, two) in sorted(rates.items())]
         return "\n".join(lines + [f"  not valid: {stage} ({count})" for stage, count in self.faults.items()])
 
 
@@ -77,11 +79,9 @@ def compared(before: Report, now: Report) -> str:
     """Two reports of one run as a table: its policy before the first learner step, and the newest."""
     lines = [f"{'':<34}{'before':>13}{'now':>17}"]
     lines += [f"{name:<34}{getattr(before, field)!s:>13}{getattr(now, field)!s:>17}" for name, field, _ in FIGURES]
-    lines.append("unhinted win rate by family")
-    lines += [
-        f"  {name:<32}{one:>13.3f}{now.by_family[name][0]:>17.3f}"
-        for name, (one, _) in sorted(before.by_family.items())
-    ]
+    for kind, old, new in (("family", before.by_family, now.by_family), ("level", before.by_level, now.by_level)):
+        lines.append(f"unhinted win rate by {kind}")
+        lines += [f"  {name:<32}{one:>13.3f}{new[name][0]:>17.3f}" for name, (one, _) in sorted(old.items())]
     return "\n".join(lines)
 
 
@@ -110,7 +110,8 @@ def report(model: Path, origin: Path, seed: int) -> Report:
         hinted=rate(hinted),
         gap=rate([two - one for one, two in zip(unhinted, hinted, strict=True)]),
         faults=dict(Counter(verdict.stages[-1].name for verdict in verdicts if not verdict.passed)),
-        by_family=by_family(environments, unhinted, hinted),
+        by_family=means([environment.family.name for environment in environments], unhinted, hinted),
+        by_level=means([str(environment.knobs.level) for environment in environments], unhinted, hinted),
     )
 
 
@@ -154,13 +155,11 @@ def win_rates(
     return [sum(wins[start : start + PLAYS]) / PLAYS for start in range(0, len(wins), PLAYS)]
 
 
-def by_family(
-    environments: Sequence[DrawnEnvironment], unhinted: Sequence[float], hinted: Sequence[float]
-) -> dict[str, tuple[float, float]]:
-    """Mean win rates, unhinted and hinted, of each family."""
+def means(names: Sequence[str], unhinted: Sequence[float], hinted: Sequence[float]) -> dict[str, tuple[float, float]]:
+    """Mean win rates, unhinted and hinted, of the environments of each name."""
     rates: dict[str, list[tuple[float, float]]] = {}
-    for environment, one, two in zip(environments, unhinted, hinted, strict=True):
-        rates.setdefault(environment.family.name, []).append((one, two))
+    for name, one, two in zip(names, unhinted, hinted, strict=True):
+        rates.setdefault(name, []).append((one, two))
     return {
         name: (sum(one for one, _ in pairs) / len(pairs), sum(two for _, two in pairs) / len(pairs))
         for name, pairs in rates.items()

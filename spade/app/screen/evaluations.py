@@ -8,6 +8,16 @@ from spade.estimates import Difference, Share
 from spade.evaluations import KeptEvaluation, Rules, Summary
 from spade.text import line
 
+NOT_PINNED = "not pinned"
+"""The condition `policy` of a server of others."""
+
+SELF = "self"
+"""The condition `user` of a policy that plays the users of a harness itself."""
+
+_NOTES = {
+    ("user", SELF): "the policy played the users, too, so that these figures compare with no others",
+    ("policy", NOT_PINNED): "the policy is a server's, which may change it; its digest here is of its address and name",
+}
 _DIGITS = 16  # of a digest
 _NAME = 60  # characters of a name
 
@@ -42,6 +52,7 @@ def _told(each: MeasuredSuite) -> Iterator[str]:
     if each.against is not None:
         yield f"  {line(each.against.policy, _NAME):<10}  {_headline(each.against.summary)}"
     yield from _errors(each.summary)
+    yield from _notes(each.rules)
     yield f"  records in {line(each.folder)}"
 
 
@@ -76,7 +87,15 @@ def _sheet(kept: KeptEvaluation) -> Iterator[str]:
     known = {**rules.libraries, **rules.data, **rules.conditions}
     if known:
         yield f"  of        {', '.join(f'{line(name, _NAME)} {line(value, 80)}' for name, value in known.items())}"
+    yield from _notes(rules)
     yield f"  records in {line(str(kept.folder))}"
+
+
+def _notes(rules: Rules) -> Iterator[str]:
+    """The notes without which a figure misleads its reader."""
+    for condition, note in _NOTES.items():
+        if condition in rules.conditions.items():
+            yield f"  note      {note}"
 
 
 def _title(rules: Rules) -> str:

@@ -10,6 +10,7 @@ from actors.roles.episode import Undone
 from actors.roles.examiner import Examiner
 from actors.roles.manner import Manner, Played, WordsOfPlay
 from actors.roles.session import attend
+from actors.roles.voices.tokens import TokenVoice
 from actors.suites.talk import SuiteTalk
 from spade.evaluations import EvaluationPlan, Protocol, RecordFile, Rules, Sampling, Scheduled, SuiteItem, sample_seed
 from spade.protocol import (
@@ -73,7 +74,7 @@ def examine(tmp_path, settings, tokenizer):
         async def run(launch, config, ready):
             async def work(session):
                 async def manner(_):
-                    return Manner(SuiteTalk(PROTOCOL), SAMPLING, PROTOCOL.turns, 700, NEEDS)
+                    return Manner(SuiteTalk(PROTOCOL), TokenVoice(session, SAMPLING, 700, ()), PROTOCOL.turns, NEEDS)
 
                 samples = [(items[name], number) for name, number in kept.missing]
                 with stopped:

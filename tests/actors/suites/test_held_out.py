@@ -19,12 +19,12 @@ def held_out(*overrides, seed=3):
 
 def test_items_are_drawn_by_the_seed_of_the_run_and_come_again_when_all_have_come():
     short = "evaluation.protocol=short"
-    few, all_twice = held_out(short, "evaluation.plays=10"), held_out(short, "evaluation.plays=64")
+    few, all_twice = held_out(short, "evaluation.plays=10"), held_out(short, "evaluation.plays=72")
     assert few.samples == all_twice.samples[:10]
-    assert all_twice.items == 32
-    assert {number for _, number in all_twice.samples[:32]} == {0}
-    assert [item for item, _ in all_twice.samples[32:]] == [item for item, _ in all_twice.samples[:32]]
-    assert {number for _, number in all_twice.samples[32:]} == {1}
+    assert all_twice.items == 36
+    assert {number for _, number in all_twice.samples[:36]} == {0}
+    assert [item for item, _ in all_twice.samples[36:]] == [item for item, _ in all_twice.samples[:36]]
+    assert {number for _, number in all_twice.samples[36:]} == {1}
     other = held_out(short, "evaluation.plays=10", seed=4)
     assert {item.name for item, _ in few.samples} != {item.name for item, _ in other.samples}
     assert len({few.measure, all_twice.measure, other.measure}) == 3
@@ -32,7 +32,7 @@ def test_items_are_drawn_by_the_seed_of_the_run_and_come_again_when_all_have_com
 
 
 def test_no_number_of_plays_is_all_samples_of_the_protocol():
-    assert len(held_out("evaluation.plays=0").samples) == 256
+    assert len(held_out("evaluation.plays=0").samples) == 1_152
 
 
 def test_programs_of_a_folder_are_played_in_turn_each_time_on_another_instance(tmp_path):

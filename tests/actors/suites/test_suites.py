@@ -10,6 +10,7 @@ import pytest
 from actors.sandbox.inside.libraries import LIBRARIES
 from actors.suites import SUITES, resolve
 from actors.suites.answers import READERS
+from actors.suites.harnesses import HARNESSES
 from actors.suites.reasoning_gym import HARD
 from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError, RunError
@@ -142,6 +143,7 @@ def test_a_suite_with_tools_refuses_a_checkpoint_without():
 def test_the_kernel_knows_of_each_suite_its_library_and_that_it_needs_a_file():
     assert SUITE_TRAITS.keys() == SUITES.keys()
     assert not SUITES.keys() & set(HARNESS_SUITES)
+    assert HARNESSES.keys() == set(HARNESS_SUITES)
     for name, suite in SUITES.items():
         assert SUITE_TRAITS[name].given == bool(suite.columns)
         if name in MADE:

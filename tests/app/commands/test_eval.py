@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 from actors.suites import SUITES
 from spade.app import cli
 from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
-from spade.app.supervisor.examination import settings
-from spade.app.supervisor.measuring import (
+from spade.app.supervisor.pinned.examination import settings
+from spade.app.supervisor.pinned.measuring import (
     EvalOptions,
     Subject,
     _planned,
@@ -18,7 +18,8 @@ from spade.app.supervisor.measuring import (
     evaluate,
     named_suites,
 )
-from spade.app.supervisor.policies import check_asked, pin, release
+from spade.app.supervisor.pinned.policies import check_asked, pin, release
+from spade.app.supervisor.pinned.servers import ServerOptions
 from spade.config import Pool
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarised
@@ -77,7 +78,8 @@ def summary(right):
 )
 def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("spade.app.supervisor.measuring.measure", lambda *_: pytest.fail("something was started"))
+    measuring = "spade.app.supervisor.pinned.measuring"
+    monkeypatch.setattr(f"{measuring}.measure", lambda *_: pytest.fail("something was started"))
     with pytest.raises((ConfigError, RunError)) as refused:
         evaluate(asked(**given), nothing, nothing)
     assert said in str(refused.value)
@@ -87,8 +89,8 @@ def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tm
 def test_a_suite_without_its_data_is_complained_of_and_the_others_are_played(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     measured, complaints = [], []
-    monkeypatch.setattr("spade.app.supervisor.measuring.measure", lambda *words: measured.append(words[3]))
-    monkeypatch.setattr("spade.app.supervisor.measuring._told", lambda exam, _: exam.suite.name)
+    monkeypatch.setattr("spade.app.supervisor.pinned.measuring.measure", lambda *words: measured.append(words[3]))
+    monkeypatch.setattr("spade.app.supervisor.pinned.measuring._told", lambda exam, _: exam.suite.name)
     assert evaluate(asked("gpqa-diamond,nano"), nothing, complaints.append) == ["nano"]
     (exams,) = measured
     assert [exam.suite.name for exam in exams] == ["nano"]
@@ -149,6 +151,33 @@ def test_the_word_run_may_be_left_out():
         assert result.exit_code == 2
         assert "--suite" in result.output
     assert "show" in runner.invoke(cli.app, ["eval", "--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"suites": "bfcl"}, "suite bfcl: the chat template of this model drops the tools"),
+        ({"suites": "tau2"}, "suite tau2: a strong model must play its users: give --user-url URL, or --user-url self"),
+        (
+            {"suites": "acebench", "user": ServerOptions("self", "", "")},
+            "suite acebench: its harness is not here: spade eval setup acebench",
+        ),
+    ],
+)  # fmt: skip
+def test_a_harness_that_cannot_be_asked_is_complained_of(given, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    complaints = []
+    assert evaluate(asked(**given), nothing, complaints.append) == []
+    (complaint,) = complaints
+    assert complaint.startswith(f"spade: {told}")
+
+
+def test_what_no_figure_compares_with_is_said_below_it():
+    shared = msgspec.structs.replace(rules(), conditions={"user": "self", "policy": "not pinned"})
+    text = table([MeasuredSuite("there", shared, "start", summary({"a", "b"}))])
+    assert "the policy played the users, too" in text
+    assert "its digest here is of its address and name" in text
 
 
 def test_the_policy_of_a_model_is_its_checkpoint_where_it_lies(tmp_path):

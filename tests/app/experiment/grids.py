@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from replay.inspect.journal import DiversityRow, EvaluationRow, StepRow
+from spade.app.experiment.designed import Written, by_level
 from spade.app.experiment.plan import Experiment, Piece, read_experiment
 from spade.app.experiment.results import Origins, RunResult
 from spade.estimates import ItemTally, share
@@ -52,4 +53,5 @@ def result(of: Experiment, piece: Piece, wins: int = 30, origins: Origins = OURS
             EvaluationRow(step, 8, 0.5, categories={"level 1": step / 100, "level 2": 0}) for step in (0, 8, 9, 10, 12)
         ],
         diversities=[DiversityRow(9, 0.05)],
+        designed=by_level([Written(0, 1, 0.9), Written(0, 2, None), Written(5, 4, 0.5), Written(5, 0, 0.1)]),
     )  # fmt: skip

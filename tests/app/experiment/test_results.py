@@ -87,6 +87,7 @@ def test_the_primary_outcome_is_the_mean_over_levels(tmp_path):
     assert found[RISE] == pytest.approx((12 / 200) - (9 + 10) / 400)
     assert found["regret"] == pytest.approx((9 + 10 + 11 + 12) / 28)
     assert "learnable share" not in found
+    assert (found["level designed first"], found["level designed last"]) == (1.5, 4.0)
 
 
 def test_differences_are_paired_by_seed(tmp_path):
@@ -110,7 +111,9 @@ def test_an_unfinished_grid_says_so_with_what_there_is(tmp_path):
     plan = experiment(tmp_path)
     results = {piece: result(plan, piece) for piece in plan.pieces[:3]}
     assert state(plan, results) == "unfinished: 2 of 5 runs are missing: full-1, pool-1"
-    arms, question, explored = map(str, tables(plan, results))
+    arms, question, explored, levels = map(str, tables(plan, results))
+    assert "1.50, won 0.90" in levels
+    assert "4.00, won 0.50" in levels
     assert "1 of 2" in arms
     assert "full − pool" in question
     assert "full − no-memory" in explored

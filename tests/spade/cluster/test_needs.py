@@ -47,6 +47,9 @@ def test_more_gpus_than_any_machine_has_are_refused_where_some_have_any():
     with pytest.raises(ConfigError, match=r"engine: asks for 4 GPUs of one machine, and the largest .* has 2"):
         check_machines(config, ("engine",), [0, 2, 2])
     check_machines(config, ("engine",), [0, 4])
+    split = load("nano", ("engine.kind=vllm", "engine.tensor_parallel=16", "engine.device=cuda"))
+    with pytest.raises(ConfigError, match=r"engine: asks for 16 GPUs of one machine, .* has 8; a model is not split"):
+        check_machines(split, ("engine",), [8, 8])
     check_machines(config, ("engine",), [0, 0])  # they may be bought
 
 

@@ -28,9 +28,13 @@ def options(script: str) -> dict[str, str]:
     return dict(words)
 
 
-def slots(script: str) -> list[dict[str, int]]:
-    """Custom resources of the first machine and of each other."""
-    return [json.loads(found) for found in re.findall("--resources='(.*?)'", script)]
+def slots(script: str, machines: int, gpus: int) -> list[dict[str, int]]:
+    """Custom resources that the machines of a job have, as bash reckons them."""
+    (join,) = re.findall(r"^join\(\) \{.*?^\}$", script, re.MULTILINE | re.DOTALL)
+    joins = "\n".join(f"join {at} | grep -o '{{.*}}'" for at in range(machines))
+    begin = f'ray() {{ echo "$@"; }}; SLURM_CPUS_ON_NODE=9 SLURM_GPUS_ON_NODE={gpus}'
+    told = subprocess.check_output(["bash", "-euc", f"{begin}\n{join}\n{joins}"], text=True)
+    return [json.loads(row) for row in told.splitlines()]
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -49,29 +53,32 @@ def test_the_script_asks_for_the_machines_of_the_recipe_and_for_time_to_drain():
         "time": "24:00:00", "signal": "B:USR1@420", "requeue": "", "no-kill": "", "open-mode": "append",
     }  # fmt: skip
     assert options(slurm("games-4b", (), 4))["nodes"] == "2"
-    assert slots(slurm("games-4b", (), 4)) == [{"learner": 4}, {"engine": 4}]
+    (first, second) = slots(slurm("games-4b", (), 4), 2, 4)
+    assert (first["learner"] >= 1, first["engine"], second) == (True, 0, {"learner": 0, "engine": 4})
     assert "gpus-per-node" not in options(slurm("nano", (), 8))
 
 
 @settings(max_examples=20)
 @given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 9), st.integers(8, 16))
-def test_each_process_has_gpus_wherever_the_script_lets_it_land(learner, engine, engines, gpus):
-    asked = ("engine.gpus=[]", "learner.gpus=[]", f"place.gpus={{learner=1,engine={engine}}}")
-    split = (f"engine.tensor_parallel={engine}", f"learner.processes={learner}", f"actors.engines={engines}")
-    script = slurm("games-30b", (*asked, *split), gpus)
-    first, others = slots(script)
-    beside, machines = first.get("engine", 0), int(options(script)["nodes"])
-    assert first["learner"] + beside * engine <= gpus
-    assert others["engine"] * engine <= gpus
-    assert beside + (machines - 1) * others["engine"] >= engines
-    assert machines == 1 or beside + (machines - 2) * others["engine"] < engines  # none too many
+def test_each_process_has_gpus_wherever_the_script_lets_it_land(processes, engine, engines, gpus):
+    listed = (f"engine.gpus={list(range(engine * engines))}", f"learner.gpus={list(range(50, 50 + processes))}")
+    split = (f"engine.tensor_parallel={engine}", f"learner.processes={processes}", f"actors.engines={engines}")
+    words = (*listed, *split)
+    script = slurm("games-30b", words, gpus)
+    machines = int(options(script)["nodes"])
+    found = slots(script, machines, gpus)
+    rank = needs(load("games-30b", (*words, "learner.gpus=[]", "learner.device=cuda")), "learner").gpus
+    assert all(slot["learner"] * rank + slot["engine"] * engine <= gpus for slot in found)
+    assert sum(slot["learner"] for slot in found) * rank == processes
+    assert sum(slot["engine"] for slot in found) >= engines
+    assert machines == 1 or sum(slot["engine"] for slot in found[:-1]) < engines  # none too many
 
 
 def test_the_script_names_the_config_and_its_settings_as_they_were_given(tmp_path):
     odd = tmp_path / "a 'b' $(exit 3).toml"
     odd.write_text('extends = "nano"\n')
     script = slurm(str(odd), ("run.seed=7", "actors.agents=auto"), 8)
-    lines = [line for line in script.splitlines() if line.startswith(("config=", "run="))]
+    lines = [line for line in script.splitlines() if line.startswith(("config=", "run=${1"))]
     told = subprocess.run(
         ["bash", "-euc", "\n".join([*lines, 'echo "$config"', 'echo "$run"'])], capture_output=True, text=True
     )
@@ -81,7 +88,7 @@ def test_the_script_names_the_config_and_its_settings_as_they_were_given(tmp_pat
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_manifest_has_containers_for_each_process_and_a_config_that_means_the_same(name, tmp_path):
-    *volumes, given, job = documents(kubernetes(name, ("run.seed=7",)))
+    *volumes, given, job = documents(kubernetes(name, ("run.seed=7",), 8))
     assert [(each["kind"], each["spec"]["accessModes"]) for each in volumes] == [
         ("PersistentVolumeClaim", ["ReadWriteOnce"]), ("PersistentVolumeClaim", ["ReadWriteMany"]),
     ]  # fmt: skip
@@ -110,7 +117,7 @@ def test_the_manifest_has_containers_for_each_process_and_a_config_that_means_th
 
 def test_the_manifest_buys_as_many_machines_for_actors_as_auto_may_start():
     wide = ("actors.agents=auto", "actors.agents_max=30", "place.memory={agent=3221225472}")
-    *_, job = documents(kubernetes("nano", wide))
+    *_, job = documents(kubernetes("nano", wide, 8))
     *_, actors = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert (actors["replicas"], actors["minReplicas"], actors["maxReplicas"]) == (1, 0, math.ceil(32 / 8))
     assert actors["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "24Gi"
@@ -122,19 +129,19 @@ def test_the_manifest_is_one_that_kuberay_takes(request):
         pytest.skip("untried without KubeRay's schema: --kuberay-crd=FILE, its ray.io_rayjobs.yaml")
     definition = yaml.load(Path(path).read_bytes(), yaml.CSafeLoader)
     (version,) = (each for each in definition["spec"]["versions"] if each["name"] == "v1")
-    *_, job = documents(kubernetes("games-30b", ()))
+    *_, job = documents(kubernetes("games-30b", (), 8))
     jsonschema.validate(job, strict(version["schema"]["openAPIV3Schema"]))
 
 
 def test_one_line_refuses_what_the_script_cannot_hold(tmp_path):
-    with pytest.raises(ConfigError, match=r"^learner: asks for 4 GPUs of one machine, and --gpus says 2; a model is"):
-        slurm("games-4b", (), 2)
+    with pytest.raises(ConfigError, match=r"^engine: asks for 2 GPUs of one machine, and --gpus says 1; a model is"):
+        slurm("games-30b", (), 1)
     odd = tmp_path / "a\nb.toml"
     odd.write_text('extends = "nano"\n')
     with pytest.raises(ConfigError, match=r"a\\nb.toml': has characters that cannot be printed"):
         slurm(str(odd), (), 8)
     with pytest.raises(ConfigError, match=r"^place\.gpus: engine = 1 are too few for engine\.tensor_parallel = 2"):
-        kubernetes("games-30b", ("place.gpus={engine=1}",))
+        kubernetes("games-30b", ("place.gpus={engine=1}",), 8)
 
 
 def documents(manifest: str) -> list[Any]:

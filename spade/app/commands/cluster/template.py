@@ -9,15 +9,13 @@ from spade.app.commands.options import Set
 from spade.app.printing import say, show
 from spade.errors import ConfigError
 
-MACHINE_GPUS = 8
-
 
 def template(
     scheduler: Annotated[str, typer.Argument(metavar="slurm|kubernetes", help="The scheduler of the cluster.")],
     config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")],
     gpus: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help=f"GPUs of a machine of Slurm [default: {MACHINE_GPUS}].")
-    ] = None,
+        int, typer.Option(min=1, metavar="N", help="GPUs of a machine; of a container on kubernetes at most so many.")
+    ] = 8,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")] = None,
     set_: Set = None,
 ) -> None:
@@ -28,11 +26,9 @@ def template(
     from spade.cluster import schedulers
 
     if scheduler == "slurm":
-        text = schedulers.slurm(config, set_ or (), gpus or MACHINE_GPUS)
-    elif scheduler == "kubernetes" and gpus is None:
-        text = schedulers.kubernetes(config, set_ or ())
+        text = schedulers.slurm(config, set_ or (), gpus)
     elif scheduler == "kubernetes":
-        raise ConfigError("--gpus: is for slurm; on kubernetes each container has the GPUs that its process needs")
+        text = schedulers.kubernetes(config, set_ or (), gpus)
     else:
         raise ConfigError(f"there is no template for {scheduler!r}; write slurm or kubernetes")
     if out is None:

@@ -1,8 +1,7 @@
 """`spade eval`: what is asked, resolved to evaluations of one policy or two, and what they came to."""
 
 import difflib
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import NamedTuple
@@ -10,11 +9,15 @@ from typing import NamedTuple
 import msgspec
 
 from actors.suites import SUITES, Suite, check_sizes, resolve
+from actors.suites.harnesses import HARNESSES, Harness
+from actors.suites.talk import suite_talks
 from spade.app.rundir import RunDir
-from spade.app.screen.evaluations import MeasuredSuite
-from spade.app.supervisor.examination import Exam, measure, settings
-from spade.app.supervisor.policies import PinnedPolicy, check_asked, pinned
-from spade.config import Config, ProtocolName
+from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
+from spade.app.supervisor.pinned.examination import measure, settings
+from spade.app.supervisor.pinned.exams import Exam, Say
+from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned
+from spade.app.supervisor.pinned.servers import ServerOptions, Servers, free_port
+from spade.config import SUITE_TRAITS, Config, ProtocolName
 from spade.errors import ConfigError, SpadeError
 from spade.evaluations import Protocol, compared, read_summary, refuse_other
 from spade.evaluations.folder import EVALUATIONS
@@ -23,38 +26,11 @@ from spade.policy.model_folder import resolve as model_folder
 from spade.text import line
 from spade.tokens import Tokenizer
 
-Say = Callable[[str], None]
 _NEAREST = 3
 
 
-class EndpointOptions(NamedTuple):
-    """A server to be measured in the place of weights: see the section `endpoint` of the config."""
-
-    url: str
-    model: str
-    key: str
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """The settings under which it samples, and engines do not."""
-        key = str(Path(self.key).expanduser().absolute()) if self.key else ""
-        return {
-            "endpoint.url": self.url,
-            "endpoint.model": self.model,
-            "endpoint.key": key,
-            "endpoint.roles": ["evaluator"],
-            "actors.engines": 0,
-            "engine.arithmetic": "model",
-        }
-
-    def policy(self, folder: Path) -> PinnedPolicy:
-        """What stands for its policy, which nobody can pin; `folder` has the tokenizer."""
-        digest = hashlib.blake2b(f"{self.url}\0{self.model}".encode(), digest_size=16).hexdigest()
-        return PinnedPolicy(digest, folder, f"{line(self.model, 60) or 'the model'} at {line(self.url, 120)}")
-
-
 class EvalOptions(NamedTuple):
-    """The options of `spade eval`, as they were typed."""
+    """The options of `spade eval`, as they were typed; `model` "" is none, so that `endpoint` is asked by chats."""
 
     model: str
     suites: str
@@ -67,7 +43,30 @@ class EvalOptions(NamedTuple):
     data: Sequence[str]
     config: str | None
     overrides: Sequence[str]
-    endpoint: EndpointOptions | None = None
+    endpoint: ServerOptions | None = None
+    user: ServerOptions | None = None
+
+    @property
+    def chats(self) -> ServerOptions | None:
+        """The server that is asked by chats, since nobody knows its tokens."""
+        return None if self.model else self.endpoint
+
+    @property
+    def servers(self) -> Servers:
+        """The servers of the evaluation."""
+        user = None if self.user is None or self.user.url == SELF else self.user
+        return Servers(self.endpoint, bool(self.model), user)
+
+    def found(self) -> "EvalOptions":
+        """The same with the names of the servers' models. Raises ConfigError where a server does not answer."""
+        endpoint, user = self.endpoint, self.user
+        if endpoint is not None and (
+            self.chats or any(isinstance(each, Harness) for each in named_suites(self.suites))
+        ):
+            endpoint = endpoint.found("--endpoint")
+        if user is not None and user.url != SELF:
+            user = user.found("--user-url")
+        return self._replace(endpoint=endpoint, user=user)
 
 
 class Chosen(NamedTuple):
@@ -107,7 +106,7 @@ class Subject(NamedTuple):
             raise ConfigError(f"{line(model, 200)}: is no run, and as a model: {error}") from None
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
-    def pinned(self, asked: str, endpoint: EndpointOptions | None = None) -> AbstractContextManager[PinnedPolicy]:
+    def pinned(self, asked: str, endpoint: ServerOptions | None = None) -> AbstractContextManager[PinnedPolicy]:
         """The policy that is asked for, whose weights stay during the block; that of the endpoint, if it is given."""
         if endpoint is not None:
             return nullcontext(endpoint.policy(model_folder(self.model)))
@@ -121,24 +120,26 @@ class Planned(NamedTuple):
     policy: PinnedPolicy
     config: Config
     exams: Sequence[Exam]
+    servers: Servers = Servers()
 
     def measured(self, say: Say) -> dict[str, MeasuredSuite]:
         """Measure what is missing; all evaluations by suite."""
         if self.exams:
-            measure(self.subject.place, self.config, self.policy, self.exams, say)
+            measure(self.subject.place, self.config, self.policy, self.exams, say, self.servers)
         return {exam.suite.name: _told(exam, self.policy) for exam in self.exams}
 
 
 def named_suites(names: str) -> list[Suite]:
     """The suites of a list with commas. Raises ConfigError where one is unknown, with the nearest names."""
+    known: Mapping[str, Suite] = {**SUITES, **HARNESSES}
     each = [name.strip() for name in names.split(",") if name.strip()]
     for name in each:
-        if name not in SUITES:
-            near = difflib.get_close_matches(name, SUITES, _NEAREST, 0.0)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, _NEAREST, 0.0)
             raise ConfigError(f"--suite {line(name, 60)!r}: there is no such suite; near are {', '.join(near)}")
     if not each:
-        raise ConfigError(f"--suite: name one or more of {', '.join(SUITES)}")
-    return [SUITES[name] for name in dict.fromkeys(each)]
+        raise ConfigError(f"--suite: name one or more of {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(each)]
 
 
 def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
@@ -177,21 +178,21 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     """
     suites = chosen(asked)
     check_asked(asked.policy)
+    if not asked.model and asked.endpoint is None:
+        raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
-        raise ConfigError(
-            "--endpoint: a server has one policy, and is compared with none; leave --policy and --against"
-        )
-    subject = Subject.of(asked.model, asked.config)
+        raise ConfigError("--endpoint: a server has one policy, compared with none; leave --policy and --against out")
+    asked = asked.found()
+    subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
-        now = _planned(
-            subject, pins.enter_context(subject.pinned(asked.policy, asked.endpoint)), suites, asked, complain
-        )
+        policy = pins.enter_context(subject.pinned(asked.policy, asked.endpoint))
+        now = _planned(subject, policy, suites, asked, complain)
         if asked.against == "none" or not now.exams:
             return list(now.measured(say).values())
         # Before the first is measured, since a run goes on meanwhile and may retire the other.
-        other, policy = _other(subject, asked.against, asked.config)
+        other, named = _other(subject, asked.against, asked.config)
         playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in now.exams}]
-        before = _planned(other, pins.enter_context(other.pinned(policy)), playable, asked, complain)
+        before = _planned(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
         _refuse_others(now, before)
         found, held = now.measured(say), before.measured(say)
     return [_held_against(each, held.get(name)) for name, each in found.items()]
@@ -211,9 +212,21 @@ def _planned(
     context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
     folder = policy.folder or Path(subject.model)
-    others = {} if asked.endpoint is None else asked.endpoint.settings
+    others = _others(asked)
     config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
-    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain))
+    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain), asked.servers)
+
+
+def _others(asked: EvalOptions) -> dict[str, object]:
+    """Settings of the place where the policy is sampled, if that is no engine of ours."""
+    if asked.endpoint is None:
+        return {
+            "serve.host": "127.0.0.1",
+            "serve.port": free_port("127.0.0.1"),
+            "serve.key": "",
+            "serve.name": "policy",
+        }
+    return {"actors.engines": 0, "engine.arithmetic": "model"} if asked.chats else asked.endpoint.settings
 
 
 def _refuse_others(now: Planned, before: Planned) -> None:
@@ -235,26 +248,58 @@ def _exams(
     exams = []
     tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
     for suite, protocol, data in suites:
-        conditions = _conditions(config, protocol.context_tokens(config.engine.context_tokens))
         try:
-            talks = suite.talks(protocol, tokenizer)
+            conditions = _conditions(config, suite, protocol, asked)
+            ours = asked.endpoint is None or not isinstance(suite, Harness)  # else the tokenizer is another one's
+            talks = suite.talks(protocol, tokenizer) if ours else suite_talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
             check_sizes(f"suite {suite.name}", plan.items.values(), config)
         except SpadeError as error:
             complain(f"spade: {error}")
         else:
-            exams.append(Exam(subject.root, suite, plan, talks))
+            exams.append(Exam(subject.root, suite, plan, talks, data))
     return exams
 
 
-def _conditions(config: Config, context_tokens: int) -> dict[str, str]:
-    """See Rules."""
+def _conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
+    """See Rules. Raises ConfigError where the suite cannot be played so."""
+    if isinstance(suite, Harness):
+        return _served(config, protocol, asked) | _users(suite, asked)
+    if asked.chats is None:
+        pinned = {} if asked.endpoint is None else {"policy": NOT_PINNED}
+        return pinned | _run_here(config, protocol, known=asked.endpoint is None)
+    if SUITE_TRAITS[suite.name].tools:
+        raise ConfigError(f"suite {suite.name}: needs a server of token ids, and RUN|MODEL with its tokenizer")
+    return _served(config, protocol, asked)
+
+
+def _served(config: Config, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
+    """Conditions of a policy that is asked by chats, over a gateway of ours or a server of others."""
+    if asked.endpoint is None:
+        return {"asked": "chats", **_run_here(config, protocol)}
+    return {"asked": "chats", "dtype": "unknown", "policy": NOT_PINNED, "tokens": "of the server's count"}
+
+
+def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
+    """Conditions of a policy whose tokens we know; `known`: its arithmetic, too."""
     return {
-        "context_tokens": str(context_tokens),
-        "dtype": "unknown" if config.endpoint.url else _arithmetic(config),
+        "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),
+        "dtype": _arithmetic(config) if known else "unknown",
         "thinking": str(config.model.thinking).lower(),
         "thoughts": config.play.thoughts,
     }
+
+
+def _users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
+    """The model that plays the users. Raises ConfigError where the suite needs one that is not given."""
+    if not suite.users:
+        return {}
+    if asked.user is None:
+        raise ConfigError(
+            f"suite {suite.name}: a strong model must play its users: give --user-url URL, or --user-url {SELF}, whose "
+            "figures compare with no others"
+        )
+    return {"user": SELF if asked.user.url == SELF else asked.user.name}
 
 
 def _arithmetic(config: Config) -> str:

@@ -1,6 +1,7 @@
-"""Verdicts of RLVE's problems whose scorers tell tuples from lists: on their own parameters, and on those through JSON.
+"""Verdicts of RLVE's scorers on right answers, where the paper's release has mended them.
 
-A process of its own, since the library reseeds generators. It prints {problem: [verdict, verdict through JSON]}.
+A process of its own, since the library reseeds generators. It prints, by problem, the verdict as we have the problem,
+and the one after `json`, where its parameters went through JSON, or of the other `way` to reward.
 """
 
 import copy
@@ -17,8 +18,8 @@ with standing_in("torch"):
 MARKS = "<answer>", "</answer>"
 
 
-def posed(name):
-    problem = PROBLEMS[name](answer_markers=MARKS)
+def posed(name, **rewarded):
+    problem = PROBLEMS[name](answer_markers=MARKS, **rewarded)
     problem.parameter = copy.deepcopy(CONTROLLERS[name]().get_parameter_list()[0])
     random.seed(1)
     problem._generate()
@@ -38,17 +39,27 @@ def right(problem, chosen):
     return next(answer for answer in words if verdict(problem, answer))
 
 
-CASES = {
+CHOSEN = {
     "Cinema": (),
     "QuadMagicItems": (),
     "LargestConvexPolygon": (3, 4, 5, 6),
     "LargestRectangle_AmongPoints": (4,),
 }
-found = {}
-for name, chosen in CASES.items():
+WAYS = {
+    "PowerCycle": ("rewarding_strategy",),
+    "FBI_BinaryTree": ("rewarding_strategy",),
+    "SkaRockGarden": ("rewarding_strategy_perimeter", "rewarding_strategy_cost"),
+    "SmallestBinaryMultiple": ("rewarding_strategy",),
+}
+found = {"json": {}, "way": {}}
+for name, chosen in CHOSEN.items():
     problem = posed(name)
     answer = right(problem, chosen)
     own = verdict(problem, answer)
     problem.parameter = json.loads(json.dumps(problem.parameter))
-    found[name] = [own, verdict(problem, answer)]
+    found["json"][name] = [own, verdict(problem, answer)]
+for name, settings in WAYS.items():
+    problem, other = posed(name), posed(name, **dict.fromkeys(settings, "gold=answer"))
+    answer = right(problem, ())
+    found["way"][name] = [verdict(problem, answer), verdict(other, answer)]
 print(json.dumps(found))

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from learner.attention import LAYERS, PACKED
 from learner.logprobs import check_head
+from learner.models.attention import LAYERS, PACKED
 from spade.errors import RunError
 from spade.policy.architecture import shifts, slides
 from spade.policy.rounding import alike
@@ -29,7 +29,7 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
 
 @torch.no_grad()
 def _pack_attention(model: Any) -> None:
-    """Use `learner.attention` if it agrees with the model's own attention, else that one if it separates sequences."""
+    """Use `packed_attention` if it agrees with the model's own attention, else that one if it separates sequences."""
     own, text = model.config._attn_implementation, model.config.get_text_config()
     if shifts(text):
         raise RunError(

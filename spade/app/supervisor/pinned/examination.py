@@ -4,50 +4,31 @@ It has a replay service of its own, engines and env-runners. This process publis
 and records the samples itself, so that more engines may join as in any run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from actors.suites import Suite
-from actors.text.conversation import Talk
+from actors.suites.harnesses import Harness
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
-from spade.app.supervisor.pinned_run import pinned_settings, published
-from spade.app.supervisor.policies import PinnedPolicy
+from spade.app.supervisor.pinned.exams import Exam, Missing, Say
+from spade.app.supervisor.pinned.policies import PinnedPolicy
+from spade.app.supervisor.pinned.run import pinned_settings, published
+from spade.app.supervisor.pinned.servers import Servers, own_gateway
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.errors import RunError
-from spade.evaluations import EvaluationPlan, Protocol, RecordFile, SuiteItem, folder_of, open_folder
+from spade.evaluations import Protocol, open_folder
 from spade.transport import Client
-
-if TYPE_CHECKING:
-    from actors.roles.session import Session
 
 PROCESSES = "processes"
 LOAD_S, STEP_S = 60.0, 30.0  # a busy machine is no error of an item
 _DIGITS = 16  # of a digest in a folder's name
-_TOLD = 8  # times that progress is told, for each evaluation
-
-Say = Callable[[str], None]
-
-
-class Exam(NamedTuple):
-    """An evaluation, and where it is kept: `root`/evaluations/… `talks` makes the talk of each play."""
-
-    root: Path
-    suite: Suite
-    plan: EvaluationPlan
-    talks: Callable[[], Talk]
-
-    @property
-    def folder(self) -> Path:
-        """The folder of its records."""
-        return folder_of(self.root, self.plan.rules)
 
 
 def settings(
@@ -78,6 +59,7 @@ def settings(
         "engine.request_deadline_s": patiently.engine.request_deadline_s,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
         "sandbox.libraries": libraries,
+        **({"actors.runners": 0} if all(isinstance(suite, Harness) for suite, _ in exams) else {}),
         "sandbox.load_s": max(given.sandbox.load_s, LOAD_S),
         "sandbox.step_s": max(given.sandbox.step_s, STEP_S),
         **others,
@@ -85,8 +67,15 @@ def settings(
     return pinned_settings(base, overrides, model, dtype, context, own)
 
 
-def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[Exam], say: Say) -> None:
-    """Play and record what is missing of these evaluations of one policy.
+def measure(
+    place: Path,
+    config: Config,
+    policy: PinnedPolicy,
+    exams: Sequence[Exam],
+    say: Say,
+    servers: Servers,
+) -> None:
+    """Play and record what is missing of these evaluations of one policy, or of that of a server.
 
     Their processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also
     where a signal came first.
@@ -104,9 +93,11 @@ def measure(place: Path, config: Config, policy: PinnedPolicy, exams: Sequence[E
         run = _processes(place, missing[0][0])
         run.create(config)
         say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
-        body = partial(_examine, run, config, policy, missing, say)
+        body = partial(_examine, run, config, policy, missing, say, servers)
         actor = partial(launches.actor, run, config, run.replay_address, "")
         services = [launches.replay(run, config, "")]
+        if servers.policy is None and any(isinstance(exam.suite, Harness) for exam, _ in missing):
+            services.append(launches.gateway(run, config, run.replay_address, ""))
         trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
         if left := sum(len(kept.missing) for kept in records):
             raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
@@ -128,45 +119,26 @@ def _forget(run: RunDir) -> None:
 
 
 async def _examine(
-    run: RunDir, config: Config, policy: PinnedPolicy, exams: Sequence[tuple[Exam, RecordFile]], say: Say, _: Client
+    run: RunDir,
+    config: Config,
+    policy: PinnedPolicy,
+    missing: Missing,
+    say: Say,
+    servers: Servers,
+    client: Client,
 ) -> None:
-    """Publish the weights and play, one evaluation after the other."""
-    from actors.roles.session import Session, attend
+    """Publish the weights, if they are ours, and play, one evaluation after the other."""
+    from spade.app.supervisor.pinned.harnessed import by_harness
+    from spade.app.supervisor.pinned.plays import by_chats, by_tokens
 
-    async def work(session: Session) -> None:
-        for exam, kept in exams:
-            await _play(session, exam, kept, say)
-
-    sampled_here = nullcontext() if config.endpoint.url else published(run, config, policy)
+    programs = [each for each in missing if not isinstance(each[0].suite, Harness)]
+    driven = [each for each in missing if isinstance(each[0].suite, Harness)]
+    sampled_here = nullcontext() if servers.policy else published(run, config, policy)
     async with sampled_here:
-        await attend(launches.evaluator(run, config), config, config.play.lease_s, lambda: None, work)
-
-
-async def _play(session: "Session", exam: Exam, kept: RecordFile, say: Say) -> None:
-    """Play and record what one evaluation lacks."""
-    from actors.roles.examiner import Examined, Examiner
-    from actors.roles.manner import Manner, manner_of_suite
-
-    rules, told = exam.plan.rules, _progress(exam, kept, say)
-
-    async def manner(_: SuiteItem) -> Manner:
-        return manner_of_suite(exam.suite, rules.protocol, exam.talks, session.config)
-
-    def over(examined: Examined) -> None:
-        kept.add(examined.record)
-        told()
-
-    samples = [(exam.plan.items[name], number) for name, number in kept.missing]
-    await Examiner(session, rules.suite, rules.seed, manner).examine(samples, over)
-
-
-def _progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
-    """Tells a few times how many samples have their record."""
-    rules, all_of_them = exam.plan.rules, len(exam.plan.scheduled)
-    step = max(1, all_of_them // _TOLD)
-
-    def told() -> None:
-        if len(kept.records) % step == 0 or len(kept.records) == all_of_them:
-            say(f"{rules.suite}@{rules.protocol.name}: {len(kept.records)} of {all_of_them} samples")
-
-    return told
+        if programs and servers.policy and not servers.tokens:
+            await by_chats(run, config, programs, say, servers.policy)
+        elif programs:
+            await by_tokens(run, config, programs, say)
+        if driven:
+            agent = servers.policy or await own_gateway(config, client)
+            await by_harness(driven, config, run.logs, agent, servers.user, say)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
-from spade.app.supervisor.policies import PinnedPolicy
+from spade.app.supervisor.pinned.policies import PinnedPolicy
 from spade.config import Config, digest, load
 from spade.errors import ConfigError
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics

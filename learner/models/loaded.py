@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from learner import lora
+from learner.models import lora
 from spade.config import Config
 from spade.policy.model import load
 from spade.policy.model_folder import resolve

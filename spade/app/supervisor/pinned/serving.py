@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -14,9 +13,10 @@ import trio
 
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
-from spade.app.supervisor.measuring import Subject
-from spade.app.supervisor.pinned_run import pinned_settings, published
-from spade.app.supervisor.policies import PinnedPolicy, check_asked
+from spade.app.supervisor.pinned.measuring import Subject
+from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked
+from spade.app.supervisor.pinned.run import pinned_settings, published
+from spade.app.supervisor.pinned.servers import free_port
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.errors import ConfigError
@@ -92,18 +92,8 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
 
 def _address(asked: ServeOptions, name: str) -> dict[str, object]:
     key = str(Path(asked.key).expanduser().absolute()) if asked.key else ""
-    port = asked.port or _free_port(asked.host)
+    port = asked.port or free_port(asked.host)
     return {"serve.host": asked.host, "serve.port": port, "serve.key": key, "serve.name": name}
-
-
-def _free_port(host: str) -> int:
-    """A port that is free now; a gateway that is started again must find it, so it is the command that chooses."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError as error:
-            raise ConfigError(f"--host {host}: {error.strerror}") from None
-        return int(probe.getsockname()[1])
 
 
 def _name(run: RunDir | None, asked: ServeOptions) -> str:

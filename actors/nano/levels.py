@@ -1,0 +1,47 @@
+"""The levels of difficulty of a world's programs."""
+
+import random
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeVar
+
+LEVELS: Final = 6
+EVERY: Final = range(1, LEVELS + 1)
+
+SHARES: Final = (0.36, 0.26, 0.17, 0.11, 0.06, 0.04)
+"""The share of each level in the demonstrations of games: its first policy wins the low ones, and the high ones hardly.
+"""
+
+
+PRINTED: Final = ((True,), (True,), (False, True), (False, True), (False,), (False,))
+"""By level, if the programs of games may print their rule: low levels ask to follow it, high ones to find it."""
+
+
+class Given(Protocol):
+    """The parameters of a program that its world reads."""
+
+    @property
+    def level(self) -> int:
+        """The difficulty, 1 to LEVELS."""
+        ...
+
+    @property
+    def budget(self) -> str:
+        """The limit of turns, as a Python expression."""
+        ...
+
+    @property
+    def printed(self) -> bool: ...
+
+
+Drawn = TypeVar("Drawn")
+
+
+def draw_by_level(rng: random.Random, spaces: Sequence[Sequence[Drawn]]) -> Drawn:
+    """One of the settings of a level that is drawn first; `spaces` has those of each level."""
+    (space,) = rng.choices(spaces, SHARES)
+    return rng.choice(space)
+
+
+def beside(level: int) -> Sequence[int]:
+    """The level and those next to it."""
+    return [each for each in EVERY if abs(each - level) <= 1]

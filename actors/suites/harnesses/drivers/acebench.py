@@ -1,0 +1,79 @@
+"""ACEBench's agent tasks as evalscope plays them, on rows that are given.
+
+A row has `id`, `question`, `function`, `initial_config` and `involved_classes`, and either `rubric` (with its
+`ground_truth` and `mile_stone`) or a row of its `id` in the file of the same name in `possible_answer/`.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from evalscope.api.model import GenerateConfig, Model, get_model
+from evalscope.benchmarks.acebench.checker import check_agent_end_state, milestone_accuracy
+from evalscope.benchmarks.acebench.rollout import run_rollout
+from evalscope.benchmarks.acebench.utils import category_of_record, decode_maybe_json
+from evalscope.constants import EvalType
+
+from .pipe import HarnessVerdict, Item, Json, PlayOrder, drive
+
+CATEGORIES = {"agent_multi_step": "multi_step", "agent_multi_turn": "multi_turn"}
+_STEPS = 40
+
+
+def items(folder: Path) -> list[Item]:
+    """The agent tasks of a folder; rows of other categories are left out."""
+    found = []
+    for file in sorted(folder.glob("*.json*")):
+        answers = {row["id"]: row for row in _rows(folder / "possible_answer" / file.name)}
+        for row in _rows(file):
+            category = CATEGORIES.get(category_of_record(row))
+            if category is not None:
+                found.append(Item(str(row["id"]), category, _task(row, answers.get(row["id"], {}))))
+    return found
+
+
+def play(order: PlayOrder) -> HarnessVerdict:
+    """Play a task and check the state in which it ends."""
+    task = order.item.told
+    agent, user = _model("agent", order.url), _model("user", order.url)
+    result = run_rollout(agent, task, _STEPS, user if order.item.category == "multi_turn" else None)
+    correct = bool(check_agent_end_state(result.end_state, task["ground_truth"])["valid"])
+    # As upstream has it, whoever comes to the right end has passed each milestone.
+    score = 1.0 if correct else float(milestone_accuracy(result.process, task["mile_stone"]))
+    return HarnessVerdict(correct, score, json.dumps(result.process, default=str))
+
+
+def _rows(file: Path) -> Iterator[Json]:
+    """Rows, one a line."""
+    if file.is_file():
+        for text in file.read_text().splitlines():
+            if text.strip():
+                yield json.loads(text)
+
+
+def _task(row: Json, answer: Json) -> Json:
+    """A row as the harness wants it."""
+    rubric: Any = decode_maybe_json(row.get("rubric"), {}) or answer
+    decoded = {name: decode_maybe_json(row.get(name), []) for name in ("function", "involved_classes")}
+    return {
+        "id": row["id"],
+        "test_category": category_of_record(row),
+        "language": "en",
+        "question": row.get("question", ""),
+        "functions": decoded["function"],
+        "involved_classes": decoded["involved_classes"],
+        "initial_config": decode_maybe_json(row.get("initial_config"), {}),
+        "ground_truth": rubric["ground_truth"],
+        "mile_stone": rubric.get("mile_stone", []),
+    }
+
+
+def _model(name: str, url: str) -> Model:
+    config = GenerateConfig(temperature=0.7, retries=0)
+    return get_model(model=name, eval_type=EvalType.OPENAI_API, base_url=url, api_key="none", config=config)
+
+
+def main(folder: str) -> None:
+    """Serve orders."""
+    drive(items(Path(folder)), play)

@@ -1,0 +1,95 @@
+"""BFCL v4, multi-turn: its own handler of OpenAI's API and its own checker, one entry at a time.
+
+The handler `eval()`s what the model calls. It is shown calls of the entry's own functions alone, with arguments that
+are JSON values under names that are identifiers; any other call is one of an unknown function, or cannot be decoded.
+"""
+
+import copy
+import json
+import os
+import tempfile
+from itertools import chain, zip_longest
+from typing import Any
+
+os.environ["BFCL_PROJECT_ROOT"] = tempfile.mkdtemp()  # it makes folders there as soon as it is imported
+
+from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import multi_turn_checker
+from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils import is_empty_execute_response
+from bfcl_eval.model_handler.api_inference.openai_completion import OpenAICompletionsHandler
+from bfcl_eval.utils import load_dataset_entry, load_ground_truth_entry
+
+from .pipe import HarnessVerdict, Item, PlayOrder, drive
+
+CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
+
+
+class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
+    """The harness's handler, which never evaluates the text of a model. `known`: the functions of the entry."""
+
+    def __init__(self, mark: str, known: frozenset[str]) -> None:
+        # State is kept in globals by this name and the entry's: another play has another one.
+        super().__init__(mark, 0.0, mark, True)
+        self._known = known
+
+    def generate_with_backoff(self, **fields: Any) -> Any:
+        """Ask as the agent. Nothing is tried again here: that is the command's."""
+        return super().generate_with_backoff(**{**fields, "model": "agent"})
+
+    def decode_execute(self, result: Any, has_tool_call_tag: bool) -> Any:
+        """The calls as text. Raises ValueError where a message has none, or some that nobody can make."""
+        if not isinstance(result, list):
+            raise ValueError("a message without calls")
+        return super().decode_execute([self._safe(call) for call in result], has_tool_call_tag)
+
+    def _safe(self, call: dict[str, str]) -> dict[str, str]:
+        ((name, arguments),) = call.items()
+        values = json.loads(arguments)
+        if not isinstance(values, dict) or not all(key.isidentifier() for key in values):
+            raise ValueError("arguments that are none")
+        return {name if name in self._known else "unknown_function": json.dumps(values)}
+
+
+def entries() -> list[Item]:
+    """All entries with their answers; those of each category by turns, so that a part of them is of all."""
+    listed = []
+    for category in CATEGORIES:
+        name = f"multi_turn_{category}"
+        answers = {each["id"]: each["ground_truth"] for each in load_ground_truth_entry(name)}
+        listed.append([Item(e["id"], category, (e, answers[e["id"]])) for e in load_dataset_entry(name)])
+    return [item for item in chain.from_iterable(zip_longest(*listed)) if item is not None]
+
+
+def play(order: PlayOrder) -> HarnessVerdict:
+    """Play an entry and check it, as the harness's own runner does."""
+    os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"] = order.url, "none"
+    entry, truth = copy.deepcopy(order.item.told)
+    handler = BfclHandler(order.mark, _functions(entry))
+    handler.client = handler.client.with_options(max_retries=0, timeout=None)
+    said, _ = handler.inference(copy.deepcopy(entry), False, True)
+    answer = json.dumps(said)
+    if not isinstance(said, list) or len(said) != len(truth):
+        return HarnessVerdict(False, 0.0, answer)  # stopped after too many steps
+    decoded = [[calls for calls in (_decoded(handler, step) for step in turn) if calls] for turn in said]
+    category = f"multi_turn_{order.item.category}"
+    found = multi_turn_checker(decoded, truth, entry, category, order.mark)
+    return HarnessVerdict(bool(found["valid"]), float(found["valid"]), answer)
+
+
+def _functions(entry: dict[str, Any]) -> frozenset[str]:
+    """The names of the entry's functions, of those too that are held back at first."""
+    held = [each for turn in entry.get("missed_function", {}).values() for each in turn]
+    named = [*entry["function"], *held]
+    return frozenset(each["name"] for each in named if isinstance(each, dict))
+
+
+def _decoded(handler: BfclHandler, step: Any) -> list[str]:
+    try:
+        calls: list[str] = handler.decode_execute(step, has_tool_call_tag=False)
+    except Exception:  # as the harness has it: what cannot be read is no call
+        return []
+    return [] if is_empty_execute_response(calls) else calls
+
+
+def main(_: str) -> None:
+    """Serve orders."""
+    drive(entries(), play)

@@ -1,0 +1,151 @@
+"""A harness's side of the line to the command that drives it: a JSON object a line, on standard input and output.
+
+    command to harness                          harness to command
+                                                {"kind": "ready"}
+    {"items": true}                             {"kind": "items", "items": [{"name", "category", "digest"}, …]}
+    {"play": NAME, "number": N, "user": BOOL}   {"kind": "ask", "model": "agent"|"user", "body": …}, again and again
+    {"status": 200, "body": …}                  {"kind": "over", "correct", "score", "answer", "error"}
+
+A harness asks a chat API on this machine's own loopback; each request becomes one `ask`, and waits for its answer.
+"""
+
+import hashlib
+import json
+import os
+import queue
+import resource
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+_MEMORY = 16 << 30  # bytes of addresses
+_DETAIL = 800  # characters
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A problem: `told` is all that its plays follow from."""
+
+    name: str
+    category: str
+    told: Any
+
+    def listed(self) -> Json:
+        """As the command is told of it."""
+        digest = hashlib.blake2b(json.dumps(self.told, sort_keys=True, default=str).encode(), digest_size=16)
+        return {"name": self.name, "category": self.category, "digest": digest.hexdigest()}
+
+
+@dataclass(frozen=True)
+class PlayOrder:
+    """One play of an item. `url`: the root of the chat API; `mark`: a name that no other play of the process has."""
+
+    item: Item
+    mark: str
+    url: str
+
+
+@dataclass(frozen=True)
+class HarnessVerdict:
+    """The verdict of the harness."""
+
+    correct: bool
+    score: float
+    answer: str
+
+
+class Pipe:
+    """The line. What the harness prints goes to standard error."""
+
+    def __init__(self) -> None:
+        self._out = os.fdopen(os.dup(1), "wb", buffering=0)
+        os.dup2(2, 1)
+        self._orders: queue.Queue[Json] = queue.Queue()
+        self._answers: queue.Queue[Json] = queue.Queue()
+        self._asking = threading.Lock()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def order(self) -> Json:
+        """The next order."""
+        return self._orders.get()
+
+    def say(self, **told: Any) -> None:
+        """Tell the command."""
+        self._out.write(json.dumps(told).encode() + b"\n")
+
+    def ask(self, model: str, body: Json) -> Json:
+        """The answer to a request; one is asked at a time."""
+        with self._asking:
+            self.say(kind="ask", model=model, body=body)
+            return self._answers.get()
+
+    def _read(self) -> None:
+        for text in sys.stdin.buffer:
+            told = json.loads(text)
+            (self._answers if "status" in told else self._orders).put(told)
+        os._exit(0)  # the command is gone
+
+
+def drive(items: Sequence[Item], play: Callable[[PlayOrder], HarnessVerdict]) -> None:
+    """Serve orders until the command is gone."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    line = Pipe()
+    url = _served(line)
+    named = {item.name: item for item in items}
+    line.say(kind="ready")
+    number = 0
+    while True:
+        order = line.order()
+        if "items" in order:
+            line.say(kind="items", items=[item.listed() for item in items])
+            continue
+        number += 1
+        line.say(kind="over", **_over(play, PlayOrder(named[order["play"]], f"play{os.getpid()}n{number}", url)))
+
+
+def _over(play: Callable[[PlayOrder], HarnessVerdict], order: PlayOrder) -> Json:
+    try:
+        verdict = play(order)
+    except Exception as error:
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {error}"[:_DETAIL]}
+    finally:
+        sys.stdout.flush()
+    return {"correct": bool(verdict.correct), "score": float(verdict.score), "answer": verdict.answer}
+
+
+def _served(line: Pipe) -> str:
+    """Serve the chat API on loopback; its root. A request's model is "agent" or "user"."""
+
+    class ChatHandler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            told = line.ask(str(body.get("model", "")), body)
+            self._tell(told["status"], told["body"])
+
+        def do_GET(self) -> None:
+            models = [{"id": name, "object": "model", "created": 0, "owned_by": "spade"} for name in ("agent", "user")]
+            self._tell(200, {"object": "list", "data": models})
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing: the command keeps the records."""
+
+        def _tell(self, status: int, body: Mapping[str, Any]) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), ChatHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -1,0 +1,67 @@
+"""τ²-bench as inspect-evals has it: retail, airline and telecom, an agent and a simulated user, one task at a time."""
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from itertools import chain, zip_longest
+from typing import Any
+
+from inspect_ai import eval as evaluate
+from inspect_ai.model import Model, get_model
+from inspect_evals.tau2.tau2 import tau2_airline, tau2_retail, tau2_telecom
+
+from .pipe import HarnessVerdict, Item, PlayOrder, drive
+
+DOMAINS: Mapping[str, Callable[..., Any]] = {"retail": tau2_retail, "airline": tau2_airline, "telecom": tau2_telecom}
+
+
+def tasks() -> list[Item]:
+    """All tasks, those of each domain by turns, so that a part of them is of all."""
+    listed = []
+    for domain, task in DOMAINS.items():
+        samples = task(shuffle=False).dataset
+        listed.append([Item(f"{domain}/{at}", domain, _told(sample)) for at, sample in enumerate(samples)])
+    return [item for item in chain.from_iterable(zip_longest(*listed)) if item is not None]
+
+
+def play(order: PlayOrder) -> HarnessVerdict:
+    """Play a task. What the loop of the harness swallows, the command knows of: it has answered each request itself."""
+    agent, user = _model("agent", order.url), _model("user", order.url)
+    with tempfile.TemporaryDirectory() as folder:
+        (log,) = evaluate(
+            DOMAINS[order.item.category](shuffle=False),
+            model=agent,
+            model_roles={"user": user},
+            sample_id=[order.item.told["id"]],
+            log_dir=folder,
+            display="none",
+            max_retries=0,
+            score=True,
+        )
+        return _verdict(log)
+
+
+def _verdict(log: Any) -> HarnessVerdict:
+    """The verdict of a log, whose samples are read from its file. Raises RuntimeError where the harness failed."""
+    if log.status != "success" or not log.samples:
+        raise RuntimeError(f"inspect: {log.status}: {log.error.message if log.error else 'no sample'}")
+    (sample,) = log.samples
+    if sample.error is not None:
+        raise RuntimeError(f"inspect: {sample.error.message}")
+    (score,) = sample.scores.values()
+    correct = score.value in ("C", 1, 1.0, True)
+    return HarnessVerdict(correct, float(correct), str(score.explanation or ""))
+
+
+def _told(sample: Any) -> dict[str, Any]:
+    return {"id": sample.id, "input": str(sample.input), "metadata": sample.metadata}
+
+
+def _model(name: str, url: str) -> Model:
+    return get_model(f"openai-api/spade/{name}", base_url=url, api_key="none", memoize=False)
+
+
+def main(_: str) -> None:
+    """Serve orders."""
+    os.environ["INSPECT_LOG_LEVEL"] = "warning"
+    drive(tasks(), play)

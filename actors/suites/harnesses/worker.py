@@ -1,0 +1,207 @@
+"""A process of a harness behind the outer walls, and the line to it (its side is `drivers/pipe.py`).
+
+The walls are bubblewrap's: no network but a loopback of its own, no file but its environment and what is given, a
+scratch folder, no home. All that it says is read here and nowhere else.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import trio
+
+from actors.suites.harnesses import environment
+from spade.decoding import UnreadableError, decoded
+from spade.errors import ConfigError, RunError
+from spade.processes.walls import folders_above, walled
+from spade.text import line
+
+READY_S = 600.0
+"""Seconds in which a harness must be loaded."""
+PLAY_S = 3_600.0
+"""Seconds of one play."""
+_LONGEST = 32 << 20  # bytes of a line
+_PART = 1 << 16
+_PARTING_S = 5.0  # between the end of its words and its own
+_SHOWN = 20  # lines of its log
+_CODE = "import sys; sys.path.insert(0, {folder!r}); from drivers.{name} import main; main({data!r})"
+_DRIVERS = Path(__file__).parent / "drivers"
+
+
+class ListedItem(msgspec.Struct, frozen=True):
+    """A problem of a harness; `digest` is of all that its plays follow from."""
+
+    name: str
+    category: str
+    digest: str
+
+
+class _Said(msgspec.Struct, frozen=True):
+    kind: Literal["ready", "items", "ask", "over"]
+    items: list[ListedItem] = []
+    model: Literal["agent", "user"] = "agent"
+    body: dict[str, Any] = {}
+    correct: bool = False
+    score: float = 0.0
+    answer: str = ""
+    error: str = ""
+
+
+class Over(NamedTuple):
+    """The verdict of a harness; `error`: it failed."""
+
+    correct: bool
+    score: float
+    answer: str
+    error: str
+
+
+Answering = Callable[[str, Mapping[str, Any]], Awaitable[tuple[int, bytes]]]
+"""Answers a request of the "agent" or the "user": HTTP's status, and a body of JSON."""
+
+_said: msgspec.json.Decoder[_Said] = msgspec.json.Decoder(_Said)
+
+
+class HarnessError(RunError):
+    """The process of a harness ended, or does not speak as agreed."""
+
+
+class Worker:
+    """A process that is up."""
+
+    def __init__(self, name: str, process: trio.Process, log: Path) -> None:
+        self._name = name
+        self._process = process
+        self._log = log
+        self._rest = bytearray()
+
+    async def items(self) -> list[ListedItem]:
+        """All items. Raises HarnessError."""
+        await self._tell({"items": True})
+        return (await self._heard("items")).items
+
+    async def play(self, item: str, answer: Answering) -> Over:
+        """Play an item. Raises HarnessError, trio.TooSlowError after PLAY_S."""
+        with trio.fail_after(PLAY_S):
+            await self._tell({"play": item})
+            while (said := await self._heard("ask", "over")).kind == "ask":
+                status, body = await answer(said.model, said.body)
+                await self._tell({"status": status, "body": msgspec.Raw(body)})
+        return Over(said.correct, said.score, said.answer, said.error)
+
+    async def ready(self) -> None:
+        """Wait until it is loaded. Raises HarnessError."""
+        try:
+            with trio.fail_after(READY_S):
+                await self._heard("ready")
+        except trio.TooSlowError:
+            raise HarnessError(f"harness {self._name}: is not loaded within {READY_S:g} s") from None
+
+    async def _tell(self, order: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            await self._process.stdin.send_all(msgspec.json.encode(order) + b"\n")
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise await self._ended() from None
+
+    async def _heard(self, *kinds: str) -> _Said:
+        try:
+            said = decoded(_said.decode, await self._line())
+        except UnreadableError as error:
+            raise HarnessError(f"harness {self._name}: does not speak as agreed: {error}") from None
+        if said.kind not in kinds:
+            raise HarnessError(f"harness {self._name}: says {said.kind!r} where {' or '.join(kinds)} is due")
+        return said
+
+    async def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        begin = 0
+        while (end := self._rest.find(b"\n", begin)) < 0:
+            begin = len(self._rest)
+            if begin > _LONGEST:
+                raise HarnessError(f"harness {self._name}: a line of over {_LONGEST} bytes")
+            part = await self._process.stdout.receive_some(_PART)
+            if not part:
+                raise await self._ended()
+            self._rest += part
+        found, self._rest = bytes(self._rest[:end]), self._rest[end + 1 :]
+        return found
+
+    async def _ended(self) -> HarnessError:
+        """The error of a process that is gone, with the last lines of its log."""
+        with trio.move_on_after(_PARTING_S):
+            await self._process.wait()
+        _kill(self._process)
+        code = await self._process.wait()
+        said = [line(each, 200) for each in self._log.read_text(errors="replace").splitlines()[-_SHOWN:]]
+        return HarnessError(f"harness {self._name}: ended with {code}: {' · '.join(said) or 'without a word'}")
+
+
+@asynccontextmanager
+async def worker(name: str, log: Path, tier: str, data: Path | None = None) -> AsyncIterator[Worker]:
+    """A process of a harness, ready; killed at the end of the block. `tier`: see sandbox.tier.
+
+    Raises ConfigError where its environment or its walls are missing, HarnessError where it does not begin.
+    """
+    async with started(name, _command(name, tier, data), log) as found:
+        yield found
+
+
+@asynccontextmanager
+async def started(name: str, command: Sequence[str], log: Path) -> AsyncIterator[Worker]:
+    """The process of this command, ready; killed at the end of the block. Raises HarnessError."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as errors:
+        process = await trio.lowlevel.open_process(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "MPLCONFIGDIR": "/tmp"},
+            start_new_session=True,
+        )
+    try:
+        found = Worker(name, process, log)
+        await found.ready()
+        yield found
+    finally:
+        _kill(process)
+        with trio.CancelScope(shield=True):
+            for stream in (process.stdin, process.stdout):
+                assert stream is not None
+                await stream.aclose()
+            await process.wait()
+
+
+def _kill(process: trio.Process) -> None:
+    """Kill it and what it has started; bubblewrap alone would leave what runs inside."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
+    """The command of its process. Raises ConfigError."""
+    python = environment.python(name)
+    given = "" if data is None else str(data.absolute())
+    code = _CODE.format(folder=str(_DRIVERS.parent), name=name, data=given)
+    own = [str(python), "-s", "-E", "-B", "-c", code]
+    if tier == "none":
+        return own
+    shown = [environment.folder(name), Path(sys.base_prefix), Path(sys.base_exec_prefix), _DRIVERS]
+    try:
+        walls = walled(shown)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"suite {name}: its harness runs behind bubblewrap alone: {error}; --set sandbox.tier=none takes no walls"
+        ) from None
+    files = [*folders_above(Path(given)), "--ro-bind", given, given] if given else []
+    # Not --die-with-parent: its parent is the thread that starts it. It ends with its line, or with its group.
+    scratch = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--cap-drop", "ALL"]
+    return [*walls, *files, *scratch, *own]

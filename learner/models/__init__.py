@@ -1,0 +1,1 @@
+"""The models of a learner: loaded, adapted, made ready for packed rows."""

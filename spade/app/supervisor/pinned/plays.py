@@ -1,0 +1,66 @@
+"""The plays of evaluations: by our engines, token by token, or by the chats of a server."""
+
+from collections.abc import Callable
+from functools import partial
+
+from actors.roles.connected import Connected
+from actors.roles.connected import attend as attend_services
+from actors.roles.examiner import Examined, Examiner
+from actors.roles.manner import Manner, manner_of_suite
+from actors.roles.session import Session, attend
+from actors.roles.voices.chats import ChatVoice
+from spade.app.rundir import RunDir
+from spade.app.supervisor import launches
+from spade.app.supervisor.pinned.exams import Exam, Missing, Say, progress
+from spade.app.supervisor.pinned.servers import ServerOptions
+from spade.config import Config
+from spade.evaluations import RecordFile, SuiteItem
+
+
+async def by_tokens(run: RunDir, config: Config, missing: Missing, say: Say) -> None:
+    """Play what is missing at the engines of a run, or at its endpoint."""
+
+    async def work(session: Session) -> None:
+        def manner(exam: Exam) -> Manner:
+            return manner_of_suite(exam.suite, exam.plan.rules.protocol, exam.talks, session)
+
+        for exam, kept in missing:
+            await _play(session, exam, kept, say, partial(manner, exam))
+
+    await attend(launches.evaluator(run, config), config, config.play.lease_s, _ready, work)
+
+
+async def by_chats(run: RunDir, config: Config, missing: Missing, say: Say, server: ServerOptions) -> None:
+    """Play what is missing by the chats of a server."""
+    async with server.open(config.engine.request_deadline_s) as chats:
+
+        async def work(connected: Connected) -> None:
+            def manner(exam: Exam) -> Manner:
+                protocol = exam.plan.rules.protocol
+                voice = ChatVoice(chats, server.model, protocol.sampling)
+                return Manner(exam.talks(), voice, protocol.turns, exam.suite.needs)
+
+            for exam, kept in missing:
+                await _play(connected, exam, kept, say, partial(manner, exam))
+
+        orders = launches.evaluator(run, config)
+        await attend_services(orders, config, ("env-runner",), config.play.lease_s, _ready, work)
+
+
+async def _play(connected: Connected, exam: Exam, kept: RecordFile, say: Say, manner: Callable[[], Manner]) -> None:
+    """Play and record what one evaluation lacks."""
+    rules, told = exam.plan.rules, progress(exam, kept, say)
+
+    async def manner_of(_: SuiteItem) -> Manner:
+        return manner()
+
+    def over(examined: Examined) -> None:
+        kept.add(examined.record)
+        told()
+
+    samples = [(exam.plan.items[name], number) for name, number in kept.missing]
+    await Examiner(connected, rules.suite, rules.seed, manner_of).examine(samples, over)
+
+
+def _ready() -> None:
+    """Nobody waits for this process."""

@@ -1,0 +1,108 @@
+"""Servers of others: what is typed of them, and what stands for the policy that they have."""
+
+import hashlib
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from actors.roles.voices.server import ChatServer
+from spade.app.supervisor.pinned.policies import PinnedPolicy
+from spade.config import Config
+from spade.errors import ConfigError, SpadeError
+from spade.keyfiles import read_key
+from spade.text import line
+from spade.transport import Client
+
+_ASKED_S = 60.0  # for a server to name its models
+
+
+class ServerOptions(NamedTuple):
+    """An OpenAI-compatible server: its API's root, its model ("" the only one), and the file of its key ("" none)."""
+
+    url: str
+    model: str
+    key: str
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings under which it samples from token ids, and engines do not."""
+        key = str(Path(self.key).expanduser().absolute()) if self.key else ""
+        return {
+            "endpoint.url": self.url,
+            "endpoint.model": self.model,
+            "endpoint.key": key,
+            "endpoint.roles": ["evaluator"],
+            "actors.engines": 0,
+            "engine.arithmetic": "model",
+        }
+
+    @property
+    def name(self) -> str:
+        """The model and its place, for a person."""
+        return f"{line(self.model, 60) or 'the model'} at {line(self.url, 120)}"
+
+    @property
+    def digest(self) -> str:
+        """Names the server and its model, 32 hex digits."""
+        return hashlib.blake2b(f"{self.url}\0{self.model}".encode(), digest_size=16).hexdigest()
+
+    def policy(self, folder: Path) -> PinnedPolicy:
+        """The stand-in for its policy, which nobody can pin; `folder` has the tokenizer."""
+        return PinnedPolicy(self.digest, folder, self.name)
+
+    def open(self, deadline_s: float) -> ChatServer:
+        """A connection to its chats. Raises ConfigError where the key cannot be read."""
+        return ChatServer(self.url, read_key(self.key, "key"), deadline_s)
+
+    def found(self, option: str) -> "ServerOptions":
+        """The same with the name of its model. Raises ConfigError, which names the `option`, where it has none."""
+        if not self.url.startswith(("http://", "https://")):
+            raise ConfigError(f"{option}: write http://HOST:PORT/v1, is {line(self.url, 200)!r}")
+
+        async def ask() -> str:
+            async with self.open(_ASKED_S) as server:
+                return await server.model(self.model)
+
+        try:
+            return self._replace(model=trio.run(ask))
+        except SpadeError as error:
+            raise ConfigError(f"{option}: {error}") from None
+
+
+class Servers(NamedTuple):
+    """The servers of an evaluation.
+
+    policy  in the place of our engines
+    tokens  it samples from token ids, which we know; else by chats
+    user    plays the users of harnesses; None where the policy does
+    """
+
+    policy: ServerOptions | None = None
+    tokens: bool = False
+    user: ServerOptions | None = None
+
+
+async def own_gateway(config: Config, client: Client) -> ServerOptions:
+    """The gateway of the run itself, once it and an engine are there. `client`: of the replay service."""
+    while not any(peer.role == "engine" for peer in client.pulse.peers):
+        await client.wait_pulse()
+    found = ServerOptions(f"http://{config.serve.host}:{config.serve.port}/v1", config.serve.name, "")
+    async with found.open(_ASKED_S) as server:
+        while True:
+            try:
+                await server.model(found.model)
+                return found
+            except ConfigError:
+                await client.wait_pulse()
+
+
+def free_port(host: str) -> int:
+    """A port that is free now: a gateway that is started again must find it, so it is the command that chooses."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise ConfigError(f"--host {host}: {error.strerror}") from None
+        return int(probe.getsockname()[1])

@@ -1,0 +1,85 @@
+"""The line to a harness, whose driver is a small one here: a real process, its HTTP on loopback, and its words."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.suites.harnesses import worker as module
+from actors.suites.harnesses.worker import HarnessError, Over, started
+
+FOLDER = Path(module.__file__).parent
+DRIVER = """\
+import json, os, sys, urllib.request
+sys.path.insert(0, {folder!r})
+from drivers.pipe import Item, HarnessVerdict, drive
+
+def ask(order, model):
+    body = json.dumps({{"model": model, "messages": [{{"role": "user", "content": order.item.name}}]}}).encode()
+    request = urllib.request.Request(order.url + "/chat/completions", body, {{"content-type": "application/json"}})
+    return json.load(urllib.request.urlopen(request))["said"]
+
+def play(order):
+    print("words of a harness")
+    if order.item.name == "breaks":
+        raise ValueError("no such thing")
+    if order.item.name == "ends":
+        print("the last words", file=sys.stderr, flush=True)
+        os._exit(3)
+    answer = ask(order, "agent") + ask(order, "user")
+    return HarnessVerdict(answer == "rightright", 0.5, answer)
+
+drive([Item("easy", "a", 1), Item("breaks", "b", 2), Item("ends", "b", [3])], play)
+"""
+
+
+def driver(tmp_path):
+    return started("small", [sys.executable, "-c", DRIVER.format(folder=str(FOLDER))], tmp_path / "log")
+
+
+async def test_a_harness_asks_and_judges(tmp_path):
+    asked = []
+
+    async def answer(who, body):
+        asked.append((who, body["messages"][0]["content"]))
+        return 200, json.dumps({"said": "right"}).encode()
+
+    async with driver(tmp_path) as process:
+        items = await process.items()
+        assert [(item.name, item.category) for item in items] == [("easy", "a"), ("breaks", "b"), ("ends", "b")]
+        assert len({item.digest for item in items}) == 3
+        assert await process.play("easy", answer) == Over(True, 0.5, "rightright", "")
+        broken = await process.play("breaks", answer)
+        assert (broken.correct, broken.error) == (False, "ValueError: no such thing")
+        assert (await process.play("easy", answer)).correct
+    assert asked == [("agent", "easy"), ("user", "easy")] * 2
+    assert "words of a harness" in (tmp_path / "log").read_text()
+
+
+async def test_a_server_that_fails_is_an_error_of_the_play(tmp_path):
+    async def answer(*_):
+        return 500, b"{}"
+
+    async with driver(tmp_path) as process:
+        assert (await process.play("easy", answer)).error.startswith("HTTPError: HTTP Error 500")
+
+
+async def test_a_harness_that_ends_is_told_with_its_last_words(tmp_path):
+    async with driver(tmp_path) as process:
+        with pytest.raises(HarnessError, match=r"harness small: ended with 3: .*the last words"):
+            await process.play("ends", None)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("x", "does not speak as agreed"), ('{"kind": "items"}', "says 'items' where ready is due"),
+        ('{"kind": "ready", "items": 3}', "does not speak as agreed"), ("", "ended with 0: without a word"),
+        ('{"kind": "\\ud800"}', "does not speak as agreed"),
+    ],
+)  # fmt: skip
+async def test_what_is_not_agreed_is_refused(tmp_path, said, told):
+    with pytest.raises(HarnessError, match=told):
+        async with started("small", ["/bin/echo", said] if said else ["/bin/true"], tmp_path / "log"):
+            pass
