@@ -10,25 +10,22 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import msgspec
-import torch
 import trio
 
 from learner import checkpoint, weights
 from learner.backends import state
 from learner.backends.base import Backend
-from learner.backends.deepspeed import DeepSpeedBackend
+from learner.backends.opening import open_backend
 from learner.backends.rank import serve_rank
 from learner.backends.ranks import Ranks
-from learner.backends.torch import TorchBackend
 from learner.broadcast import broadcast
 from learner.claim import Claim
 from learner.models import lora
-from learner.models.loaded import policy, reference
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.disk import link_folder
 from spade.errors import RefusedError, RunError
-from spade.policy.model import pick_device, require_gpus
+from spade.policy.model import require_gpus
 from spade.policy.model_folder import resolve
 from spade.processes.entry import Launch, joined, main
 from spade.protocol import Batch, StepMetrics
@@ -164,29 +161,6 @@ class Learner:
             step, metrics.loss, metrics.grad_norm, metrics.trained_tokens, metrics.agent_sequences,
             metrics.designer_sequences, metrics.step_s, metrics.wait_s,
         )  # fmt: skip
-
-
-def open_backend(
-    config: Config, found: tuple[Path, checkpoint.Manifest] | None, ranks: Ranks | None = None
-) -> tuple[Backend, StepMetrics]:
-    """The policy as a checkpoint left it (None: as model.path gives it), and the metrics of its last step.
-
-    `ranks`: the further processes of the backend, if it has any.
-    """
-    if config.learner.threads:
-        torch.set_num_threads(config.learner.threads)
-    backend: Backend
-    if config.learner.backend == "deepspeed":
-        backend = DeepSpeedBackend(config, ranks or Ranks(config))
-    else:
-        device = pick_device(config.learner.device)
-        backend = TorchBackend(policy(config, device), config, reference(config, device))
-    if found is None:
-        return backend, StepMetrics()
-    folder, manifest = found
-    backend.load(folder)
-    log.info("resumed at step %d from %s", backend.step, folder)
-    return backend, manifest.metrics
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:

@@ -11,8 +11,8 @@ import torch
 import trio
 from safetensors.torch import load_file
 
-from learner.apart import apart
 from learner.backends import state
+from learner.backends.opening import apart
 from spade import config
 from spade.protocol import Batch
 
@@ -27,7 +27,9 @@ STEPS = range(1, 6)
 def alone(work, *arguments):
     """`work(*arguments)` in a fresh process that has imported what takes long: DeepSpeed allows one backend in each."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["learner.apart", "transformers.models.qwen3", "tests.deepspeed.backends"])
+    context.set_forkserver_preload(
+        ["learner.backends.opening", "transformers.models.qwen3", "tests.deepspeed.backends"]
+    )
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(work, *arguments).result(timeout=600)
 

@@ -12,9 +12,8 @@ from pathlib import Path
 import msgspec
 import trio
 
-from learner.apart import MODULE
+from learner.backends.opening import MODULE, open_backend
 from learner.backends.ranks import Ranks
-from learner.train import open_backend
 from spade.config import digest, load
 from spade.processes.entry import Launch
 from spade.processes.supervise import supervise
@@ -59,7 +58,12 @@ def main():
     try:
         trio.run(first, home, address) if rank == 0 else trio.run(further, home, address, rank)
     except* Exception as errors:
-        print(*errors.exceptions, sep="\n", flush=True)
+        print(*leaves(errors), sep="\n", flush=True)
+
+
+def leaves(error):
+    """The errors in a group of errors."""
+    return [leaf for one in error.exceptions for leaf in leaves(one)] if hasattr(error, "exceptions") else [error]
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from safetensors import safe_open
 
 from learner import checkpoint, weights
 from learner.backends import state
-from learner.train import open_backend
+from learner.backends.opening import open_backend
 from spade import config
 from spade.disk import link_folder
 from spade.protocol import Batch

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from learner.backends.opening import open_backend
 from learner.backends.torch import TorchBackend
 from learner.loss import KINDS
-from learner.train import open_backend
 from spade import config
 from spade.protocol import Batch
 from tests.learner.plain_losses import plain, plain_mean

@@ -17,7 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from learner import checkpoint
-from learner.apart import apart
+from learner.backends.opening import apart
 from learner.batch import Prepared, prepare
 from replay.ledger.records import BatchRecord, Publication
 from replay.store import Store, open_reader

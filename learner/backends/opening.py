@@ -1,17 +1,22 @@
-"""A backend outside of any run, with further ranks of its own."""
+"""A backend as the config wants it: that of a learner, or one outside of any run with further ranks of its own."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
+import torch
 import trio
 
 from learner import checkpoint
 from learner.backends.base import Backend
+from learner.backends.deepspeed import DeepSpeedBackend
 from learner.backends.ranks import Ranks, name_of
-from learner.train import open_backend
+from learner.backends.torch import TorchBackend
+from learner.models.loaded import policy, reference
 from spade.config import Config, digest, dump
+from spade.policy.model import pick_device
 from spade.processes.entry import Launch
 from spade.processes.gpus import share
 from spade.processes.supervise import supervise
@@ -20,6 +25,31 @@ from spade.transport import serve
 from spade.transport.pump import background
 
 MODULE = "learner.train"
+
+log = logging.getLogger(__name__)
+
+
+def open_backend(
+    config: Config, found: tuple[Path, checkpoint.Manifest] | None, ranks: Ranks | None = None
+) -> tuple[Backend, StepMetrics]:
+    """The policy as a checkpoint left it (None: as model.path gives it), and the metrics of its last step.
+
+    `ranks`: the further processes of the backend, if it has any.
+    """
+    if config.learner.threads:
+        torch.set_num_threads(config.learner.threads)
+    backend: Backend
+    if config.learner.backend == "deepspeed":
+        backend = DeepSpeedBackend(config, ranks or Ranks(config))
+    else:
+        device = pick_device(config.learner.device)
+        backend = TorchBackend(policy(config, device), config, reference(config, device))
+    if found is None:
+        return backend, StepMetrics()
+    folder, manifest = found
+    backend.load(folder)
+    log.info("resumed at step %d from %s", backend.step, folder)
+    return backend, manifest.metrics
 
 
 @asynccontextmanager
