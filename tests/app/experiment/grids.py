@@ -33,6 +33,10 @@ seeds = [0]
 OURS = Origins(world="w" * 32, checkpoint="c" * 32)
 
 
+DESIGNED = ((0, 1, 0.9), (0, 2, None), (5, 4, 0.5), (5, 0, 0.1))
+"""Part, level and win rate of designed programs."""
+
+
 def experiment(folder: Path, text: str = TEXT) -> Experiment:
     """The experiment of a file with this text."""
     file = folder / "grid.toml"
@@ -53,5 +57,5 @@ def result(of: Experiment, piece: Piece, wins: int = 30, origins: Origins = OURS
             EvaluationRow(step, 8, 0.5, categories={"level 1": step / 100, "level 2": 0}) for step in (0, 8, 9, 10, 12)
         ],
         diversities=[DiversityRow(9, 0.05)],
-        designed=by_level([LevelledProgram(0, 1, 0.9), LevelledProgram(0, 2, None), LevelledProgram(5, 4, 0.5), LevelledProgram(5, 0, 0.1)]),
+        designed=by_level([LevelledProgram(*each) for each in DESIGNED]),
     )  # fmt: skip
