@@ -4,6 +4,7 @@ An unforeseen error on a connection ends that connection alone; hypercorn's own 
 """
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -63,6 +64,7 @@ async def serve_clients(app: App, listeners: list[trio.SocketListener], faults: 
     config = Config()
     config.accesslog, config.errorlog = None, logging.getLogger("hypercorn.error")
     config.keep_alive_timeout = IDLE_S
+    config.keep_alive_max_requests = sys.maxsize
     config.include_server_header = False
     context = WorkerContext(None)
 

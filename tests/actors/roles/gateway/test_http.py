@@ -8,7 +8,7 @@ import trio
 from spade.codec import pack_ids
 from spade.protocol import Generate, Generated, GiveUp, Overdue
 from spade.tokens import Tokenizer
-from tests.actors.roles.gateway.clients import gateway_settings, served
+from tests.actors.roles.gateway.clients import Line, gateway_settings, served
 from tests.spade.token_shapes import TOOL_SHAPES
 
 TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": "object", "properties": {}}}}
@@ -119,6 +119,16 @@ async def test_a_client_that_hangs_up_frees_its_row(tmp_path, tokenizer):
                 nursery.cancel_scope.cancel()
             await gateway.small.until(lambda: GiveUp(gateway.drawn[0].name) in gateway.asked)
         assert not scope.cancelled_caught
+
+
+async def test_a_connection_is_kept_for_any_number_of_requests(tmp_path, tokenizer):
+    async with (
+        served(gateway_settings(tmp_path), tokenizer) as gateway,
+        await trio.open_tcp_stream("127.0.0.1", gateway.port) as stream,
+    ):
+        line = Line(stream)
+        for _ in range(1_002):  # hypercorn's default is 1,000
+            assert (await line.ask("completions", {}))[0] == 400
 
 
 async def test_more_than_it_has_room_for_is_told_to_come_later(tmp_path, tokenizer):
