@@ -79,7 +79,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         },
     ),
     "pool": (
-        "Make, list, check, import and export pools of environment programs.",
+        "Make, list, check and copy environment pools.",
         {"make": pool.make, "ls": pool.ls, "check": pool.check, "import": pool.import_folder, "export": pool.export},
     ),
     "eval": (

@@ -5,7 +5,6 @@ GPUs, and pin the learner and engines to machines that have room for them: were 
 engines could leave the learner none.
 """
 
-import json
 import math
 import re
 import shlex
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 
 from spade import extras
 from spade.cluster.needs import PLACED, MachineShare, check, needs
-from spade.config import Config, PlacedRole, differences, load
+from spade.config import Config, PlacedRole, differences, inline, load
 from spade.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -195,15 +194,7 @@ def _toml(config: Config) -> str:
 
 
 def _set(setting: str, table: Mapping[Any, Any], over: Mapping[Any, Any]) -> str:
-    return f"{setting}={_inline({**table, **over})}"
-
-
-def _inline(value: Any) -> str:
-    """A number or a table of them as TOML in one line."""
-    if not isinstance(value, Mapping):
-        return str(value)
-    names = ((name if name.replace("-", "").isalnum() and name.isascii() else json.dumps(name)) for name in value)
-    return "{" + ",".join(f"{name}={_inline(each)}" for name, each in zip(names, value.values(), strict=True)) + "}"
+    return f"{setting}={inline({**table, **over})}"
 
 
 def _rendered(template: str, **values: Any) -> str:

@@ -8,7 +8,7 @@ from spade.config.checks import is_local, is_loopback
 from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
 from spade.config.inheritance import mixtures, read_merged, read_toml, recipes
-from spade.config.loading import MEANING, differences, digest, dump, load
+from spade.config.loading import MEANING, differences, digest, dump, inline, load
 from spade.config.sections import (
     LONGEST_WAIT_S,
     Actors,
@@ -44,6 +44,6 @@ __all__ = [
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
     "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
     "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
-    "differences", "digest", "dump", "is_local", "is_loopback", "load", "mixtures", "read_merged", "read_toml",
-    "recipes",
+    "differences", "digest", "dump", "inline", "is_local", "is_loopback", "load", "mixtures", "read_merged",
+    "read_toml", "recipes",
 ]  # fmt: skip

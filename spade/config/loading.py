@@ -1,8 +1,10 @@
 """A configuration read from TOML and overrides, written as TOML, and its digest."""
 
 import hashlib
+import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +124,11 @@ def digest(config: Config) -> str:
     """Digest of the run-wide fields: peers and resumes must agree on it."""
     meaning = {name: msgspec.to_builtins(getattr(config, name)) for name in MEANING}
     return hashlib.blake2b(msgspec.json.encode(meaning), digest_size=16).hexdigest()
+
+
+def inline(value: Any) -> str:
+    """A number or a table of them as TOML in one line."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    names = ((name if name.replace("-", "").isalnum() and name.isascii() else json.dumps(name)) for name in value)
+    return "{" + ",".join(f"{name}={inline(each)}" for name, each in zip(names, value.values(), strict=True)) + "}"

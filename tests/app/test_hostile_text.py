@@ -73,7 +73,10 @@ DOWN = [
     ["eval", "RUN", "--suite", "nano", "--data", EVIL], ["eval", "RUN", "--suite", "nano", "--policy", "step:7"],
     ["eval", "RUN", "--suite", "aime25", "--protocol", "short", "--policy", "start", "--data", f"aime25={NAMED}.csv"],
     ["eval", "ls", "RUN"], ["eval", "show", "RUN"], ["eval", "show", "RUN", "--json"], ["eval", "ls", f"DIR/{NAMED}"],
-    ["eval", "show", "RUN", EVIL], ["eval", "ls", "BAD"],
+    ["eval", "show", "RUN", EVIL], ["eval", "ls", "BAD"], ["eval", "setup", EVIL],
+    ["experiment", "run", "DIR/evil.toml", "-o", f"DIR/{NAMED}grid"],
+    ["experiment", "table", f"DIR/none{NAMED}", "--results", f"DIR/{NAMED}"],
+    ["serve", f"none{EVIL}"], ["serve", "BAD"], ["serve", "RUN", "--set", f"serve.key={EVIL}"],
     ["keys", "new", "DIR/keys", EVIL], ["keys", "ls", f"DIR/{NAMED}"],
 ]  # fmt: skip
 # Of a run that is up, whose peers have hostile names and tell hostile things.

@@ -49,6 +49,11 @@ def senseless(draw: st.DrawFn, *kinds: type) -> list[protocol.AnyRequest]:
     return draw(st.lists(st.one_of([st.from_type(kind) for kind in kinds]), min_size=10, max_size=20))
 
 
+# Hypothesis takes msgspec's mark of a default that is made anew for the default itself.
+st.register_type_strategy(
+    protocol.Evaluation,
+    st.builds(protocol.Evaluation, suite=st.text(), categories=st.dictionaries(st.text(), st.floats())),
+)
 AT_REPLAY = senseless(
     *(
         kind

@@ -62,7 +62,7 @@ CHANGED = {
     "tools-4b": {*TOOLS, "design.hint_max_tokens", "loss.kl"},
     "tools-8b": {*TOOLS, "play.thoughts"},
     "tools-30b": {*TOOLS, "design.hint_max_tokens"},
-    "nano-tools": {"run.domain", "run.skills", "model.path", "play.max_turns", "evaluation.suite"},
+    "nano-tools": {"run.domain", "run.skills", "model.path", "evaluation.suite"},
 }  # fmt: skip
 """The settings in which a recipe differs from its base; of an ablation, in both sizes."""
 LIBRARIES = {name for name in recipes() if load(name).pool.library}

@@ -40,6 +40,10 @@ def at_bounds(type_, sample):
                 for at, item in enumerate(items)
                 for pair in at_bounds(item, sample[at])
             ]
+        case inspect.DictType(key_type=inspect.LiteralType(values=(name, *_)), value_type=value):
+            return [({name: bad}, None if good is None else {name: good}) for bad, good in at_bounds(value, None)]
+        case inspect.DictType(value_type=value):
+            return [({"x": bad}, None if good is None else {"x": good}) for bad, good in at_bounds(value, None)]
         case inspect.StrType(pattern=pattern):
             return [] if pattern is None else [(" ", None)]
     return []
@@ -57,7 +61,9 @@ BOUNDED = {path: pairs for path, pairs in SETTINGS.items() if pairs}
 def test_a_value_beside_a_bound_is_refused_by_its_path_in_a_file_and_by_set(section, setting, tmp_path):
     file = tmp_path / "recipe.toml"
     for refused, _ in BOUNDED[section, setting]:
-        text = tomli_w.dumps({setting: refused})
+        text = (
+            f"{setting} = {config.inline(refused)}" if isinstance(refused, dict) else tomli_w.dumps({setting: refused})
+        )
         file.write_text(f"[{section}]\n{text}")
         with pytest.raises(ConfigError, match=rf"^{re.escape(str(file))}: {section}\.{setting}: must be [^\n]+, is "):
             config.load(str(file))

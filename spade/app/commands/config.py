@@ -65,11 +65,17 @@ def _show_documented(config: "Config") -> None:
 def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
     import tomli_w
 
+    from spade.config import inline
     from spade.config.allowed import allowed
 
     for words in textwrap.wrap(f"{setting.doc} Values: {allowed(setting.type)}.", COMMENT_WIDTH - 2):
         screen.tell((f"# {words}", "dim"))
-    written = f"# {setting.name} is left out\n" if value is None else tomli_w.dumps({setting.name: value})
+    if value is None:
+        written = f"# {setting.name} is left out"
+    elif isinstance(value, dict):  # whose own form would begin another section
+        written = f"{setting.name} = {inline(value)}"
+    else:
+        written = tomli_w.dumps({setting.name: value})
     for each in written.splitlines():
         screen.tell(each)
     screen.tell()

@@ -89,7 +89,7 @@ def setup(
     harness: Annotated[str, typer.Argument(metavar="bfcl|tau2|acebench", help="The suite.")],
     index_url: Annotated[str, typer.Option(metavar="URL", help="The package index [default: pip's].")] = "",
 ) -> None:
-    """Make the environment of a suite that somebody else's program drives, below ~/.cache/spade."""
+    """Make the environment of a foreign suite. Another program drives it; it lies below ~/.cache/spade."""
     from actors.suites.harnesses import HARNESSES, environment
     from spade.errors import ConfigError
     from spade.text import line
@@ -100,7 +100,7 @@ def setup(
 
 
 def ls(where: Where = Path(), json: Json = False) -> None:
-    """List the evaluations of a run, or those of models below this folder."""
+    """List the evaluations of a run. Without one: those of models below this folder."""
     from spade.app.screen.evaluations import row
     from spade.evaluations import found
 

@@ -22,7 +22,7 @@ def run(
     results: Results = None,
     at_once: Annotated[int, typer.Option(min=1, max=64, help="Runs at a time.")] = 1,
 ) -> None:
-    """Make the runs of an experiment that are missing, then its table and its page.
+    """Make the missing runs of an experiment. Then make its table and its page.
 
     The same command goes on where it was stopped or killed. Runs of other days and machines count as well, if their
     files are among the results. Exit code 1 if a run failed.
@@ -59,7 +59,7 @@ def table(
         "experiment.html"
     ),
 ) -> None:
-    """Make the table and the page of an experiment from the results that there are."""
+    """Make the table and the page of an experiment. They have the results that there are."""
     _tell(file, results, out)
 
 

@@ -23,7 +23,7 @@ def serve(
     config: Recipe = None,
     set_: Set = None,
 ) -> None:
-    """Serve a policy to programs that speak OpenAI's API (docs/serving.md). Ctrl-C stops it.
+    """Serve a policy behind an API like OpenAI's (docs/serving.md). Ctrl-C stops it.
 
     The policy stays the same whatever its run does, unless --live joins the run.
     """

@@ -1,4 +1,4 @@
-"""What the results of an experiment come to: means of arms, paired differences by seed, 95 % intervals. Pure.
+"""Outcomes of an experiment: means of arms, paired differences by seed, 95 % intervals. Pure.
 
 The primary outcome is HELD_OUT: the share of held-out items that the last policy wins, the mean over categories.
 """

@@ -32,7 +32,7 @@ class Origins(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run came to.
+    """The outcome of one run.
 
     plan        `Experiment.digest` of its piece
     spade       version of the package

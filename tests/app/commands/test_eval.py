@@ -192,7 +192,7 @@ def test_the_policy_of_a_model_is_its_checkpoint_where_it_lies(tmp_path):
 def test_a_context_holds_all_turns_as_far_as_the_model_goes():
     protocol = NANO_SUITE.protocol("paper")
     assert protocol.context_tokens(1_024) == 1_024
-    assert protocol.context_tokens(1 << 20) == ROOM + 8 * 24
+    assert protocol.context_tokens(1 << 20) == ROOM + 12 * 24
 
 
 def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_suites():
@@ -228,7 +228,7 @@ def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):
     assert row(kept).startswith("nano@short ")
     assert "0.500" in row(kept)
     assert row(KeptEvaluation(tmp_path, rules(), None)).endswith("it was not ended yet")
-    assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 8 turns" in sheet(kept)
+    assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 12 turns" in sheet(kept)
 
 
 def test_no_text_of_a_summary_forges_a_line(tmp_path):

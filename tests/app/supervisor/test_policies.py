@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from spade.app.rundir import RunDir
-from spade.app.supervisor import policies
+from spade.app.supervisor.pinned import policies
 from spade.app.supervisor.pinned.policies import KeptPolicy, pin, pinned, release
 from spade.errors import ConfigError, RunError
 from spade.evaluations import found, open_folder

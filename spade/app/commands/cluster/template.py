@@ -19,7 +19,7 @@ def template(
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")] = None,
     set_: Set = None,
 ) -> None:
-    """Print what starts or resumes a run on a cluster: a batch script for Slurm, a manifest for KubeRay.
+    """Print a file that starts a run. It is a batch script for Slurm or a manifest for KubeRay.
 
     With the numbers of processes, GPUs and CPUs of the config; what else a cluster has of its own is for you to edit.
     """
