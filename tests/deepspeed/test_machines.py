@@ -52,7 +52,9 @@ def test_two_machines_give_the_parameters_of_one_process(machines, policy, check
     alone(life, checkpoint_folder, shared, policy, STEPS, tmp_path / "expected")
     told = [line for line in first.communicate(timeout=SOON_S)[0].splitlines() if line.startswith(("meets", "step"))]
     assert told == ["meets at wire", *(f"step {step}" for step in STEPS)]
-    assert "the learner's first rank has left" in other.communicate(timeout=SOON_S)[0].splitlines()
+    said = other.communicate(timeout=SOON_S)[0]
+    # One that asks for no command when the first rank leaves sees that it is gone.
+    assert "the learner's first rank has left" in said or "the learner's first rank is gone" in said
     assert difference(tensors(home / "out"), tensors(tmp_path / "expected")) <= 1e-5
 
 
