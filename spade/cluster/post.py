@@ -68,6 +68,7 @@ class Post:
 
     def __init__(self) -> None:
         self._news = threading.Condition()
+        self._asked = 0  # reports so far
         self._told: tuple[int, bool] = (0, False)
         self._pid = 0
         self._ready = False
@@ -93,10 +94,17 @@ class Post:
         threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()
 
     def report(self, heard: float, offset: int) -> News:
-        """News of the life as soon as there are any. `heard`: the `now` of the last answer that the supervisor had."""
+        """News of the life as soon as there are any. `heard`: the `now` of the last answer that the supervisor had.
+
+        A report that is asked for ends the one before, whose answer the supervisor has given up.
+        """
         with self._news:
             self._heard = max(self._heard, heard)
-            self._news.wait_for(lambda: self._end is not None or (self._pid, self._ready) != self._told, ASK_S)
+            self._asked = asked = self._asked + 1
+            self._news.notify_all()
+            self._news.wait_for(lambda: self._asked != asked or self._has_news(), ASK_S)
+            if self._asked != asked:  # the log and the news are for the newer one
+                return News(time.monotonic(), self._pid, self._ready, b"", None, self._left)
             self._told = (self._pid, self._ready)
             output = b"" if self._log is None else os.pread(self._log.fileno(), OUTPUT_BYTES, offset)
             end = None if len(output) == OUTPUT_BYTES else self._end
@@ -179,6 +187,9 @@ class Post:
             await trio.sleep(rest)
         self._alone = True
         self._scope.cancel()
+
+    def _has_news(self) -> bool:
+        return self._end is not None or (self._pid, self._ready) != self._told
 
     def _forget_log(self) -> None:
         if self._log is not None:
