@@ -204,4 +204,4 @@ def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
     files = [*folders_above(Path(given)), "--ro-bind", given, given] if given else []
     # Not --die-with-parent: its parent is the thread that starts it. It ends with its line, or with its group.
     scratch = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--cap-drop", "ALL"]
-    return [*walls, *files, *scratch, *own]
+    return [*walls, *scratch, *files, *own]  # what is given may lie below the scratch folder
