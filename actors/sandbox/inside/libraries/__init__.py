@@ -11,6 +11,7 @@ A program is a subclass:
 """
 
 import importlib
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -47,11 +48,13 @@ JUDGES = ("CodeTestsEnv",)
 def load(names: Sequence[str]) -> dict[str, object]:
     """The base classes of these libraries, by name, once each environment of theirs has been reset."""
     found: dict[str, object] = {}
+    digits = sys.get_int_max_str_digits()
     for name in names:
         library = LIBRARIES[name]
         module = importlib.import_module(f"{__name__}.{library.module}")
         module.warm()
         found |= {each: getattr(module, each) for each in library.classes}
+    sys.set_int_max_str_digits(digits)  # what one program's judge allows itself is not for all programs
     return found
 
 
