@@ -64,7 +64,7 @@ def read(folder: Path, fragments: Fragments) -> None:
             items += create_read_items_for_chunk_list(name, kept, [_chunk(fragment)])
         reader.set_up_storage_reader(metadata, is_coordinator=True)
         reader.read_data(LoadPlan(items), _Loading(fragments)).wait()
-    except (OSError, SafetensorError, ValueError, TypeError, LookupError) as error:  # the last: of a header's contents
+    except (OSError, SafetensorError, ValueError, TypeError, LookupError, AssertionError) as error:  # most by headers
         raise RunError(f"{folder}: cannot be read ({reason(error)})") from None
 
 

@@ -40,7 +40,8 @@ class Brought(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         if function.namespace == "c10d":
             found = [one for one in tree_leaves((arguments, options)) if isinstance(one, torch.Tensor)]
-            self.bytes += sum(one.nbytes for one in found if one.dtype.is_floating_point)
+            # Ranks also tell each other what they will write, in bytes and float64.
+            self.bytes += sum(one.nbytes for one in found if one.dtype in (torch.float32, torch.bfloat16))
         return function(*arguments, **(options or {}))
 
 
