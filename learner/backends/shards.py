@@ -25,7 +25,14 @@ from torch.distributed.checkpoint.metadata import (
     TensorProperties,
     TensorStorageMetadata,
 )
-from torch.distributed.checkpoint.planner import LoadPlan, SavePlan, TensorWriteData, WriteItem, WriteItemType
+from torch.distributed.checkpoint.planner import (
+    LoadPlan,
+    ReadItem,
+    SavePlan,
+    TensorWriteData,
+    WriteItem,
+    WriteItemType,
+)
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
 from learner.backends.fragments import Fragment, Fragments
@@ -56,7 +63,7 @@ def read(folder: Path, fragments: Fragments) -> None:
     reader = HuggingFaceStorageReader(str(folder))
     try:
         metadata = reader.read_metadata()
-        items = []
+        items: list[ReadItem] = []
         for name, fragment in fragments.items():
             kept = metadata.state_dict_metadata.get(name)
             if not isinstance(kept, TensorStorageMetadata) or not _tile(kept, fragment.shape.numel()):
@@ -126,7 +133,8 @@ class _Writer(HuggingFaceStorageWriter):
 
     def write_data(self, plan: SavePlan, planner: Any) -> Any:
         """See StorageWriter."""
-        files, filled = {}, 0
+        files: dict[str, int] = {}
+        filled = 0
         for item in plan.items:
             assert item.tensor_data is not None
             files[item.index.fqn] = 1 + filled // FILE_BYTES

@@ -76,7 +76,8 @@ class State:
     def steps(self, name: str) -> Tensor | None:
         """AdamW's count of steps for a parameter, float32; None before its first, when it has no moments either."""
         kept = f"step.{name}"
-        return self._file.get_tensor(kept) if kept in self._names else None
+        steps: Tensor | None = self._file.get_tensor(kept) if kept in self._names else None
+        return steps
 
     def fill(self, fragments: Fragments) -> None:
         """Fill the fragments of this process. Raises RunError, with some of them filled."""

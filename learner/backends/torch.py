@@ -111,7 +111,7 @@ class TorchBackend:
 
     def _fragments(self) -> Fragments:
         """The trained parameters, and their moments if there are any."""
-        fragments = {}
+        fragments: Fragments = {}
         for name, parameter in trained(self._model):
             moments = {kind: value for kind, value in self._optimizer.state[parameter].items() if kind in MOMENTS}
             fragments |= {f"{kind}.{name}": all_of(value) for kind, value in {PARAMETER: parameter, **moments}.items()}
