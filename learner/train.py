@@ -57,6 +57,8 @@ class Learner:
             try:
                 await self._replay.checkpointed(self._saved)
             except RefusedError as error:
+                if self._replay.client.refusal:  # it is this life that is refused, not its checkpoint
+                    raise
                 raise RunError(
                     f"{self._checkpoints}: these are not checkpoints of this run's store ({error}); "
                     "bring back the store they belong to, or move them away to begin anew"
@@ -95,6 +97,8 @@ class Learner:
             try:
                 answer = await self._replay.take_batch(step, self._config.bus.call_deadline_s)
             except RefusedError as error:
+                if self._replay.client.refusal:  # it is this life that is refused, not the step
+                    raise
                 raise RunError(
                     f"{self._checkpoints}: the replay service refuses step {step}, the next after these ({error}); "
                     "if newer checkpoints are missing bring them back, else start a new run"
