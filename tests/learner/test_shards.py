@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import distributed
@@ -63,6 +63,7 @@ def whole():
 shares = st.lists(st.floats(0, 1, exclude_max=True), max_size=3)
 
 
+@settings(max_examples=40)
 @given(shares, shares, st.sampled_from([1, 60, 1 << 30]))
 def test_what_n_ranks_wrote_m_ranks_read_to_the_bit(tmp_path_factory, written, read, file_bytes):
     folder, tensors = tmp_path_factory.mktemp("run") / "shards", whole()
