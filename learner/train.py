@@ -140,15 +140,16 @@ class Learner:
             checkpoint.write(root, step, self._metrics, self._fill, check)
             checkpoint.prune(root, step, self._config.learner.keep_checkpoints, check)
 
-    def _fill(self, draft: Path) -> None:
+    def _fill(self, draft: Path) -> dict[str, str]:
         """Write a checkpoint's files: the backend's state, the policy as engines load it, an adapter apart as well."""
-        self._backend.save(draft)
+        measured = self._backend.save(draft)
         if self._published is None or self._published[0] != self._backend.step:
             self._write_weights()
         assert self._published is not None
         link_folder(self._published[1], draft / "model")
         if self._config.learner.lora_rank:
             lora.write_adapter(draft / state.FILE, self._config.learner, draft / "adapter")
+        return measured
 
     def _report(self) -> None:
         metrics, step = self._metrics, self._backend.step

@@ -44,8 +44,9 @@ def keep(backend, metrics, settings, run):
     _, folder = weights.publish(backend.model, "float32", Path(settings.model.path), run / "weights")
 
     def fill(draft):
-        backend.save(draft)
+        measured = backend.save(draft)
         link_folder(folder, draft / "model")
+        return measured
 
     checkpoint.write(run / "checkpoints", backend.step, metrics, fill, alone)
     checkpoint.prune(run / "checkpoints", backend.step, 2, alone)
