@@ -85,10 +85,11 @@ class Servers(NamedTuple):
 
 
 async def own_gateway(config: Config, client: Client) -> ServerOptions:
-    """The gateway of the run itself, once it and an engine are there. `client`: of the replay service."""
+    """The gateway of the run itself, once it answers and an engine is there. `client`: of the replay service."""
     while not any(peer.role == "engine" for peer in client.pulse.peers):
         await client.wait_pulse()
-    found = ServerOptions(f"http://{config.serve.host}:{config.serve.port}/v1", config.serve.name, "")
+    host = f"[{config.serve.host}]" if ":" in config.serve.host else config.serve.host
+    found = ServerOptions(f"http://{host}:{config.serve.port}/v1", config.serve.name, config.serve.key)
     async with found.open(_ASKED_S) as server:
         while True:
             try:
