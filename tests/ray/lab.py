@@ -19,6 +19,7 @@ SOON_S = 900.0  # a busy machine takes long to start Ray
 ENVIRONMENT = {
     "PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",  # else a token that lies in the home folder of whoever tests is asked for
     "RAY_prestart_worker_first_driver": "0",  # else each machine starts as many idle Pythons as it has CPUs
     "RAY_enable_metrics_collection": "0",
     "RAY_worker_niceness": "0",  # else all that is placed waits for whatever else this one kernel has to do

@@ -32,8 +32,8 @@ def machines(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(machines):
     path, since = str(machines.shared / "run"), time.monotonic()
-    up(machines, path)
-    until(lambda: all_ready(machines, path))
+    begun = up(machines, path)
+    until(lambda: ready(machines, path, begun))
     return Run(path, time.monotonic() - since)
 
 
@@ -45,6 +45,12 @@ def begin(machines: Lab) -> None:
 
 def up(machines: Lab, path: str) -> subprocess.Popen[str]:
     return machines.start("a", "up", "nano", "--run", path, "--cluster", "ray", "--headless", "--agents", "2", *BEAT)
+
+
+def ready(machines: Lab, path: str, begun: subprocess.Popen[str]) -> list[dict]:
+    """Its processes, once all are ready."""
+    assert begun.poll() is None, begun.communicate()[0]
+    return all_ready(machines, path)
 
 
 def nobody(machines: Lab) -> bool:
@@ -83,7 +89,6 @@ def test_a_supervisor_that_is_killed_leaves_no_process_and_the_same_command_goes
     until(lambda: nobody(machines))
     print(f"no process {time.monotonic() - since:.1f} s after the supervisor was killed")
     assert time.monotonic() - since < UNHEARD_S + 5
-    up(machines, run.path)
     goes_on(machines, run, before)
 
 
@@ -98,13 +103,13 @@ def test_a_head_that_is_lost_silently_leaves_no_process_and_the_same_command_goe
     for name in WORKERS:  # whoever brings up a new head brings up its cluster
         machines.cut_power(name)
     begin(machines)
-    up(machines, run.path)
     goes_on(machines, run, before)
 
 
 def goes_on(machines: Lab, run: Run, before: dict) -> None:
-    """Wait until a run that was begun again has taken a step beyond `before`, with all that it had."""
-    until(lambda: all_ready(machines, run.path))
+    """Begin the run again, and wait until it has taken a step beyond `before`, with all that it had."""
+    begun = up(machines, run.path)
+    until(lambda: ready(machines, run.path, begun))
     after = status(machines, run.path)
     for figure in ("learner_step", "policy_version", "memory", "plays"):
         assert after[figure] >= before[figure], figure

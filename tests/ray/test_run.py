@@ -1,7 +1,10 @@
 """One run over machines of their own: placed, cut off, grown beyond its room, stopped from elsewhere."""
 
 import json
+import os
+import re
 import subprocess
+import sys
 import time
 
 import pytest
@@ -159,6 +162,18 @@ def test_a_run_is_stopped_from_another_machine_and_leaves_nothing_behind(machine
     for machine in machines.machines.values():
         left = machine.start("sh", "-c", "ls -d /tmp/spade-post-*; true").communicate(timeout=SOON_S)[0]
         assert "spade-post-" not in left.replace("'/tmp/spade-post-*'", ""), left
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [("127.0.0.1:1", "[^:]*:1: Connection refused"), ("local", "RAY_ADDRESS=local names none"), ("a b", "Invalid")],
+)
+def test_a_cluster_that_is_not_there_is_one_line(address, told):
+    words = [sys.executable, "-c", "from spade.cluster import on_ray as o; o.joined().__enter__()"]
+    done = subprocess.run(
+        words, env={**os.environ, "RAY_ADDRESS": address}, capture_output=True, text=True, check=False
+    )
+    assert re.search(rf"no Ray cluster can be reached from here \({told}", done.stderr.splitlines()[-1]), done.stderr
 
 
 def test_one_line_refuses_what_a_cluster_cannot_keep(machines, tmp_path):

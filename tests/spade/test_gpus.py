@@ -106,8 +106,7 @@ async def test_processes_are_shown_their_own_gpus_and_scaled_ones_the_next(tmp_p
 
 def test_an_engine_without_a_gpu_left_says_so():
     with pytest.raises(ConfigError, match=r"engine\.gpus: .* taken"):
-        require_gpus("engine.gpus", ())
-    require_gpus("engine.gpus", None)
+        require_gpus("engine.gpus", (0,), ())
 
 
 GONE = r"{}.gpus: of \[1000\] torch sees 0 here[^\n]*$"
@@ -128,4 +127,4 @@ async def test_a_gpu_that_is_not_there_is_one_line_at_the_start(tmp_path):
 
 async def test_an_engine_looks_for_its_gpus_before_anything_else(tmp_path):
     with pytest.raises(ConfigError, match=f"^{GONE.format('engine')}"):
-        await server.run(orders("engine", RunDir(tmp_path)), load(), lambda: None)
+        await server.run(orders("engine", RunDir(tmp_path)), load("engine.gpus=[0]"), lambda: None)
