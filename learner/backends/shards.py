@@ -11,14 +11,9 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from torch import Tensor
-from torch.distributed import checkpoint
-from torch.distributed.checkpoint import (
-    CheckpointException,
-    DefaultLoadPlanner,
-    DefaultSavePlanner,
-    HuggingFaceStorageReader,
-    HuggingFaceStorageWriter,
-)
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.checkpoint.metadata import (
     ChunkStorageMetadata,
     MetadataIndex,
@@ -34,6 +29,7 @@ from torch.distributed.checkpoint.planner import (
     WriteItemType,
 )
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from learner.backends.fragments import Fragment, Fragments
 from learner.backends.meeting import name_of
@@ -49,7 +45,7 @@ def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
     """
     writer = _Writer(folder)
     try:
-        checkpoint.save({}, storage_writer=writer, planner=_Saving(fragments))
+        save({}, storage_writer=writer, planner=_Saving(fragments))
     except CheckpointException as failed:  # no Exception
         rank, (error, _) = next(iter(failed.failures.items()))
         if isinstance(error, OSError | SafetensorError):
