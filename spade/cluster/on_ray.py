@@ -127,7 +127,7 @@ def joined() -> Iterator[RayCluster]:
     try:
         ray.init(address=_address(), log_to_driver=False, configure_logging=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
-        told = " ".join(str(error).split())[:_LONGEST]
+        told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # the last line of a traceback
         raise RunError(f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one") from None
     try:
         yield RayCluster()
