@@ -28,7 +28,7 @@ class ServerOptions(NamedTuple):
 
     @classmethod
     def typed(cls, option: str, url: str, model: str, key: str) -> "ServerOptions | None":
-        """What was typed of a server; None where nothing was. Raises ConfigError where its URL alone is missing."""
+        """A server as it was typed; None where nothing was. Raises ConfigError where its URL alone is missing."""
         if not url and (model or key):
             raise ConfigError(f"{option}: is missing; a model or a key of that server is given")
         return cls(url, model, key) if url else None
