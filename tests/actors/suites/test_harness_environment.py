@@ -1,6 +1,6 @@
 """The environment of a harness: made whole or not at all, by one command at a time."""
 
-import socket
+import sys
 
 import pytest
 
@@ -30,12 +30,9 @@ def test_one_that_cannot_be_made_is_one_line_and_leaves_nothing(place, monkeypat
     drafts = place.with_name(f".{place.name}")
     for left in (place, drafts / ".draft-killed"):
         left.mkdir(parents=True)
-    monkeypatch.setenv("PIP_RETRIES", "0")
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        index = f"http://127.0.0.1:{closed.getsockname()[1]}/simple"
-        with pytest.raises(RunError, match=r"pip or venv ended with 1: ") as told:
-            environment.set_up("bfcl", index, print)
+    monkeypatch.setattr(sys, "_base_executable", "/bin/false")
+    with pytest.raises(RunError, match=r"pip or venv ended with 1: ") as told:
+        environment.set_up("bfcl", "", print)
     assert "\n" not in str(told.value)
     assert [path.name for path in place.parent.iterdir() if path.is_dir()] == [drafts.name]
     assert list(drafts.iterdir()) == []

@@ -135,7 +135,7 @@ async def test_a_connection_is_kept_for_any_number_of_requests(tmp_path, tokeniz
 
 
 async def test_few_long_requests_are_read_at_once(tmp_path, tokenizer, monkeypatch):
-    """What a body of JSON becomes takes a hundred times its memory."""
+    """A body of JSON becomes objects of up to a hundred times its size."""
     active, most = [], []
 
     def read(*given):
