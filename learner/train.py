@@ -170,8 +170,7 @@ class Learner:
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve as the learner of the run directory `launch.run`, or as a further rank of it, until cancelled."""
-    if config.learner.gpus:
-        require_gpus("learner.gpus", launch.gpus)
+    require_gpus("learner.gpus", config.learner.gpus, launch.gpus)
     if launch.index:
         await serve_rank(launch, config, ready)
         return

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve Generate requests at `launch.bind` until cancelled. Raises BusError where no weights come in time."""
-    require_gpus("engine.gpus", launch.gpus)
+    require_gpus("engine.gpus", config.engine.gpus, launch.gpus)
     if config.engine.threads:
         torch.set_num_threads(config.engine.threads)
     async with serving(launch, config) as (server, replay):

@@ -162,8 +162,11 @@ class Peers:
         return msgspec.structs.replace(orders, stop=self._may_leave(report, now))
 
     def stop(self, now: float) -> str:
-        """Tell all supervisors to leave, with their next report; returns the reason if there is none, else ""."""
-        if not any(hello.role == "supervisor" for hello in self._hellos()):
+        """Tell all supervisors to leave, with their next report; returns the reason if there is none, else "".
+
+        Who was told has left by the time that the order is repeated, while its processes drain.
+        """
+        if self._stop_by is None and not any(hello.role == "supervisor" for hello in self._hellos()):
             return "no supervisor is here to be told"
         self._stop_by = self._stop_by or now + PARTINGS * self._drain_s
         return ""

@@ -4,6 +4,7 @@ The one module that imports ray; it is imported only where a cluster is asked fo
 """
 
 import logging
+import socket
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import monotonic, time
@@ -11,7 +12,7 @@ from typing import Any
 
 import ray
 import trio
-from ray._private import worker
+from ray._private import services, worker
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -20,6 +21,7 @@ from spade.cluster.placed import PostGoneError, Where
 from spade.cluster.post import Post
 from spade.errors import RunError
 
+_CONNECT_S = 5.0
 _CALLS = 8  # under way at a post, each in a thread of its own
 _NODE = "ray.io/node-id"
 _LONGEST = 300  # characters of an error of Ray's, which may be a page
@@ -123,14 +125,30 @@ def joined() -> Iterator[RayCluster]:
     worker.print_to_stdstream = _log
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:
-        ray.init(address="auto", log_to_driver=False, configure_logging=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        told = " ".join(str(error).split())[:_LONGEST]
+        ray.init(address=_address(), log_to_driver=False, configure_logging=False)
+    except (OSError, RuntimeError, ValueError, RayError) as error:
+        told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # the last line of a traceback
         raise RunError(f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one") from None
     try:
         yield RayCluster()
     finally:
         ray.shutdown()
+
+
+def _address() -> str:
+    """The address of the cluster's head, where somebody listens: Ray itself would wait for minutes.
+
+    Raises OSError, ValueError.
+    """
+    address = services.canonicalize_bootstrap_address("auto")  # as RAY_ADDRESS says, else that of this machine's Ray
+    if address is None:
+        raise ValueError("RAY_ADDRESS=local names none")
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_S).close()
+    except OSError as error:
+        raise ConnectionError(f"{address}: {error.strerror or error}") from None
+    return str(address)
 
 
 def _log(data: dict[str, Any], ignore_prefix: bool) -> None:

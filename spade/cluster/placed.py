@@ -1,7 +1,7 @@
 """A life on another machine: the supervisor's side of a post (`spade.cluster.post`)."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -56,16 +56,16 @@ class Lost:
     """Machines that were lost lately."""
 
     def __init__(self) -> None:
-        self._at: dict[str, float] = {}
+        self._at: dict[str, tuple[float, str]] = {}  # when, and its address
 
-    def add(self, node: str) -> None:
+    def add(self, where: Where) -> None:
         """Note a machine that does not answer."""
-        self._at[node] = trio.current_time()
+        self._at[where.node] = trio.current_time(), where.host
 
-    def away(self) -> frozenset[str]:
-        """Those on which nothing is placed now."""
+    def away(self) -> Mapping[str, str]:
+        """The addresses of those on which nothing is placed now, by their names in the cluster."""
         now = trio.current_time()
-        return frozenset(node for node, at in self._at.items() if now - at < AWAY_S)
+        return {node: host for node, (at, host) in self._at.items() if now - at < AWAY_S}
 
 
 class PlacedLife:
@@ -127,7 +127,7 @@ class PlacedLife:
                 raise
             post.dismiss()
 
-    async def _placed(self, post: RemotePost, away: Collection[str], told: LifeWatcher) -> bool:
+    async def _placed(self, post: RemotePost, away: Mapping[str, str], told: LifeWatcher) -> bool:
         """Wait for the place of a post; False if other machines are lost meanwhile, or no longer."""
         answer: Where | PostGoneError | None = None
         async with trio.open_nursery() as nursery:
@@ -145,10 +145,11 @@ class PlacedLife:
         self._heard()
         return True
 
-    async def _look(self, away: Collection[str], told: LifeWatcher, placing: trio.CancelScope) -> None:
+    async def _look(self, away: Mapping[str, str], told: LifeWatcher, placing: trio.CancelScope) -> None:
+        lost = f" (not of {', '.join(sorted(away.values()))}, which did not answer)" if away else ""
         while self._lost.away() == away:
             await trio.sleep(LOOK_S)
-            told.on_wait(str(self._needs))
+            told.on_wait(f"{self._needs}{lost}")
         placing.cancel()
 
     async def _follow(self, post: RemotePost, told: LifeWatcher) -> End:
@@ -192,7 +193,7 @@ class PlacedLife:
                 await trio.sleep_forever()
             self._heard()
             return answer
-        self._lost.add(self._where.node)
+        self._lost.add(self._where)
         raise PostGoneError(f"{self._where.host} did not answer for {self._unheard_s:g} s")
 
     def _heard(self) -> None:

@@ -41,8 +41,14 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def require_gpus(setting: str, gpus: tuple[int, ...] | None) -> None:
-    """Raises ConfigError if `gpus`, this process's share of `setting`, is empty or names GPUs that are not here."""
+def require_gpus(setting: str, listed: tuple[int, ...], gpus: tuple[int, ...] | None) -> None:
+    """Require the GPUs of this process, its share of a setting that lists some.
+
+    Raises ConfigError if `gpus` is empty or names GPUs that are not here. Without a list, as on a cluster, a process
+    that is to see none takes what else there is.
+    """
+    if not listed:
+        return
     if gpus == ():
         raise ConfigError(f"{setting}: all GPUs that it names are taken; name more there, or start fewer")
     if gpus and (seen := torch.cuda.device_count()) < len(gpus):

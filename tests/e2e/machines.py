@@ -53,9 +53,9 @@ class Machine:
 class Commands:
     """`spade` on a machine, each command in a fork of a process that has imported all that it needs."""
 
-    def __init__(self, machine: Machine, folder: Path) -> None:
+    def __init__(self, machine: Machine, folder: Path, *around: str) -> None:
         folder.mkdir()
-        self._forks = machine.start(sys.executable, "-m", "tests.app.forked", str(folder))
+        self._forks = machine.start(*around, sys.executable, "-m", "tests.app.forked", str(folder))
 
     def __call__(self, *words: object) -> tuple[int, str, str]:
         """Exit code, standard output and standard error."""

@@ -1,7 +1,10 @@
 """One run over machines of their own: placed, cut off, grown beyond its room, stopped from elsewhere."""
 
 import json
+import os
+import re
 import subprocess
+import sys
 import time
 
 import pytest
@@ -10,17 +13,11 @@ from tests.ray.lab import SOON_S, Lab, lab
 
 LEARNER = "place.resources={learner={sees=1}}"
 GPUS = ("--set", "place.gpus={engine=2}", "--set", "engine.device=cpu", "--set", "actors.engines=2")
-FAST = (
-    "--set",
-    "supervise.ready_s=900",
-    "--set",
-    "bus.silence_s=8",
-    "--set",
-    "supervise.drain_s=8",
-    "--set",
-    LEARNER,
-    *GPUS,
-)
+SILENCE_S, DRAIN_S = 15.0, 8.0  # of machines that may be busy
+BEAT = (
+    "--set", "supervise.ready_s=900", "--set", f"bus.silence_s={SILENCE_S:g}",
+    "--set", f"supervise.drain_s={DRAIN_S:g}",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +33,8 @@ def machines(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(machines):
     path = machines.shared / "run"
-    up = machines.start("a", "up", "nano", "--run", path, "--cluster", "ray", "--headless", "--agents", "2", *FAST)
+    words = ("up", "nano", "--run", path, "--cluster", "ray", "--headless", "--agents", "2", "--set", LEARNER)
+    up = machines.start("a", *words, *GPUS, *BEAT)
     yield path
     up.terminate()
     told = up.communicate(timeout=SOON_S)[0]
@@ -101,6 +99,7 @@ def test_no_other_user_reads_a_key_on_any_machine(machines, run):
 def test_what_has_no_room_says_what_it_waits_for_and_takes_the_room_of_a_new_machine(machines, run):
     until(lambda: all_ready(machines, run))
     scaling = machines.start("a", "actors", "scale", run, "agents=6")
+    assert posts(machines, "c")
     why = until(
         lambda: [row for row in machines.spade("a", "why", run).stdout.splitlines() if "waits for 1 CPU" in row]
     )
@@ -109,6 +108,16 @@ def test_what_has_no_room_says_what_it_waits_for_and_takes_the_room_of_a_new_mac
     told = scaling.communicate(timeout=SOON_S)[0]
     assert scaling.returncode == 0, told
     assert machines.address("d") in {process["host"] for process in all_ready(machines, run)}
+    done = machines.spade("a", "actors", "scale", run, "agents=2")
+    assert done.returncode == 0, done.stderr
+    until(lambda: posts(machines, "d") == 0)  # so a cluster that buys machines may return it
+
+
+def posts(machines: Lab, name: str) -> int:
+    """The posts on a machine, by the title that Ray gives their processes."""
+    looked = machines.machines[name].inside("pgrep", "-c", "-f", "^ray::PostActor")
+    found = subprocess.run(looked, capture_output=True, check=False)
+    return int(found.stdout)
 
 
 def test_each_machine_tells_the_doctor_what_it_has(machines, run):
@@ -132,7 +141,7 @@ def test_a_learner_that_is_cut_off_is_gone_before_another_takes_its_place(machin
         until(lambda: not twice(machines) and "learner" in machines.roles("d"))
         until(lambda: not twice(machines) and status(machines, run)["learner_step"] > step)
         (learner,) = (one for one in status(machines, run)["processes"] if one["name"] == "learner")
-        assert learner["detail"] == f"{machines.address('b')} did not answer for 16 s"
+        assert learner["detail"] == f"{machines.address('b')} did not answer for {SILENCE_S + DRAIN_S:g} s"
         assert machines.roles("b") == []
     finally:
         machines.plug_cable("b")
@@ -153,6 +162,18 @@ def test_a_run_is_stopped_from_another_machine_and_leaves_nothing_behind(machine
     for machine in machines.machines.values():
         left = machine.start("sh", "-c", "ls -d /tmp/spade-post-*; true").communicate(timeout=SOON_S)[0]
         assert "spade-post-" not in left.replace("'/tmp/spade-post-*'", ""), left
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [("127.0.0.1:1", "[^:]*:1: Connection refused"), ("local", "RAY_ADDRESS=local names none"), ("a b", "Invalid")],
+)
+def test_a_cluster_that_is_not_there_is_one_line(address, told):
+    words = [sys.executable, "-c", "from spade.cluster import on_ray as o; o.joined().__enter__()"]
+    done = subprocess.run(
+        words, env={**os.environ, "RAY_ADDRESS": address}, capture_output=True, text=True, check=False
+    )
+    assert re.search(rf"no Ray cluster can be reached from here \({told}", done.stderr.splitlines()[-1]), done.stderr
 
 
 def test_one_line_refuses_what_a_cluster_cannot_keep(machines, tmp_path):

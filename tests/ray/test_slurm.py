@@ -82,12 +82,16 @@ def test_a_machine_on_which_ray_cannot_start_ends_the_job(machines, script, run)
     assert machines.roles("a") == []
 
 
+@pytest.mark.slow
 def test_a_job_drains_before_its_time_is_over_and_goes_on_when_it_is_started_again(machines, script, run):
     job = Job(machines, script, run)
     hosts = {process["host"] for process in until(lambda: job.ready(machines, run))}
     assert machines.address("b") in hosts
     until(lambda: status(machines, run)["learner_step"] >= 1)
     assert (run / "ray.token").stat().st_mode & 0o777 == 0o600
+    refused = machines.spade("a", "doctor", "--cluster", "ray")  # without the token
+    assert refused.returncode == 1
+    assert "no Ray cluster can be reached from here" in refused.stderr.splitlines()[-1], refused.stderr
     step, told = drained(machines, job, run, "USR1")
     assert (machines.shared / "scontrol").read_text() == "requeue 7\n", told
 

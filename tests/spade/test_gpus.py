@@ -106,8 +106,7 @@ async def test_processes_are_shown_their_own_gpus_and_scaled_ones_the_next(tmp_p
 
 def test_an_engine_without_a_gpu_left_says_so():
     with pytest.raises(ConfigError, match=r"engine\.gpus: .* taken"):
-        require_gpus("engine.gpus", ())
-    require_gpus("engine.gpus", None)
+        require_gpus("engine.gpus", (0,), ())
 
 
 GONE = r"{}.gpus: of \[1000\] torch sees 0 here[^\n]*$"
@@ -120,4 +119,4 @@ def orders(role, run):
 @pytest.mark.parametrize(("role", "process"), [("engine", server), ("learner", train)])
 async def test_a_gpu_that_is_not_there_is_one_line_before_anything_else(tmp_path, role, process):
     with pytest.raises(ConfigError, match=f"^{GONE.format(role)}"):
-        await process.run(orders(role, RunDir(tmp_path)), load("learner.gpus=[0]"), lambda: None)
+        await process.run(orders(role, RunDir(tmp_path)), load(f"{role}.gpus=[0]"), lambda: None)

@@ -62,7 +62,8 @@ async def running(config, weights):
 
 
 def launch(server):
-    return Launch("engine-0", "engine", "", "", server.address, "tcp://127.0.0.1:0")
+    # As on a machine of a cluster, of whose GPUs it is to see none.
+    return Launch("engine-0", "engine", "", "", server.address, "tcp://127.0.0.1:0", gpus=())
 
 
 def published(folder, version):

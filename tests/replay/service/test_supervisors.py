@@ -113,3 +113,11 @@ def test_the_services_supervisor_leaves_although_a_process_does_not():
     assert [watch.report(report, at).stop for at in (1.0, limit - 0.1, limit)] == [False, False, True]
     del peers[b"agent"]
     assert watch.report(report, 1.0).stop
+
+
+def test_a_stop_is_told_again_although_the_supervisors_have_left():
+    watch, peers = Peers(SETTINGS, 0.0), {b"up": greeting("up", "supervisor")}
+    watch.begin(SimpleNamespace(peers=peers))
+    assert watch.stop(1.0) == ""
+    peers.clear()  # it drains, and no longer reports
+    assert watch.stop(3.0) == ""

@@ -163,12 +163,16 @@ async def test_a_name_never_lives_twice_where_its_machine_is_cut_off(tmp_path: P
         await supervisor.add(orders(tmp_path, "agent-1"))
         first = diary(tmp_path)
         rooms.cut = {"a": "silent", "b": "closed"}
-        rooms.free["c"] = 2
-        since = trio.current_time()
-        while any(child.host != "host-c" or child.state != "ready" for child in supervisor.processes()):
+        since, waits = trio.current_time(), False
+        while not waits or any(child.host != "host-c" or child.state != "ready" for child in supervisor.processes()):
             for child in supervisor.processes():
                 alive = [entry for entry in diary(tmp_path) if entry.name == child.name and not gone(entry.pid)]
                 assert len(alive) <= 1
+                if not waits and child.detail.startswith("1 CPU (not of host-"):
+                    assert child.state == "waiting"
+                    waits = True
+                    rooms.add("c")
+                    rooms.add("c")
             await trio.sleep(0.02)
         assert trio.current_time() - since > SILENCE_S
         assert all(gone(entry.pid) for entry in first)
