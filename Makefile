@@ -34,10 +34,10 @@ imports: $(VENV)/dev
 
 # Minutes: each recipe is a run of its own.
 test-recipes: $(VENV)/dev
-	$(BIN)/pytest tests/recipes/runs
+	$(BIN)/pytest --numprocesses=2 --dist=worksteal tests/recipes/runs
 
 test-deepspeed: $(VENV)/deepspeed
-	$(BIN)/pytest tests/deepspeed
+	$(BIN)/pytest --numprocesses=2 --dist=worksteal tests/deepspeed
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

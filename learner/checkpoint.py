@@ -9,6 +9,7 @@ import logging
 import math
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -32,15 +33,20 @@ class Manifest(msgspec.Struct, frozen=True):
     checksums: dict[str, str]
 
 
-def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], None], check: Check) -> Path:
-    """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns."""
+def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], dict[str, str]], check: Check) -> Path:
+    """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns.
+
+    `save` returns the digests of those files that were measured where they were written, by their paths in the folder.
+    """
     folder = root / f"{PREFIX}{step}"
     with draft(root) as made:
-        save(made)
-        files = sorted(path for path in made.rglob("*") if path.is_file())
-        manifest = Manifest(step, metrics, {str(path.relative_to(made)): file_digest(path) for path in files})
+        measured = save(made)
+        files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file())
+        checksums = {name: file_digest(made / name) for name in files if name not in measured} | measured
+        manifest = Manifest(step, metrics, checksums)
         (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-        for path in (*made.rglob("*"), made):
+        # What another machine has written may be in no list of names here yet; opening it by its name asks for it.
+        for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()
         if folder.exists():  # damaged, since the start did not choose it
@@ -80,9 +86,11 @@ def kept(root: Path) -> list[tuple[int, Path]]:
 def verified(folder: Path) -> Manifest:
     """The manifest, after every file was checked. Raises OSError or ValueError if the checkpoint is damaged."""
     manifest = decoded(msgspec.json.Decoder(Manifest).decode, (folder / MANIFEST).read_bytes())
-    for name, checksum in manifest.checksums.items():
-        if file_digest(folder / name) != checksum:
-            raise ValueError(f"{name} is damaged")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
+        found = pool.map(lambda name: file_digest(folder / name), manifest.checksums)
+        for (name, checksum), digest in zip(manifest.checksums.items(), found, strict=True):
+            if digest != checksum:
+                raise ValueError(f"{name} is damaged")
     return manifest
 
 

@@ -57,6 +57,8 @@ class Learner:
             try:
                 await self._replay.checkpointed(self._saved)
             except RefusedError as error:
+                if self._replay.client.refusal:  # it is this life that is refused, not its checkpoint
+                    raise
                 raise RunError(
                     f"{self._checkpoints}: these are not checkpoints of this run's store ({error}); "
                     "bring back the store they belong to, or move them away to begin anew"
@@ -95,6 +97,8 @@ class Learner:
             try:
                 answer = await self._replay.take_batch(step, self._config.bus.call_deadline_s)
             except RefusedError as error:
+                if self._replay.client.refusal:  # it is this life that is refused, not the step
+                    raise
                 raise RunError(
                     f"{self._checkpoints}: the replay service refuses step {step}, the next after these ({error}); "
                     "if newer checkpoints are missing bring them back, else start a new run"
@@ -136,15 +140,16 @@ class Learner:
             checkpoint.write(root, step, self._metrics, self._fill, check)
             checkpoint.prune(root, step, self._config.learner.keep_checkpoints, check)
 
-    def _fill(self, draft: Path) -> None:
+    def _fill(self, draft: Path) -> dict[str, str]:
         """Write a checkpoint's files: the backend's state, the policy as engines load it, an adapter apart as well."""
-        self._backend.save(draft)
+        measured = self._backend.save(draft)
         if self._published is None or self._published[0] != self._backend.step:
             self._write_weights()
         assert self._published is not None
         link_folder(self._published[1], draft / "model")
         if self._config.learner.lora_rank:
             lora.write_adapter(draft / state.FILE, self._config.learner, draft / "adapter")
+        return measured
 
     def _report(self) -> None:
         metrics, step = self._metrics, self._backend.step

@@ -9,13 +9,13 @@ KEY_BYTES = 4_096
 
 
 def read_key(path: str, setting: str) -> str:
-    """The key in a file, "" for no path. Raises ConfigError, which names the setting, where there is none."""
+    """The key in a file, "" for no path. Raises ConfigError, which names the setting, where the file has none."""
     if not path:
         return ""
     try:
         key = read(Path(path).expanduser(), KEY_BYTES).strip().decode("latin-1")
     except OSError as error:
         raise ConfigError(f"{setting}: {path}: {error.strerror}") from None
-    if not (key.isascii() and key.isprintable()):
+    if not (key and key.isascii() and key.isprintable()):
         raise ConfigError(f"{setting}: {path}: is not a key; a key is one line of ASCII")
     return key

@@ -1,6 +1,7 @@
 """Shared by all tests: the hypothesis profile, one torch thread, and a tiny random checkpoint."""
 
 import functools
+import gc
 import inspect
 import json
 import os
@@ -15,6 +16,15 @@ settings.load_profile("spade")
 
 # Supervised processes do not look for modules where they are started; those of the tests live below the root.
 os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
+
+# What is imported for the tests lives as long as they do: the garbage collector need never look at it.
+gc.disable()
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser):

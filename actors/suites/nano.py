@@ -56,6 +56,6 @@ def _tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
     return lambda: ToolTalk(WORLDS["tools"].profile.play, tongue, MOST_CALLS)
 
 
-# Games: whole rounds of every skill with every level, so many that the error of the mean over levels is under 0.015.
+# So many that the standard error of a mean is under 0.015. Games: whole rounds of every skill with every level.
 NANO = _suite("nano", "games", 24, 12, {"paper": 1_152, "short": 36}, lambda *_: WORLDS["games"].talk)
-NANO_TOOLS = _suite("nano-tools", "tools", 64, MOST_TURNS, {"paper": 256, "short": 32}, _tool_talks)
+NANO_TOOLS = _suite("nano-tools", "tools", 64, MOST_TURNS, {"paper": 1_152, "short": 32}, _tool_talks)

@@ -25,8 +25,11 @@ class Backend(Protocol):
         optimiser unchanged, to be saved. Raises RunError if gradients stay non-finite.
         """
 
-    def save(self, folder: Path) -> None:
-        """Write parameters, optimiser state, random state and step into an existing folder."""
+    def save(self, folder: Path) -> dict[str, str]:
+        """Write parameters, optimiser state, random state and step into an existing folder.
+
+        Returns the digests (`checkpoint.file_digest`) of files that other processes have written, by their paths in it.
+        """
 
     def load(self, folder: Path) -> None:
         """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""

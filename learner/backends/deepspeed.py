@@ -3,7 +3,7 @@
 The learner is the first rank. It sends every step, gathering and loading to the other ranks, each with its own `Shard`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from learner.backends.ranks import Ranks
 from learner.backends.zero import Shard
 from learner.models.loaded import CPU, Whole, policy, reference
 from spade.config import Config
-from spade.protocol import Batch, Gather, Load, Meet, StepMetrics
+from spade.protocol import Batch, Gather, Load, Meet, Save, StepMetrics
 
 
 class DeepSpeedBackend:
@@ -42,8 +42,9 @@ class DeepSpeedBackend:
         if self._config.learner.zero_stage < 3 and not self._config.learner.lora_rank:
             return self._trained
         self._whole = self._whole or Whole(self._config)
-        gathered = self._gather(optimizer=False)
-        return self._whole.filled({name.removeprefix("parameter."): value for name, value in gathered.items()})
+        return self._whole.filled(
+            (name.removeprefix("parameter."), value) for name, value in self._gathered(optimizer=False)
+        )
 
     @property
     def step(self) -> int:
@@ -58,10 +59,14 @@ class DeepSpeedBackend:
         with self._ranks.needed():
             return self._shard.train(batch, interrupt)
 
-    def save(self, folder: Path) -> None:
-        """Gather the state on this process and write it: see `state`."""
-        tensors = self._gather(optimizer=True)
-        self._shard.save(folder, tensors)
+    def save(self, folder: Path) -> dict[str, str]:
+        """Write the state: each rank its part, or this one all of it, gathered here. See `state`."""
+        if self._config.learner.checkpoint == "sharded":
+            self._ranks.tell(Save(str(folder)))
+            with self._ranks.needed():
+                return self._shard.save_part(folder)
+        self._shard.save(folder, self._gathered(optimizer=True))
+        return {}
 
     def load(self, folder: Path) -> None:
         """See `base.Backend.load`."""
@@ -73,7 +78,7 @@ class DeepSpeedBackend:
         """End the other ranks; in trio's thread."""
         self._ranks.close()
 
-    def _gather(self, optimizer: bool) -> dict[str, Any]:
+    def _gathered(self, optimizer: bool) -> Iterator[tuple[str, Any]]:
         self._ranks.tell(Gather(optimizer))
         with self._ranks.needed():
-            return self._shard.gather(optimizer)
+            yield from self._shard.gathered(optimizer)

@@ -9,18 +9,21 @@ import os
 import socket
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import torch
 from torch import distributed
 
 from spade.config import is_local
-from spade.errors import ConfigError, SpadeError
+from spade.errors import ConfigError, RunError, SpadeError
 from spade.protocol import Meet
 
 COLLECTIVE = timedelta(minutes=30)  # for one collective, a slow rank's micro-batch included
 MEET_S = 60.0  # to join, once all models are loaded
 LOOPBACK = "127.0.0.1"
+
+T = TypeVar("T")
 
 
 class HaltError(Exception):
@@ -87,6 +90,44 @@ def interface(host: str) -> str:
         if any(address.address == ours for address in addresses):
             return str(name)
     raise ConfigError(f"{host}: no interface of this machine has the address {ours}, by which it is reached")
+
+
+def name_of(rank: int) -> str:
+    """The name of the process of a rank."""
+    return f"learner-{rank}" if rank else "learner"
+
+
+def together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
+    """Do `work` on all ranks at once; its result on this one.
+
+    If it fails on one rank, that one raises its error, and the others a RunError or SpadeError that names the rank. An
+    OSError becomes a SpadeError.
+    """
+    failed: Exception | None = None
+    try:
+        result = work()
+    except OSError as error:
+        failed = SpadeError(str(error))
+    except Exception as error:
+        failed = error
+    final = isinstance(failed, RunError | ConfigError)
+    ours = msgspec.json.encode(None if failed is None else (str(failed) or repr(failed), final))
+    lines = [msgspec.json.decode(one, type=tuple[str, bool] | None) for one in exchanged(ours, ranks, device)]
+    if failed is not None:
+        raise failed
+    for rank, told in enumerate(lines):
+        if told is not None:
+            raise (RunError if told[1] else SpadeError)(f"{name_of(rank)}: {told[0]}")
+    return result
+
+
+def exchanged(ours: bytes, ranks: int, device: torch.device) -> list[bytes]:
+    """A few bytes of each rank, at least one, by rank."""
+    sizes = [int(size) for (size,) in gathered([len(ours)], ranks, device)]
+    padded = torch.tensor(list(ours.ljust(max(sizes))), dtype=torch.uint8, device=device)
+    everyone = [torch.empty_like(padded) for _ in range(ranks)]
+    distributed.all_gather(everyone, padded)
+    return [bytes(one[:size].tolist()) for one, size in zip(everyone, sizes, strict=True)]
 
 
 def halting(interrupt: Callable[[], None], rank: int, device: torch.device) -> Callable[[], None]:

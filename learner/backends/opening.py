@@ -12,7 +12,8 @@ import trio
 from learner import checkpoint
 from learner.backends.base import Backend
 from learner.backends.deepspeed import DeepSpeedBackend
-from learner.backends.ranks import Ranks, name_of
+from learner.backends.meeting import name_of
+from learner.backends.ranks import Ranks
 from learner.backends.torch import TorchBackend
 from learner.models.loaded import policy, reference
 from spade.config import Config, digest, dump

@@ -23,7 +23,7 @@ from learner.models.loaded import CPU, policy, reference
 from spade.config import Config
 from spade.errors import BusError, ConfigError, RefusedError, SpadeError
 from spade.processes.entry import Launch, end_within, joined
-from spade.protocol import AwaitCommand, Batch, Gather, Load, Meet
+from spade.protocol import AwaitCommand, Batch, Gather, Load, Meet, Save
 from spade.transport import Client, connect
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,9 @@ class _Rank:
             case Batch():
                 return partial(_train, shard, command)
             case Gather(optimizer=optimizer):
-                return partial(shard.gather, optimizer)
+                return partial(shard.give, optimizer)
+            case Save(folder=folder):
+                return partial(shard.save_part, Path(folder))
             case Load(folder=folder):
                 return partial(shard.load, Path(folder))
         return None

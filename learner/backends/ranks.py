@@ -13,18 +13,18 @@ from typing import cast
 
 import trio
 
-from learner.backends.meeting import COLLECTIVE, LOOPBACK, host_of
+from learner.backends.meeting import COLLECTIVE, LOOPBACK, host_of, name_of
 from spade.config import Config
 from spade.errors import SpadeError
 from spade.processes.entry import end_within
-from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse, Refused
+from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse, Refused, Save
 from spade.transport import Inbox, Incoming, Server
 from spade.transport.pump import background
 
 GRACE_S = 5.0  # in which we notice the end of a rank, after a failure that it caused; to end after one is lost
 SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # of a rank that lives; one that waits for another gives up earlier
 
-Command = Meet | Batch | Gather | Load | Done
+Command = Meet | Batch | Gather | Save | Load | Done
 
 log = logging.getLogger(__name__)
 
@@ -158,8 +158,3 @@ class Ranks:
             self._news.notify_all()
             if self._token is not None:
                 self._token.run_sync_soon(self._noticed.set)
-
-
-def name_of(rank: int) -> str:
-    """The name of the process of a further rank."""
-    return f"learner-{rank}"

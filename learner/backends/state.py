@@ -1,22 +1,29 @@
 """A learner's state in a form common to all backends: a run may resume on another backend or number of processes.
 
-One safetensors file: `parameter.NAME` for each trained parameter, AdamW's `step.NAME`, `exp_avg.NAME` and
-`exp_avg_sq.NAME` once it has taken a step (all float32, whole), the random states; the counters in its header.
+FOLDER/state.safetensors  whole: `parameter.NAME` for each trained parameter; AdamW's `step.NAME`, `exp_avg.NAME` and
+                          `exp_avg_sq.NAME` once it has taken a step (all float32); the random states; the counters in
+                          its header
+FOLDER/shards/            sharded: parameters and moments, as `shards` writes them; their shapes are in the header above
 """
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import msgspec
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from learner.backends.fragments import PARAMETER, Fragments
+from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError
 
-FILE = "state.safetensors"
-MOMENTS = ("exp_avg", "exp_avg_sq")
+FILE, SHARDS = "state.safetensors", "shards"
+Shapes = Mapping[str, tuple[int, ...]]
+
+_shapes: msgspec.json.Decoder[dict[str, tuple[int, ...]]] = msgspec.json.Decoder(dict[str, tuple[int, ...]])
 
 
 class Counters(NamedTuple):
@@ -26,41 +33,66 @@ class Counters(NamedTuple):
     non_finite: int
 
 
-def write(folder: Path, counters: Counters, tensors: dict[str, Tensor], device: torch.device) -> None:
-    """Write `tensors` and this process's random states into an existing folder."""
+def write(
+    folder: Path, counters: Counters, tensors: dict[str, Tensor], device: torch.device, sharded: Shapes | None = None
+) -> None:
+    """Write `tensors` and this process's random states into an existing folder.
+
+    sharded: shapes of the trained parameters, by name, if they and their moments are in `SHARDS`.
+    """
     tensors = {name: value.contiguous() for name, value in tensors.items()} | {"random": torch.get_rng_state()}
     if device.type == "cuda":
         tensors["random.device"] = torch.cuda.get_rng_state(device)
-    save_file(tensors, folder / FILE, {name: str(value) for name, value in counters._asdict().items()})
+    header = {name: str(value) for name, value in counters._asdict().items()}
+    if sharded is not None:
+        header["shapes"] = msgspec.json.encode(sharded).decode()
+    save_file(tensors, folder / FILE, header)
 
 
 class State:
-    """A reader of a state file. Tensors are read one by one: a rank takes its part of each. Raises RunError."""
+    """A reader of a state. Tensors are read one by one: a rank takes its part of each. Raises RunError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         try:
             self._file = cast(Any, safe_open(folder / FILE, framework="pt"))
-        except (OSError, SafetensorError) as error:
+            header = self._file.metadata()
+            self.counters = Counters(int(header["step"]), int(header["non_finite"]))
+            self._sharded = "shapes" in header
+            shapes = decoded(_shapes.decode, header["shapes"].encode()) if self._sharded else None
+        except (OSError, SafetensorError, LookupError, TypeError, ValueError, UnreadableError) as error:
             raise RunError(f"{folder}: the learner's state cannot be read ({error})") from None
-        header = self._file.metadata()
-        self.counters = Counters(int(header["step"]), int(header["non_finite"]))
         self._names = frozenset(self._file.keys())
+        self._shapes = self._file_shapes() if shapes is None else shapes
 
-    def parameter(self, name: str, shape: torch.Size) -> Tensor:
-        """Raise RunError if the state is of another model."""
-        key = f"parameter.{name}"
-        if key not in self._names or torch.Size(self._file.get_slice(key).get_shape()) != shape:
+    def check(self, shapes: Shapes) -> None:
+        """Raise RunError if the state is of another model than one whose trained parameters have these shapes."""
+        differs = [name for name in {**shapes, **self._shapes} if shapes.get(name) != self._shapes.get(name)]
+        if differs:
             raise RunError(
-                f"{self._folder}: holds another model (its {name} differs); resume with the run's own model.path"
+                f"{self._folder}: holds another model (its {differs[0]} differs); resume with the run's own model.path"
             )
-        kept: Tensor = self._file.get_tensor(key)
-        return kept
 
-    def optimizer(self, name: str) -> dict[str, Tensor]:
-        """AdamW's state of a parameter; empty before its first step."""
-        keys = {key: f"{key}.{name}" for key in ("step", *MOMENTS)}
-        return {key: self._file.get_tensor(kept) for key, kept in keys.items() if kept in self._names}
+    def steps(self, name: str) -> Tensor | None:
+        """AdamW's count of steps for a parameter, float32; None before its first, when it has no moments either."""
+        kept = f"step.{name}"
+        steps: Tensor | None = self._file.get_tensor(kept) if kept in self._names else None
+        return steps
+
+    def fill(self, fragments: Fragments) -> None:
+        """Fill the fragments of this process. Raises RunError, with some of them filled."""
+        if self._sharded:
+            from learner.backends import shards  # most learners need no torch.distributed.checkpoint
+
+            shards.read(self._folder / SHARDS, fragments)
+            return
+        try:
+            for name, fragment in fragments.items():
+                fragment.data.copy_(
+                    self._file.get_tensor(name).flatten()[fragment.start : fragment.start + len(fragment.data)]
+                )
+        except SafetensorError as error:
+            raise RunError(f"{self._folder}: the learner's state cannot be read ({error})") from None
 
     def restore_random(self, device: torch.device) -> None:
         """Set this process's random states."""
@@ -68,7 +100,7 @@ class State:
         if device.type == "cuda" and "random.device" in self._names:
             torch.cuda.set_rng_state(self._file.get_tensor("random.device"), device)
 
-
-def trained(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    """The trained parameters, by name."""
-    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
+    def _file_shapes(self) -> Shapes:
+        prefix = f"{PARAMETER}."
+        names = (name for name in self._names if name.startswith(prefix))
+        return {name.removeprefix(prefix): tuple(self._file.get_slice(name).get_shape()) for name in names}

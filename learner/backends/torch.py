@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from learner.backends import state
+from learner.backends.fragments import MOMENTS, PARAMETER, Fragments, all_of, trained
 from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import trained_logprobs
@@ -34,7 +35,7 @@ class TorchBackend:
         self._model = model
         self._config = config
         self._reference = reference
-        self._optimizer = adamw((parameter for _, parameter in state.trained(model)), config.learner)
+        self._optimizer = adamw((parameter for _, parameter in trained(model)), config.learner)
         self._whole: Whole | None = None
         self._guard = Guard()
         self._step = 0
@@ -45,7 +46,7 @@ class TorchBackend:
         if not self._config.learner.lora_rank:
             return self._model
         self._whole = self._whole or Whole(self._config)
-        return self._whole.filled(dict(state.trained(self._model)))
+        return self._whole.filled(trained(self._model))
 
     @property
     def step(self) -> int:
@@ -86,23 +87,35 @@ class TorchBackend:
             self._optimizer.step()
         return passes
 
-    def save(self, folder: Path) -> None:
-        """See `state`."""
-        tensors = {}
-        for name, parameter in state.trained(self._model):
-            tensors[f"parameter.{name}"] = parameter.detach()
-            tensors |= {f"{key}.{name}": value for key, value in self._optimizer.state[parameter].items()}
+    def save(self, folder: Path) -> dict[str, str]:
+        """See `base.Backend.save`."""
+        tensors = {name: fragment.data.view(fragment.shape) for name, fragment in self._fragments().items()}
+        for name, parameter in trained(self._model):
+            if kept := self._optimizer.state[parameter]:
+                tensors[f"step.{name}"] = kept["step"]
         state.write(folder, state.Counters(self._step, self._guard.count), tensors, self._model.device)
+        return {}
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
         """See `base.Backend.load`."""
         kept, device = state.State(folder), self._model.device
-        for name, parameter in state.trained(self._model):
-            parameter.copy_(kept.parameter(name, parameter.shape))
-            self._optimizer.state[parameter] = {key: value.to(device) for key, value in kept.optimizer(name).items()}
+        kept.check({name: tuple(parameter.shape) for name, parameter in trained(self._model)})
+        for name, parameter in trained(self._model):
+            steps = kept.steps(name)
+            moments = {} if steps is None else {kind: torch.empty_like(parameter) for kind in MOMENTS}
+            self._optimizer.state[parameter] = moments if steps is None else {"step": steps.to(device), **moments}
+        kept.fill(self._fragments())
         kept.restore_random(device)
         self._step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
+
+    def _fragments(self) -> Fragments:
+        """The trained parameters, and their moments if there are any."""
+        fragments: Fragments = {}
+        for name, parameter in trained(self._model):
+            moments = {kind: value for kind, value in self._optimizer.state[parameter].items() if kind in MOMENTS}
+            fragments |= {f"{kind}.{name}": all_of(value) for kind, value in {PARAMETER: parameter, **moments}.items()}
+        return fragments
 
     def close(self) -> None:
         """There is no other process."""

@@ -5,27 +5,36 @@ optimiser is torch's AdamW in every stage and place, so that nothing is compiled
 are those of the torch backend.
 """
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
+import msgspec
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Module
 
 from learner.backends import state
 from learner.backends.deepspeed_settings import device_of, engine_of
+from learner.backends.fragments import trained
 from learner.backends.gradient import Passes
-from learner.backends.meeting import gathered, halting
+from learner.backends.meeting import exchanged, gathered, halting, together
+from learner.backends.partition import Partition
 from learner.batch import MicroBatch, prepare
+from learner.checkpoint import file_digest
 from learner.logprobs import trained_logprobs
 from learner.models.prepare import prepare_model
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
 from learner.step_metrics import Totals
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
+from spade.disk import sync
+from spade.errors import RunError
 from spade.protocol import Batch, Group, StepMetrics, Trajectory
+
+T = TypeVar("T")
 
 
 class Scorer(Module):
@@ -55,10 +64,11 @@ class Shard:
         self._config, self._rank, self._ranks = config, rank, learner.processes
         self._stage = learner.zero_stage
         self._device = device_of(config)
-        self._adamw = adamw((parameter for _, parameter in state.trained(model)), learner)
+        self._adamw = adamw((parameter for _, parameter in trained(model)), learner)
         low = config.model.dtype == "bfloat16" and self._stage == 0
         self._engine = engine_of(Scorer(model, low), self._adamw, config)
         self._model = model
+        self._partition = Partition(model, self._adamw, self._engine, self._stage, rank)
         self._reference = None if reference is None else partial(trained_logprobs, reference.to(self._device))
         self._guard = Guard()
         self.step = 0
@@ -108,43 +118,68 @@ class Shard:
         return norm
 
     @torch.no_grad()
-    def gather(self, optimizer: bool) -> dict[str, Tensor]:
-        """The trained parameters, with `optimizer` its state too, named as in `state`: whole on rank 0, on the CPU.
+    def gathered(self, optimizer: bool) -> Iterator[tuple[str, Tensor]]:
+        """The trained parameters one by one, with `optimizer` their moments too: whole, and named as in `state`."""
+        yield from self._partition.gathered(optimizer)
 
-        Empty on the other ranks.
+    def give(self, optimizer: bool) -> None:
+        """On all ranks but 0: take part in what `gathered` does there."""
+        deque(self.gathered(optimizer), maxlen=0)
+
+    def save(self, folder: Path, tensors: Iterator[tuple[str, Tensor]]) -> None:
+        """On rank 0: write what is `gathered` of parameters and moments."""
+        whole = {name: value.to("cpu", copy=True) for name, value in tensors}
+        state.write(folder, self._counters, whole | self._steps(), self._device)
+
+    @torch.no_grad()
+    def save_part(self, folder: Path) -> dict[str, str]:
+        """Write this rank's part of the state; the digests of all ranks' files, by their paths in `folder`.
+
+        Raises SpadeError on all ranks if one cannot write.
         """
-        gathered: dict[str, Tensor] = {}
-        self._link()
-        steps = next((one["step"] for one in self._adamw.state.values()), None) if optimizer else None
-        for name, parameter in state.trained(self._model):
-            tensors = {"parameter": self._whole(parameter)}
-            if steps is not None:
-                tensors |= {key: self._whole(parameter, key) for key in state.MOMENTS} | {"step": steps}
-            if self._rank == 0:
-                gathered |= {f"{key}.{name}": value.to("cpu", copy=True) for key, value in tensors.items()}
-        return gathered
+        from learner.backends import shards  # most learners need no torch.distributed.checkpoint
 
-    def save(self, folder: Path, tensors: dict[str, Tensor]) -> None:
-        """On rank 0: write the result of `gather`."""
-        state.write(folder, state.Counters(self.step, self._guard.count), tensors, self._device)
+        self._together(partial(_require_shared, folder))
+        files = shards.write(folder / state.SHARDS, self._partition.fragments())
+        mine = self._together(lambda: {str(file.relative_to(folder)): _measured(file) for file in files})
+        digests: dict[str, str] = {}
+        for part in exchanged(msgspec.json.encode(mine), self._ranks, self._device):
+            digests |= msgspec.json.decode(part, type=dict[str, str])
+        if self._rank == 0:
+            state.write(folder, self._counters, self._steps(), self._device, self._partition.shapes)
+        return digests
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
-        """See `base.Backend.load`."""
-        kept = state.State(folder)
-        moments = {name: kept.optimizer(name) for name, _ in state.trained(self._model)}
-        steps = [one["step"] for one in moments.values() if one]
-        if steps and not self._adamw.state:
-            self._make_room()
-        self._link()
-        for one in self._adamw.state.values():
-            one["step"].copy_(steps[0])
-        for name, parameter in state.trained(self._model):
-            self._set(parameter, kept.parameter(name, _shape(parameter)))
-            for key in state.MOMENTS if steps else ():
-                self._set(parameter, moments[name][key], key)
+        """See `base.Backend.load`. Raises SpadeError on all ranks if one cannot read."""
+        partition = self._partition
+        kept = self._together(partial(self._opened, folder))
+        steps = next((one for name in partition.shapes if (one := kept.steps(name)) is not None), None)
+        if steps is not None:
+            if partition.steps is None:
+                self._make_room()
+            partition.set_steps(steps)
+        self._together(partial(kept.fill, partition.fragments()))
+        partition.refresh()
         kept.restore_random(self._device)
         self.step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
+
+    def _together(self, work: Callable[[], T]) -> T:
+        return together(work, self._ranks, self._device)
+
+    def _opened(self, folder: Path) -> state.State:
+        kept = state.State(folder)
+        kept.check(self._partition.shapes)
+        return kept
+
+    @property
+    def _counters(self) -> state.Counters:
+        return state.Counters(self.step, self._guard.count)
+
+    def _steps(self) -> dict[str, Tensor]:
+        """AdamW's count of steps, for each parameter."""
+        steps = self._partition.steps
+        return {} if steps is None else {f"step.{name}": steps.to("cpu", copy=True) for name in self._partition.shapes}
 
     def _make_room(self) -> None:
         """Make AdamW create its state, by a step that changes nothing."""
@@ -156,41 +191,20 @@ class Shard:
             self._backward(self._engine(work.micro[0].to(self._device))[0].sum() * 0.0)
         self._engine.step()
 
-    def _link(self) -> None:
-        """Link the parameters to their moments; DeepSpeed 0.19.8 does so for the first group alone."""
-        from deepspeed.utils.mixed_precision_linkage import lazy_init_hp_params_optimizer_state as link
 
-        if self._stage in (1, 2):
-            shards = self._engine.optimizer
-            for parameters, flat in zip(shards.bit16_groups, shards.single_partition_of_fp32_groups, strict=True):
-                link(parameters, flat, self._adamw.state)
+def _require_shared(folder: Path) -> None:
+    """Raise RunError if this rank does not see the folder that the first one made."""
+    if not folder.is_dir():
+        raise RunError(
+            f"{folder}: is not seen by this rank, which is to write its part of the checkpoint there; "
+            "put the run directory on a file system that all ranks share, or set learner.checkpoint=whole"
+        )
 
-    def _whole(self, parameter: Parameter, moment: str | None = None) -> Tensor:
-        """A parameter in float32, or its `moment`, from the shards of all ranks."""
-        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
-        if self._stage == 0:
-            value = self._adamw.state[parameter][moment] if moment else parameter
-        elif moment:
-            value = safe_get_full_optimizer_state(parameter, moment)
-        else:
-            value = safe_get_full_fp32_param(parameter)
-        return cast(Tensor, value)
-
-    def _set(self, parameter: Parameter, value: Tensor, moment: str | None = None) -> None:
-        """Undo `_whole`: each rank keeps its shard of `value`."""
-        from deepspeed.runtime.zero import GatheredParameters
-        from deepspeed.utils import safe_set_full_fp32_param, safe_set_full_optimizer_state
-
-        value = value.to(self._device)
-        if moment and self._stage == 0:
-            self._adamw.state[parameter][moment].copy_(value)
-        elif moment:
-            safe_set_full_optimizer_state(parameter, value, moment)
-        else:  # the float32 shard that AdamW updates, and the one that the forward pass reads
-            safe_set_full_fp32_param(parameter, value)
-            with GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
-                parameter.copy_(value)
+def _measured(file: Path) -> str:
+    """The digest of a file that was written here, and is on the disk when this returns."""
+    sync(file)
+    return file_digest(file)
 
 
 def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
@@ -202,8 +216,3 @@ def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
     lengths = [length for group in groups for member in group.trajectories for length in member.contexts]
     rounds = -(-sum(lengths) // (most * ranks))
     return min(most, -(-sum(lengths) // (rounds * ranks)) + max(lengths))
-
-
-def _shape(parameter: Parameter) -> torch.Size:
-    """The shape of the whole parameter, also if only a shard is here."""
-    return cast(torch.Size, getattr(parameter, "ds_shape", parameter.shape))

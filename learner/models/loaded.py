@@ -1,6 +1,6 @@
 """The models of a learner: the policy it trains, the reference of `loss.kl`, and the plain model it publishes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -37,13 +37,16 @@ class Whole:
         self._base: dict[str, Tensor] = {}
 
     @torch.no_grad()
-    def filled(self, trained: Mapping[str, Tensor]) -> Any:
-        """The model with these trained parameters, an adapter merged; the same object every time."""
+    def filled(self, trained: Iterable[tuple[str, Tensor]]) -> Any:
+        """The model with these trained parameters, each copied as it comes; an adapter merged.
+
+        The same object every time.
+        """
         if self._scale is None:
-            for name, value in trained.items():
+            for name, value in trained:
                 self._parameters[name].copy_(value)
         else:
-            for name, (down, up) in lora.pairs(trained).items():
+            for name, (down, up) in lora.pairs(dict(trained)).items():
                 weight = self._parameters[name]
                 base = self._base.setdefault(name, weight.clone())
                 weight.copy_(base.addmm(up.to(CPU), down.to(CPU), alpha=self._scale))

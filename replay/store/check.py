@@ -13,7 +13,7 @@ from replay.store.heads import heads
 from replay.store.pages import damaged_pages
 from replay.store.refusal import unreadable
 from replay.store.seal import NOT_COMMITTED, DamagedError, unsealed
-from replay.store.store import LOG, NAMES, Commit, begin
+from replay.store.store import LOG, NAMES, Commit, begin, open_table
 from spade.errors import RunError
 
 FORMAT = 3
@@ -58,7 +58,7 @@ def check_quickly(environment: lmdb.Environment) -> None:
 
 def _check(environment: lmdb.Environment, whole: Callable[[str], bool]) -> None:
     _check_pages(environment, ("meta",), whole)  # another format may have other tables
-    meta = environment.open_db(b"meta", create=False)
+    meta = open_table(environment, "meta")
     with begin(environment) as transaction:
         number = transaction.id()
         form, commit = (bytes(transaction.get(key, db=meta) or b"") for key in (b"format", b"commit"))

@@ -10,7 +10,7 @@ import lmdb
 import msgspec
 
 from replay.ledger.records import Change, Table
-from replay.store.log import Log, pages
+from replay.store.log import Handle, Log, pages
 from replay.store.refusal import unreadable, unwritable
 from replay.store.seal import NOT_COMMITTED, DamagedError, sealed, text, unsealed
 from spade.errors import RunError
@@ -42,8 +42,8 @@ class Store:
 
     def __init__(self, environment: lmdb.Environment) -> None:
         self._environment = environment
-        self._tables = {table: environment.open_db(table.encode(), create=False) for table in get_args(Table)}
-        self._log = Log(LOGGED, self._tables[LOGGED], environment.open_db(LOG.encode(), create=False))
+        self._tables = {name: open_table(environment, name) for name in get_args(Table)}
+        self._log = Log(LOGGED, self._tables[LOGGED], open_table(environment, LOG))
         self._encoder = msgspec.msgpack.Encoder()
         self._pinned: lmdb.Transaction | None = None
 
@@ -273,14 +273,23 @@ class Store:
                 yield transaction
 
 
+def open_table(environment: lmdb.Environment, name: str) -> Handle:
+    """LMDB's handle of a table that is there. Raises lmdb.Error."""
+    return _grown(environment, lambda: environment.open_db(name.encode(), create=False))
+
+
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
     """A read transaction. Raises RunError if LMDB refuses one."""
     try:
-        while True:
-            try:
-                return environment.begin()
-            except lmdb.MapResizedError:
-                # The writer, another process, grew the map after this one opened it.
-                environment.set_mapsize(0)
+        return _grown(environment, environment.begin)
     except lmdb.Error as error:
         raise unreadable(environment.path(), error) from None
+
+
+def _grown(environment: lmdb.Environment, act: Callable[[], Result]) -> Result:
+    """What `act` returns once the map has the size that the writer, another process, has grown it to meanwhile."""
+    while True:
+        try:
+            return act()
+        except lmdb.MapResizedError:
+            environment.set_mapsize(0)

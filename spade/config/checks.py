@@ -217,6 +217,9 @@ def _check_backend(learner: Learner) -> None:
         raise ConfigError(
             "learner.processes, learner.offload: backend 'torch' has neither; use learner.backend=deepspeed"
         )
+    if learner.checkpoint == "sharded" and (learner.backend == "torch" or learner.lora_rank):
+        why = "an adapter is small" if learner.lora_rank else "backend 'torch' is one process"
+        raise ConfigError(f"learner.checkpoint: {why}, so its checkpoints are whole; set learner.checkpoint=whole")
     least = {"none": 0, "optimizer": 1, "all": 3}[learner.offload]
     if learner.zero_stage < least:
         raise ConfigError(f"learner.offload: {learner.offload!r} needs learner.zero_stage {least} or more")

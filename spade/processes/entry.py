@@ -6,6 +6,7 @@ more when it fails, so that the reason reaches a person without reading a log.
 """
 
 import errno
+import gc
 import logging
 import math
 import os
@@ -79,6 +80,7 @@ def main(body: Body) -> NoReturn:
     pipe.set_inheritable(False)  # our own children must not keep it open
     _supervisors.append(pipe)
     logs.begin(launch.name)
+    gc.freeze()  # what is imported is no garbage: a look at all of torch would stop the process for 0.2 s each time
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
     except Exception as error:

@@ -66,7 +66,7 @@ from spade.protocol.programs import (
     Validate,
     Verdict,
 )
-from spade.protocol.ranks import AwaitCommand, Gather, Load, Meet
+from spade.protocol.ranks import AwaitCommand, Gather, Load, Meet, Save
 from spade.protocol.session import Done, Goodbye, Heartbeat, Hello, Peer, Pulse, Ready, Refused, Rehello, Wait, Weights
 from spade.protocol.status import Counts, Drawn, GetStatus, Histories, Recent, SkillFigures, Status, Traffic
 from spade.protocol.supervision import Enroll, Enrolled, Orders, Process, ReportProcesses, StopRun
@@ -105,7 +105,7 @@ Response = (
     | Generated | Overdue | WeightsPart
     | Observed | Faulted | Verdict | Program | NewestPrograms
     | Designs | Plays | Audits
-    | Batch | NotYet | Published | Retired | Weights | Meet | Gather | Load
+    | Batch | NotYet | Published | Retired | Weights | Meet | Gather | Save | Load
     | Enrolled | Orders | Status
 )  # fmt: skip
 
@@ -121,7 +121,7 @@ __all__ = [
     "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published",
     "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",
     "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "RetireWeights", "Retired",
-    "Role", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun", "SubmitEnvironment",
-    "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic", "Trajectory", "Validate", "Verdict",
-    "Wait", "Weights", "WeightsPart", "reply_type",
+    "Role", "Save", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun",
+    "SubmitEnvironment", "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic", "Trajectory",
+    "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

@@ -26,13 +26,19 @@ class Gather(Wire, frozen=True):
     optimizer: bool
 
 
+class Save(Wire, frozen=True):
+    """Write your part of the parameters and of the optimiser's state below `folder`, a checkpoint being made."""
+
+    folder: str
+
+
 class Load(Wire, frozen=True):
     """Continue from the checkpoint in `folder`."""
 
     folder: str
 
 
-class AwaitCommand(Request[Meet | Batch | Gather | Load | Done], frozen=True):
+class AwaitCommand(Request[Meet | Batch | Gather | Save | Load | Done], frozen=True):
     """Rank `rank` has carried out `number` commands, and waits for the next.
 
     Idempotent by number. A Batch is a step to take part in; Done ends the rank.

@@ -5,22 +5,41 @@ line of stdout (JSON) is [exit code, standard output, standard error].
 """
 # ruff: noqa: F401
 
+import gc
 import json
 import os
 import sys
 from pathlib import Path
 
+import rich.syntax
+
 import actors.environments.admission
 import actors.sandbox
+import actors.suites.harnesses
+import actors.text.measures.diversity
 import learner.checkpoint
 import replay.inspect.environments
 import replay.inspect.export
+import replay.inspect.import_memory
 import replay.inspect.lineage
+import replay.inspect.thirds
 import replay.inspect.verify
+import replay.service.journal
+import replay.store.compact
 import replay.store.load
+import spade.app.commands.env.transcript
+import spade.app.experiment.page
+import spade.app.experiment.pieces
+import spade.app.report.page
+import spade.app.screen.evaluations
 import spade.app.screen.view
 import spade.app.supervisor.orders
+import spade.app.supervisor.pinned.measuring
+import spade.app.supervisor.pinned.serving
+import spade.app.supervisor.pools
 import spade.app.supervisor.up
+import spade.cluster.schedulers
+import spade.policy.best
 from spade.app import cli
 
 
@@ -50,5 +69,6 @@ def run(folder: Path, place: str, words: list[str], typed: str) -> tuple[int, st
 
 
 if __name__ == "__main__":
+    gc.freeze()  # else a collection in a fork would copy the pages of all that is imported here
     for line in sys.stdin.buffer:  # its text is read by the commands
         print(json.dumps(run(Path(sys.argv[1]), *json.loads(line))), flush=True)

@@ -4,11 +4,14 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.chaos.kill import ROLES
 
 SETTLED_S = 900
 
 
+@pytest.mark.slow
 def test_a_run_whose_every_role_is_killed_loses_nothing_acknowledged(tmp_path):
     command = [sys.executable, "-m", "tests.chaos.kill", "--each", "--every", "0.5", "--out", str(tmp_path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SETTLED_S)

@@ -18,11 +18,12 @@ def test_every_life_on_another_backend(policy, checkpoint_folder, tmp_path):
         assert difference(tensors(after), tensors(tmp_path / "expected"), kind) < 1e-5
 
 
-@pytest.mark.parametrize(("stage", "processes"), [(2, 1), (3, 2)])
-def test_the_same_processes_resume_to_the_bit(policy, checkpoint_folder, tmp_path, stage, processes):
+@pytest.mark.parametrize(("stage", "processes", "form"), [(2, 1, "whole"), (3, 2, "sharded")])
+def test_the_same_processes_resume_to_the_bit(policy, checkpoint_folder, tmp_path, stage, processes, form):
     settings = deepspeed(stage, processes)
     alone(life, checkpoint_folder, settings, policy, range(1, 6), tmp_path / "straight")
-    alone(life, checkpoint_folder, settings, policy, range(1, 4), tmp_path / "kept")
+    kept = (*settings, f"learner.checkpoint={form}")
+    alone(life, checkpoint_folder, kept, policy, range(1, 4), tmp_path / "kept")
     alone(life, checkpoint_folder, settings, policy, range(4, 6), tmp_path / "resumed", tmp_path / "kept")
     found, expected = tensors(tmp_path / "resumed"), tensors(tmp_path / "straight")
     assert found.keys() == expected.keys()

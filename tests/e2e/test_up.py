@@ -10,6 +10,9 @@ from pathlib import Path
 
 import trio
 
+from replay.inspect.contents import read_contents
+from replay.inspect.verify import problems
+from replay.store import open_reader
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
@@ -80,7 +83,7 @@ def role(status: Status, name: str):
 
 
 def test_self_play_and_its_evaluations_go_on_after_a_kill_and_the_run_resumes(tmp_path):
-    """`tests/chaos/test_kill.py` kills every role; here it is the one on which no other waits."""
+    """A slow test, `tests/chaos/test_kill.py`, kills every role; here it is the one on which no other waits."""
     run = tmp_path / "run"
     up = Up(run, "evaluation.suite=nano", "evaluation.plays=8", "evaluation.every_steps=1")
     try:
@@ -130,6 +133,8 @@ def test_self_play_and_its_evaluations_go_on_after_a_kill_and_the_run_resumes(tm
     assert status.memory >= down.memory
     assert status.histories.evaluations == down.histories.evaluations != ()
     assert not left_behind(run, status)
+    with open_reader(run / "store") as store:
+        assert problems(read_contents(store)) == []
 
 
 def test_a_second_signal_does_not_break_off_the_drain(tmp_path):

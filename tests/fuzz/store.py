@@ -6,6 +6,7 @@ Each flip is named in one line, or changes nothing that the store holds. Without
 simulated time. Prints a table of what became of each command, and a line for each flip with which something is wrong.
 """
 
+import gc
 import hashlib
 import os
 import shutil
@@ -35,6 +36,7 @@ from spade.app.commands.replay.lineage import lineage
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import SpadeError
+from tests.app import forked  # noqa: F401 - all that the commands import, once
 from tests.bench.harness import command
 from tests.replay.kept_world import SETTINGS, keep_world
 
@@ -211,6 +213,7 @@ def simulated(folder: Path, until: float = 60.0) -> Path:
 
 def main() -> None:
     given = command(__doc__, flips=300, seed=1, run=None).parse_args()
+    gc.freeze()  # else a collection in a fork would copy the pages of all that is imported here
     with tempfile.TemporaryDirectory(prefix="run-") as folder:
         source = given.run or simulated(Path(folder))
         results = flips(source, RunDir(source).config(), given.seed, given.flips)

@@ -9,7 +9,7 @@ import trio.testing
 from actors.roles.gateway import http, listening
 from tests.actors.roles.gateway.clients import gateway_settings, served
 from tests.actors.small_services import byte_tokenizer
-from tests.fuzz.http import MODELS, WHOLE, broken, fire
+from tests.fuzz.http import H2, H2C, MODELS, WHOLE, broken, fire
 
 
 @pytest.fixture
@@ -59,6 +59,14 @@ async def test_a_client_that_stalls_is_let_go(gateway):
         assert await reply(gateway.port, WHOLE[:50]) == b""
         assert (await reply(gateway.port, WHOLE[:-5])).startswith(b"HTTP/1.1 408")
         assert (await reply(gateway.port, MODELS)).startswith(b"HTTP/1.1 200")
+
+
+async def test_http_2_is_not_spoken_so_that_its_streams_hold_nothing(gateway):
+    """A client of HTTP/2 that says no more, or takes nothing, would have no bound of ours."""
+    with trio.fail_after(60):
+        assert (await reply(gateway.port, H2)).startswith(b"HTTP/1.1 404")
+        assert b"HTTP/1.1 101" not in await reply(gateway.port, H2C)
+        assert (await reply(gateway.port, MODELS.replace(b"Host", b"Upgrade: h2c\r\nHost"))).startswith(b"HTTP/1.1 200")
 
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_read(gateway):

@@ -1,8 +1,9 @@
 """The whole suite: every hostile program beside a benign episode in the same sandbox.
 
-    python -m tests.hostile.suite TIER [--as-nobody] [--without LAYER] [--libraries]
+    python -m tests.hostile.suite TIER [--as-nobody] [--without LAYER] [--libraries] [--share NUMBER/SHARES]
 
-With --libraries every program runs in a child of the zygote that has loaded all libraries.
+With --libraries every program runs in a child of the zygote that has loaded all libraries. A share, counted from 0, is
+every third program of three shares.
 
 Prints a complaint a line, and how many programs were run; the exit code is 1 where there is a complaint. Without a
 layer programs really do what they are not to do, to all that the user nobody has here; so that is for root alone.
@@ -200,12 +201,19 @@ def heard(answer: Observed) -> str:
     return answer.observation[:1000] + "".join(result.text[:1000] for result in answer.results)
 
 
+def share_of(programs: Sequence[Hostile], share: str) -> Sequence[Hostile]:
+    """The programs of a share, "NUMBER/SHARES"."""
+    number, shares = map(int, share.split("/"))
+    return programs[number::shares]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tier", choices=list(TIERS))
     parser.add_argument("--as-nobody", action="store_true")
     parser.add_argument("--without", action="append", default=[], metavar="LAYER")
     parser.add_argument("--libraries", action="store_true")
+    parser.add_argument("--share", default="0/1", metavar="NUMBER/SHARES")
     arguments = parser.parse_args()
     if arguments.without and os.geteuid() != 0:
         parser.error("--without is for root, whose programs run as nobody: they may kill all processes of their user")
@@ -215,7 +223,7 @@ def main() -> None:
         os.setresuid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
     libraries = tuple(LIBRARIES) if arguments.libraries else ()
     tier = [hostile for hostile in PROGRAMS if arguments.tier in hostile.tiers]
-    programs = [hostile for hostile in tier if libraries or not hostile.libraries]
+    programs = share_of([hostile for hostile in tier if libraries or not hostile.libraries], arguments.share)
     found = trio.run(complaints, TIERS[arguments.tier] - set(arguments.without), programs, libraries)
     print(*found, f"{len(programs)} programs", sep="\n")
     sys.exit(bool(found))

@@ -20,7 +20,7 @@ from spade.errors import RunError
 from spade.processes.walls import folders_above
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import children_of, dead, play, program, until, zygotes_of
-from tests.hostile.suite import PROGRAMS, complaints
+from tests.hostile.suite import PROGRAMS, complaints, share_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,22 +61,25 @@ def passable() -> list[str]:
     return command
 
 
-# The other pairs of a tier and a user are slow tests.
-USUAL = {("namespaces", "self"), ("namespaces", "nobody"), ("landlock", "self")}
+# The slow tests run all programs in every place; else each is run in one of these, and each of these runs its share.
+USUAL = (("namespaces", "self"), ("namespaces", "nobody"), ("landlock", "self"))
 SUITES = [
-    pytest.param(tier, user, marks=() if (tier, user) in USUAL else pytest.mark.slow)
-    for tier in LADDER
-    for user in ("self", "nobody")
+    *(pytest.param(*place, f"{number}/{len(USUAL)}", id="-".join(place)) for number, place in enumerate(USUAL)),
+    *(
+        pytest.param(tier, user, "0/1", id=f"{tier}-{user}-whole", marks=pytest.mark.slow)
+        for tier in LADDER
+        for user in ("self", "nobody")
+    ),
 ]
 
 
-@pytest.mark.parametrize(("tier", "user"), SUITES)
-def test_the_suite_is_contained(tier, user):
+@pytest.mark.parametrize(("tier", "user", "share"), SUITES)
+def test_the_suite_is_contained(tier, user, share):
     if holds(tier):
         pytest.skip(holds(tier))
     if user == "nobody" and os.geteuid() != 0:
         pytest.skip("it runs as an unprivileged user already")
-    command = [sys.executable, "-P", "-B", "-m", "tests.hostile.suite", tier]
+    command = [sys.executable, "-P", "-B", "-m", "tests.hostile.suite", tier, "--share", share]
     if user == "nobody":
         command = [*passable(), *command, "--as-nobody"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd="/")
@@ -93,6 +96,12 @@ def test_no_answer_of_a_player_forges_its_verdict():
 
 def test_the_suite_is_large_and_names_are_unique():
     assert len({hostile.name for hostile in PROGRAMS}) == len(PROGRAMS) >= 421
+
+
+def test_the_shares_of_the_suite_are_all_of_it():
+    shares = [share_of(PROGRAMS, f"{number}/{len(USUAL)}") for number in range(len(USUAL))]
+    assert sorted(hostile.name for share in shares for hostile in share) == sorted(each.name for each in PROGRAMS)
+    assert share_of(PROGRAMS, "0/1") == PROGRAMS
 
 
 TELLTALES = [

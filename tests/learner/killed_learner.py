@@ -4,6 +4,7 @@
 process, so that a life costs its work and not its imports.
 """
 
+import gc
 import hashlib
 import itertools
 import json
@@ -43,8 +44,9 @@ def keep(backend, metrics, settings, run):
     _, folder = weights.publish(backend.model, "float32", Path(settings.model.path), run / "weights")
 
     def fill(draft):
-        backend.save(draft)
+        measured = backend.save(draft)
         link_folder(folder, draft / "model")
+        return measured
 
     checkpoint.write(run / "checkpoints", backend.step, metrics, fill, alone)
     checkpoint.prune(run / "checkpoints", backend.step, 2, alone)
@@ -101,6 +103,8 @@ def main():
     settings = config.load("nano", (f"model.path={model}", "learner.lr=1e-3", "learner.microbatch_tokens=60"))
     policy = Policy(open_backend(settings, None)[0].model)
     batches = [Batch(step, 1, policy.groups(step, off=0.5)) for step in range(1, STEPS + 1)]
+
+    gc.freeze()  # else a collection in a life would copy the pages of all that is imported here
 
     straight = folder / "straight"
     started = time.monotonic()

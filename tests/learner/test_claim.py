@@ -31,6 +31,7 @@ def write(root, step, by, save=lambda folder: None):
     def fill(folder):
         (folder / "state").write_text(f"{step}")
         save(folder)
+        return {}
 
     with by.held():
         return checkpoint.write(root, step, StepMetrics(), fill, by.check)
@@ -92,7 +93,7 @@ def test_stopped_between_the_check_and_the_name_of_its_checkpoint_it_finds_no_dr
         claim(root, NEW)  # it is stopped for this long
 
     with pytest.raises(RunError, match=OVER), old.held():
-        checkpoint.write(root, 2, StepMetrics(), lambda folder: None, check)
+        checkpoint.write(root, 2, StepMetrics(), lambda folder: {}, check)
     assert checkpoint.newest(root) is None
     assert list(seen(root)) == [FILE]
 

@@ -68,6 +68,7 @@ def test_weights_are_published_whole_or_not_at_all(model, tiny_checkpoint, tmp_p
 def test_the_checkpoint_before_stays_and_no_half_one_does(tmp_path, most):
     def save(folder):
         (folder / "state").write_bytes(b"s" * 100)
+        return {}
 
     checkpoint.write(tmp_path, 1, StepMetrics(), save, alone)
     said = limited(most, lambda: checkpoint.write(tmp_path, 2, StepMetrics(), save, alone))

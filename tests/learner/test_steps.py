@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 import trio
 
 from learner import checkpoint
@@ -15,6 +16,7 @@ from tests.peers import pid_of
 STEPS = 4
 
 
+@pytest.mark.slow
 async def test_killed_at_step_three_it_ends_after_exactly_four_between_two_publications(tiny_checkpoint, tmp_path):
     sparse = ("learner.publish_every=3", "learner.checkpoint_every=100")
     settings = config.load("nano", (*SMALL, *sparse, f"model.path={tiny_checkpoint}", f"limits.steps={STEPS}"))

@@ -39,6 +39,8 @@ def test_the_shipped_checkpoint_is_small() -> None:
 def test_the_shipped_checkpoint_designs_and_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporting, "PROGRAMS", 12)
     monkeypatch.setattr(reporting, "ENVIRONMENTS", 24)
+    # Of the first of its tens of thousands of demonstrations alone.
+    monkeypatch.setattr(Build, "demonstrations", 100)
     measured = report(resolve("nano"), resolve("nano"), seed=1)
     assert measured.valid.mean >= 0.7
     assert measured.hinted.mean > 0.2

@@ -100,6 +100,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("design.top_k=5", "top_k"),
     ("loss.mask_low=1.5", "loss.mask_low"),
     ("learner.lr_min=1", "learner.lr_min"),
+    ("learner.checkpoint=sharded", "learner.checkpoint: backend 'torch' is one process, so its checkpoints are whole"),
     ("evaluation.suite=nanno", "evaluation.suite: there is no suite 'nanno'; take one of aime25, aime26, "),
     ("evaluation.suite=tau2", "evaluation.suite: 'tau2' needs a harness, a program of others that drives the policy"),
     ("evaluation.programs=mine", "evaluation.programs: a run is measured on a folder or on a suite, here 'nano'"),
@@ -163,6 +164,13 @@ def test_a_cosine_needs_steps_to_fall_over():
     config.load("nano", ("learner.schedule=constant", "learner.warmup_steps=8", "learner.schedule_steps=9"))
     with pytest.raises(ConfigError, match=r"^learner\.schedule_steps: "):
         config.load("nano", ("learner.schedule=cosine", "learner.warmup_steps=8", "learner.schedule_steps=9"))
+
+
+def test_checkpoints_are_sharded_where_processes_share_a_model_without_an_adapter():
+    sharded = ("learner.checkpoint=sharded", "learner.backend=deepspeed")
+    assert config.load("nano", sharded).learner.checkpoint == "sharded"
+    with pytest.raises(ConfigError, match=r"^learner\.checkpoint: an adapter is small, so its checkpoints are whole; "):
+        config.load("nano", (*sharded, "learner.lora_rank=4"))
 
 
 def test_overrides_are_typed_like_the_file():

@@ -5,12 +5,12 @@ import pytest
 import trio
 
 from actors.engines import server
+from learner import train
 from spade import config
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.supervisor.actors import Actors
-from spade.app.supervisor.launches import MODULES
-from spade.errors import ConfigError, RunError
+from spade.errors import ConfigError
 from spade.policy.model import require_gpus
 from spade.processes.entry import Launch
 from spade.processes.gpus import VISIBLE, environment, placement, share
@@ -116,15 +116,7 @@ def orders(role, run):
     return Launch("one", role, str(run.config_path), str(run.path), "ipc:///nowhere", "ipc:///nowhere", 0, (NONE_SUCH,))
 
 
-async def test_a_gpu_that_is_not_there_is_one_line_at_the_start(tmp_path):
-    run = RunDir(tmp_path / "run")
-    run.create(load("learner.gpus=[0]"))
-    with pytest.raises(RunError, match=f"^one: {GONE.format('learner')}"):
-        async with supervise(SETTINGS, run.logs, MODULES) as supervisor:
-            await supervisor.add(orders("learner", run))
-    assert "Traceback" not in (run.logs / "one.log").read_text()
-
-
-async def test_an_engine_looks_for_its_gpus_before_anything_else(tmp_path):
-    with pytest.raises(ConfigError, match=f"^{GONE.format('engine')}"):
-        await server.run(orders("engine", RunDir(tmp_path)), load("engine.gpus=[0]"), lambda: None)
+@pytest.mark.parametrize(("role", "process"), [("engine", server), ("learner", train)])
+async def test_a_gpu_that_is_not_there_is_one_line_before_anything_else(tmp_path, role, process):
+    with pytest.raises(ConfigError, match=f"^{GONE.format(role)}"):
+        await process.run(orders(role, RunDir(tmp_path)), load(f"{role}.gpus=[0]"), lambda: None)

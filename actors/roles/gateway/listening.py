@@ -11,6 +11,7 @@ from typing import Any
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
@@ -51,6 +52,25 @@ class BoundedStream:
                 raise trio.BrokenResourceError("the client takes nothing") from None
 
 
+class PlainProtocol(H11Protocol):
+    """HTTP/1.1 alone. Connections of HTTP/2 would have bounds of their own, none of which hypercorn keeps."""
+
+    async def _check_protocol(self, event: Any) -> None:
+        """Go on in HTTP/1.1 where a client offers another protocol, as it must expect."""
+
+
+class PlainServer(TCPServer):
+    """Hypercorn's server of one connection, which speaks PlainProtocol."""
+
+    async def _read_data(self) -> None:
+        made = self.protocol.protocol
+        self.protocol.protocol = PlainProtocol(
+            made.app, made.config, made.context, made.task_group, made.connection_state, False, made.client,
+            made.server, made.send,
+        )  # fmt: skip
+        await super()._read_data()
+
+
 async def listen(host: str, port: int) -> list[trio.SocketListener]:
     """Listeners at an address. Raises ConfigError where it cannot be had."""
     try:
@@ -73,7 +93,7 @@ async def serve_clients(app: App, listeners: list[trio.SocketListener], faults: 
             try:
                 connection = ASGIWrapper(_lingering(app, scope))
                 bounded: Any = BoundedStream(stream)
-                await TCPServer(connection, config, context, ConnectionState({}), bounded).run()
+                await PlainServer(connection, config, context, ConnectionState({}), bounded).run()
             except Exception as error:
                 faults.note(HttpConnection(), error)
 

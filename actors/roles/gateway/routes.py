@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _DEFAULT_TOKENS = 16  # of a completion, as OpenAI has it
 _MOST_LOGGED = 64  # names of fields
+_LONG_AT_ONCE = 2  # long requests that are read: one of 8 MiB takes half a GiB of memory before it is refused
 _SHOWN = 60
 JSON, EVENTS = "application/json", "text/event-stream"
 
@@ -57,6 +58,7 @@ class Routes:
         self._tokenizer = served.tokenizer
         self._sampler = sampler
         self._since = time.time()
+        self._reading = trio.CapacityLimiter(_LONG_AT_ONCE)
         self._logged: set[str] = set()
 
     def models(self) -> Sent:
@@ -75,9 +77,7 @@ class Routes:
 
     async def chat(self, data: bytes) -> Sent:
         """A chat. Raises AskError."""
-        body = await self._body(data, ChatBody)
-        offered = self._offered(body)
-        prompt = await self._aside(len(data), lambda: self._prompt(body, offered))
+        body, offered, prompt = await self._aside(len(data), lambda: self._read_chat(data))
         most = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
         drawn = await self._drawn(body, prompt.ids, most)
         choices = [self._chat_choice(index, body, offered, prompt.opens, answer) for index, answer in enumerate(drawn)]
@@ -90,8 +90,7 @@ class Routes:
 
     async def completions(self, data: bytes) -> Sent:
         """Completions of a text, or of token ids. Raises AskError."""
-        body = await self._body(data, CompletionBody)
-        prompt = await self._aside(len(data), lambda: self._ids(body.prompt))
+        body, prompt = await self._aside(len(data), lambda: self._read_completion(data))
         most = _DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
         drawn = await self._drawn(body, prompt, most)
         choices = [self._completion(index, body, prompt, answer) for index, answer in enumerate(drawn)]
@@ -102,9 +101,18 @@ class Routes:
             return Sent(answers.events(chunks), EVENTS)
         return as_json(heading.body(weights, choices=choices, usage=used))
 
-    async def _body(self, data: bytes, kind: type[Body]) -> Body:
+    def _read_chat(self, data: bytes) -> tuple[ChatBody, list[ClientTool], ChatPrompt]:
+        body = self._body(data, ChatBody)
+        offered = self._offered(body)
+        return body, offered, self._prompt(body, offered)
+
+    def _read_completion(self, data: bytes) -> tuple[CompletionBody, list[int]]:
+        body = self._body(data, CompletionBody)
+        return body, self._ids(body.prompt)
+
+    def _body(self, data: bytes, kind: type[Body]) -> Body:
         """A body that asks for nothing that is not served. Raises AskError."""
-        body, ignored = await self._aside(len(data), lambda: read(data, kind))
+        body, ignored = read(data, kind)
         for name in ignored:
             if name not in self._logged and len(self._logged) < _MOST_LOGGED:
                 self._logged.add(name)
@@ -139,10 +147,11 @@ class Routes:
         return ids
 
     async def _drawn(self, body: ChatBody | CompletionBody, prompt: list[int], most: int | None) -> list[Generated]:
+        field = "messages" if isinstance(body, ChatBody) else "prompt"
         return await self._sampler.draw(
             Draw(
                 prompt=prompt,
-                max_tokens=self._sampler.room(len(prompt), most),
+                max_tokens=self._sampler.room(len(prompt), most, field),
                 temperature=self._sampler.temperature(body.temperature),
                 top_p=1.0 if body.top_p is None else body.top_p,
                 top_k=max(body.top_k or 0, 0),  # -1 is all, too
@@ -178,7 +187,7 @@ class Routes:
 
     async def _aside(self, length: int, work: Callable[[], T]) -> T:
         """Long work in a thread, so that the event loop goes on."""
-        return work() if length <= LONG_TEXT else await trio.to_thread.run_sync(work)
+        return work() if length <= LONG_TEXT else await trio.to_thread.run_sync(work, limiter=self._reading)
 
 
 def as_json(body: answers.Json) -> Sent:

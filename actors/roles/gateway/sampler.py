@@ -149,14 +149,14 @@ class Sampler:
                 self._connected.outbox.start_soon(_tell, service, GiveUp(request.name), config.bus.call_deadline_s)
             raise
 
-    def room(self, prompt: int, asked: int | None) -> int:
-        """Tokens of an answer to a prompt of so many tokens. Raises AskError where it does not fit."""
+    def room(self, prompt: int, asked: int | None, field: str) -> int:
+        """Tokens of an answer to a prompt of so many tokens, from this field. Raises AskError where it does not fit."""
         left = self.context_tokens - prompt
         if left < 1 or (asked or 0) > left:
-            wanted = f"{prompt} tokens of messages" + (f" and {asked} of the answer" if asked else "")
+            wanted = f"{prompt} tokens of {field}" + (f" and {asked} of the answer" if asked else "")
             raise bad(
                 f"the context has {self.context_tokens} tokens, and this request asks for {wanted}",
-                "messages",
+                field,
                 "context_length_exceeded",
             )
         return asked or left

@@ -108,7 +108,7 @@ class ChatServer:
                             raise ServerError(f"{self.url} answers with more than {MOST_BYTES} bytes", 502)
         except trio.TooSlowError:
             raise ServerError(f"{self.url} gives no answer within {self._deadline_s:g} s") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:  # the last is of a host that is no name
             raise ServerError(f"{self.url}: {str(error) or type(error).__name__}") from None
         if response.status_code != _OK:
             said = " ".join(bytes(answer[:_SHOWN]).decode(errors="replace").split())

@@ -4,13 +4,16 @@ Nothing of it is ever imported by a process of ours.
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from spade.disk import draft
 from spade.errors import ConfigError, RunError, reason
+from spade.locks import locked
 from spade.text import line
 
 _PINS = Path(__file__).parent / "pins"
@@ -52,23 +55,40 @@ def python(name: str) -> Path:
 
 
 def set_up(name: str, index: str, say: Callable[[str], None]) -> Path:
-    """Make the environment, unless it is there; `index` is pip's, "" its own. Raises RunError."""
+    """Make the environment, unless it is there; `index` is pip's, "" its own. Raises RunError.
+
+    It is there whole or not at all, and one command makes it at a time.
+    """
     place = folder(name)
     if installed(name):
         return place
     try:
-        shutil.rmtree(place, ignore_errors=True)  # half of one
         place.parent.mkdir(parents=True, exist_ok=True)
+        lock = place.with_name(f"{place.name}.lock")
+        with locked(lock, lambda other: f"{place}: another command is making it ({other}); wait for its end"):
+            if not installed(name):
+                say(f"making {place}")
+                _make(name, place, index)
     except OSError as error:
         raise RunError(f"{place}: cannot be made ({reason(error)})") from None
-    say(f"making {place}")
-    base = getattr(sys, "_base_executable", sys.executable)
-    _run([base, "-m", "venv", str(place)], place)
-    words = ["--index-url", index] if index else []
-    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet", *words]
-    _run([*pip, "-r", str(pins(name))], place)
-    (place / _INSTALLED).touch()
     return place
+
+
+def _make(name: str, place: Path, index: str) -> None:
+    """Make it beside its place. Raises RunError, OSError."""
+    drafts = place.with_name(f".{place.name}")
+    for left in (place, drafts):
+        shutil.rmtree(left, ignore_errors=True)  # by a kill; its pip may still write below `drafts`
+    with draft(drafts) as folder:
+        made = folder / place.name
+        base = getattr(sys, "_base_executable", sys.executable)
+        _run([base, "-m", "venv", str(made)], place)
+        words = ["--index-url", index] if index else []
+        pip = [str(made / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet", *words]
+        _run([*pip, "-r", str(pins(name))], place)
+        (made / _INSTALLED).touch()
+        os.replace(made, place)
+    shutil.rmtree(drafts, ignore_errors=True)
 
 
 def _run(command: list[str], place: Path) -> None:

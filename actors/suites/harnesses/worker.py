@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ from spade.processes.walls import folders_above, walled
 from spade.text import line
 
 READY_S = 600.0
-"""Seconds in which a harness must be loaded."""
+"""Seconds in which a harness must be loaded, and again in which it must list its items."""
 PLAY_S = 3_600.0
 """Seconds of one play."""
 _LONGEST = 32 << 20  # bytes of a line
@@ -83,8 +83,9 @@ class Worker:
 
     async def items(self) -> list[ListedItem]:
         """All items. Raises HarnessError."""
-        await self._tell({"items": True})
-        return (await self._heard("items")).items
+        with self._in_time():
+            await self._tell({"items": True})
+            return (await self._heard("items")).items
 
     async def play(self, item: str, answer: Answering) -> Over:
         """Play an item. Raises HarnessError, trio.TooSlowError after PLAY_S."""
@@ -97,9 +98,14 @@ class Worker:
 
     async def ready(self) -> None:
         """Wait until it is loaded. Raises HarnessError."""
+        with self._in_time():
+            await self._heard("ready")
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
         try:
             with trio.fail_after(READY_S):
-                await self._heard("ready")
+                yield
         except trio.TooSlowError:
             raise HarnessError(f"harness {self._name}: is not loaded within {READY_S:g} s") from None
 

@@ -73,8 +73,8 @@ def run(
     from spade.app.supervisor.pinned.servers import ServerOptions
 
     words = data or (), config, set_ or ()
-    server = ServerOptions(endpoint, endpoint_model, key) if endpoint else None
-    user = ServerOptions(user_url, user_model, user_key) if user_url else None
+    server = ServerOptions.typed("--endpoint", endpoint, endpoint_model, key)
+    user = ServerOptions.typed("--user-url", user_url, user_model, user_key)
     asked = EvalOptions(model, suite, protocol, policy, against, samples, items, seed, *words, server, user)
     measured = evaluate(asked, complain if json else say, complain)
     if json:

@@ -125,6 +125,11 @@ class Learner(Section, frozen=True):
     checkpoint_every: Count = 10
     """Learner steps between two checkpoints, and so the most that a killed learner computes again."""
 
+    checkpoint: Literal["whole", "sharded"] = "whole"
+    """Form of a checkpoint's state: "whole" is gathered and written by the first process, "sharded" written by each
+    process of "deepspeed", for a model whose optimiser's state does not fit one machine's memory (docs/scale.md). Any
+    backend resumes from either."""
+
     keep_checkpoints: Count = 2
     """Newest checkpoints that stay on the disk."""
 

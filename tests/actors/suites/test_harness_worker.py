@@ -71,6 +71,23 @@ async def test_a_harness_that_ends_is_told_with_its_last_words(tmp_path):
             await process.play("ends", None)
 
 
+async def test_a_harness_that_hangs_instead_of_listing_its_items_is_told(tmp_path, monkeypatch):
+    async with started(
+        "small", ["/bin/sh", "-c", """echo '{"kind": "ready"}'; exec sleep 999"""], tmp_path / "log"
+    ) as hung:
+        monkeypatch.setattr(module, "READY_S", 0.05)
+        with pytest.raises(HarnessError, match=r"harness small: is not loaded within 0\.05 s"):
+            await hung.items()
+
+
+async def test_the_log_of_a_harness_has_a_bound(tmp_path):
+    code = DRIVER.replace(
+        "def play(order):", "def play(order):\n    import drivers.pipe\n    os.ftruncate(2, drivers.pipe._FILE + 1)"
+    )
+    async with started("small", [sys.executable, "-c", code.format(folder=str(FOLDER))], tmp_path / "log") as process:
+        assert (await process.play("easy", None)).error.startswith("OSError: [Errno 27] File too large")
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [

@@ -10,10 +10,6 @@ import pytest
 SPADE = [sys.executable, "-m", "spade.app.cli"]
 
 
-def spade(folder, *words):
-    return subprocess.run([*SPADE, *words], capture_output=True, text=True, cwd=folder, timeout=300)
-
-
 @pytest.fixture
 def folder(tmp_path):
     for name in ("tides", "moons"):
@@ -22,33 +18,33 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_mixture_is_built_where_its_name_says_and_shown(folder):
+def test_a_mixture_is_built_where_its_name_says_and_shown(spade, folder):
     (folder / "sea.toml").write_text('[[source]]\nname = "tides"\npath = "tides.jsonl"\ncount = 5\n')
-    first, last = spade(folder, "corpus", "build", "sea.toml").stdout.splitlines()
+    first, last = spade("corpus", "build", "sea.toml", cwd=folder).stdout.splitlines()
     assert first == "tides: 5 documents of 20 rows; dropped: 15 not drawn"
     assert last.startswith("corpora/sea.jsonl: 5 documents, digest ")
-    assert spade(folder, "corpus", "show", "corpora/sea.jsonl").stdout == f"{last}\n"
+    assert spade("corpus", "show", "corpora/sea.jsonl", cwd=folder).stdout == f"{last}\n"
     document = json.loads((folder / "corpora" / "sea.jsonl").read_text().splitlines()[4])
-    title, text = spade(folder, "corpus", "show", "corpora/sea.jsonl", "--index", "4").stdout.splitlines()
+    title, text = spade("corpus", "show", "corpora/sea.jsonl", "--index", "4", cwd=folder).stdout.splitlines()
     assert title == f"{document['id']}  tides  {document['title']}"
     assert text == document["text"]
 
 
-def test_a_file_named_as_the_shipped_documents_is_shown_by_its_path(folder):
+def test_a_file_named_as_the_shipped_documents_is_shown_by_its_path(spade, folder):
     (folder / "tides.jsonl").rename(folder / "builtin")
-    assert spade(folder, "corpus", "show", "./builtin").stdout.startswith("./builtin: 20 documents, digest ")
-    assert spade(folder, "corpus", "show", "builtin").stdout.startswith("builtin: 230 documents, digest ")
+    assert spade("corpus", "show", "./builtin", cwd=folder).stdout.startswith("./builtin: 20 documents, digest ")
+    assert spade("corpus", "show", "builtin", cwd=folder).stdout.startswith("builtin: 230 documents, digest ")
 
 
-def test_a_spec_that_is_not_there_and_no_corpus_at_all_are_one_line_with_what_there_is(folder):
-    (line,) = spade(folder, "corpus", "build", "game").stderr.splitlines()
+def test_a_spec_that_is_not_there_and_no_corpus_at_all_are_one_line_with_what_there_is(spade, folder):
+    (line,) = spade("corpus", "build", "game", cwd=folder).stderr.splitlines()
     assert line == "spade: game: No such file or directory; give a TOML file, or a spec that ships: games"
     assert not (folder / "corpora").exists()
-    (line,) = spade(folder, "corpus", "show", "").stderr.splitlines()
+    (line,) = spade("corpus", "show", "", cwd=folder).stderr.splitlines()
     assert line == "spade: design.corpus: is empty; give a file of documents, 'builtin' or 'none'"
 
 
-def test_a_run_keeps_its_corpus_and_refuses_designers_that_have_another(folder):
+def test_a_run_keeps_its_corpus_and_refuses_designers_that_have_another(spade, folder):
     settings = ("--set", "bus.call_deadline_s=60")
     up = ("replay", "up", "nano", "--run", "run", *settings, "--set")
     with subprocess.Popen(
@@ -59,8 +55,8 @@ def test_a_run_keeps_its_corpus_and_refuses_designers_that_have_another(folder):
             address = said.split(" at ")[1].split(";")[0]
             # A copy elsewhere is the same corpus; another is refused before a designer is started.
             refused = spade(
-                folder, "actors", "up", "nano", "--connect", address, "--designers", "1", "--run", "other", *settings,
-                "--set", "design.corpus=moons.jsonl",
+                "actors", "up", "nano", "--connect", address, "--designers", "1", "--run", "other", *settings,
+                "--set", "design.corpus=moons.jsonl", cwd=folder,
             )  # fmt: skip
         finally:
             service.send_signal(signal.SIGINT)
@@ -70,7 +66,7 @@ def test_a_run_keeps_its_corpus_and_refuses_designers_that_have_another(folder):
     assert "has another corpus (digest " in line
     assert f"this run {recorded[:8]}); copy the run's corpus to where its design.corpus points" in line
     before = (folder / "run" / "config.toml").read_text()
-    resumed = spade(folder, *up, "design.corpus=moons.jsonl")
+    resumed = spade(*up, "design.corpus=moons.jsonl", cwd=folder)
     assert resumed.returncode == 1
     (line,) = resumed.stderr.splitlines()
     assert f"this run was started with another corpus (digest {recorded[:8]}, " in line

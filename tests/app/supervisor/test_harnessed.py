@@ -8,6 +8,8 @@ from actors.roles.voices import server as voices
 from actors.roles.voices.server import ChatServer
 from actors.suites.harnesses.worker import Over
 from spade.app.supervisor.pinned.harnessed import AskedModel, Talked, Voices
+from spade.app.supervisor.pinned.servers import ServerOptions
+from spade.errors import ConfigError
 from spade.evaluations import Sampling
 from spade.seeds import derive
 from tests.actors.roles.gateway.clients import free_port, gateway_settings, served
@@ -46,6 +48,46 @@ async def test_the_rules_sample_and_not_the_harness(settings, tokenizer):
     assert (talk.said, talk.finish, talk.sampled, talk.error(Over(True, 1.0, "", ""))) == (
         ["left", "left"], "stop", 2 * len("left ") , (None, ""),
     )  # fmt: skip
+
+
+async def test_a_server_of_its_own_plays_the_users(settings, tokenizer, tmp_path):
+    beside = gateway_settings(tmp_path, "engine.context_tokens=4096")
+    async with (
+        served(settings, tokenizer) as gateway, served(beside, tokenizer, lambda _: "right") as users,
+        ChatServer(url(gateway.port), "", 60) as server, ChatServer(url(users.port), "", 60) as other,
+    ):  # fmt: skip
+        talk = Talked(Voices(AskedModel(server, "small"), AskedModel(other, "small")), SAMPLING, 5)
+        said = [json.loads((await talk.answer(who, ASKED))[1]) for who in ("user", "agent")]
+    assert [each["choices"][0]["message"]["content"] for each in said] == ["right", "left"]
+    assert [len(each.drawn) for each in (gateway, users)] == [1, 1]
+    assert talk.said == ["left"]
+
+
+def test_a_key_or_a_model_of_no_server_is_refused():
+    for model, key in (("m", ""), ("", "file")):
+        with pytest.raises(ConfigError, match=r"^--user-url: is missing"):
+            ServerOptions.typed("--user-url", "", model, key)
+    assert ServerOptions.typed("--user-url", "", "", "") is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("ftp://a/v1", "write http://HOST:PORT/v1, is 'ftp://a/v1'"),
+        ("http://a\x1b[2J\n/v1", r"write http://HOST:PORT/v1, is 'http://a\\x1b[2J\\n/v1'"),
+        ("http://a/\udcff", r"write http://HOST:PORT/v1, is 'http://a/\\udcff'"),
+        (f"http://a/{'b' * 2_000}", "write http://HOST:PORT/v1, is 'http://a/bbb"),
+        (f"http://{'a' * 99}/v1", "http://aaa"),
+        ("http://a..b/v1", "http://a..b/v1: encoding with 'idna' codec failed"),
+        ("http://127.0.0.1:x/v1", "http://127.0.0.1:x/v1: Invalid port"),
+    ],
+)  # fmt: skip
+def test_a_url_that_is_none_is_one_line(typed, told):
+    with pytest.raises(ConfigError) as refused:
+        ServerOptions(typed, "", "").found("--user-url")
+    assert str(refused.value).startswith(f"--user-url: {told}")
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 400
 
 
 async def test_a_first_prompt_that_does_not_fit_is_the_policys(settings, tokenizer):

@@ -15,6 +15,7 @@ import pytest
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import Environment, Job, Reject, RunCounters, Source
 from replay.store import FORMAT, Format, open_reader, open_store
+from replay.store.check import check_all
 from replay.store.load import load, open_run
 from replay.store.past_batches import batch, recorded
 from spade.errors import RunError
@@ -106,6 +107,19 @@ def test_the_map_grows_on_demand(tmp_path, monkeypatch):
 
 
 FILL = [sys.executable, str(Path(__file__).parent / "fill_disk.py")]
+
+
+def test_a_store_that_grows_while_it_is_opened_is_read(tmp_path, monkeypatch):
+    with open_store(tmp_path, "nosync") as store:
+        put(store, *(("rejects", f"x{i}", reject("x" * 1_000_000)) for i in range(12)))
+
+    def checked(environment):
+        check_all(environment)
+        subprocess.run([*FILL, str(tmp_path), str(16_000_000)], capture_output=True, check=True, timeout=120)
+
+    monkeypatch.setattr("replay.store.opening.check_all", checked)
+    with open_reader(tmp_path) as store:
+        assert len(store.scan("rejects", Reject)) > 12
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing_committed(tmp_path):

@@ -23,6 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 _MEMORY = 16 << 30  # bytes of addresses
+_FILE = 256 << 20  # bytes of a file, and so of its log
 _DETAIL = 800  # characters
 
 Json = dict[str, Any]
@@ -95,6 +96,7 @@ class Pipe:
 def drive(items: Sequence[Item], play: Callable[[PlayOrder], HarnessVerdict]) -> None:
     """Serve orders until the command is gone."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE, _FILE))
     line = Pipe()
     url = _served(line)
     named = {item.name: item for item in items}

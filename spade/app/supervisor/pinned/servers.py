@@ -16,6 +16,7 @@ from spade.text import line
 from spade.transport import Client
 
 _ASKED_S = 60.0  # for a server to name its models
+_LONGEST = 1_000  # characters of a URL
 
 
 class ServerOptions(NamedTuple):
@@ -24,6 +25,13 @@ class ServerOptions(NamedTuple):
     url: str
     model: str
     key: str
+
+    @classmethod
+    def typed(cls, option: str, url: str, model: str, key: str) -> "ServerOptions | None":
+        """A server as it was typed; None where nothing was. Raises ConfigError where its URL alone is missing."""
+        if not url and (model or key):
+            raise ConfigError(f"{option}: is missing; a model or a key of that server is given")
+        return cls(url, model, key) if url else None
 
     @property
     def settings(self) -> dict[str, object]:
@@ -58,7 +66,8 @@ class ServerOptions(NamedTuple):
 
     def found(self, option: str) -> "ServerOptions":
         """The same with the name of its model. Raises ConfigError, which names the `option`, where it has none."""
-        if not self.url.startswith(("http://", "https://")):
+        told = self.url.isprintable() and len(self.url) <= _LONGEST
+        if not (told and self.url.startswith(("http://", "https://"))):
             raise ConfigError(f"{option}: write http://HOST:PORT/v1, is {line(self.url, 200)!r}")
 
         async def ask() -> str:
@@ -85,10 +94,11 @@ class Servers(NamedTuple):
 
 
 async def own_gateway(config: Config, client: Client) -> ServerOptions:
-    """The gateway of the run itself, once it and an engine are there. `client`: of the replay service."""
+    """The gateway of the run itself, once it answers and an engine is there. `client`: of the replay service."""
     while not any(peer.role == "engine" for peer in client.pulse.peers):
         await client.wait_pulse()
-    found = ServerOptions(f"http://{config.serve.host}:{config.serve.port}/v1", config.serve.name, "")
+    host = f"[{config.serve.host}]" if ":" in config.serve.host else config.serve.host
+    found = ServerOptions(f"http://{host}:{config.serve.port}/v1", config.serve.name, config.serve.key)
     async with found.open(_ASKED_S) as server:
         while True:
             try:

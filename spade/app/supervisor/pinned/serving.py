@@ -16,10 +16,11 @@ from spade.app.supervisor import launches
 from spade.app.supervisor.pinned.measuring import Subject
 from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked
 from spade.app.supervisor.pinned.run import pinned_settings, published
-from spade.app.supervisor.pinned.servers import free_port
+from spade.app.supervisor.pinned.servers import free_port, own_gateway
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.errors import ConfigError
+from spade.text import line
 from spade.transport import Client
 from spade.transport.keys import command_tag
 
@@ -107,12 +108,9 @@ async def _publish(run: RunDir, config: Config, policy: PinnedPolicy, say: Say, 
 
 
 async def _tell(config: Config, say: Say, client: Client) -> None:
-    """Tell the address once an engine is there; stay."""
-    while not any(peer.role == "engine" for peer in client.pulse.peers):
-        await client.wait_pulse()
-    serve = config.serve
-    host = f"[{serve.host}]" if ":" in serve.host else serve.host
-    say(f"serving {serve.name} at http://{host}:{serve.port}/v1; Ctrl-C stops it")
+    """Tell the address once it answers; stay."""
+    gateway = await own_gateway(config, client)
+    say(f"serving {line(config.serve.name)} at {gateway.url}; Ctrl-C stops it")
     await trio.sleep_forever()
 
 

@@ -1,10 +1,12 @@
 """The gateway over real sockets: each row of its table, its bounds, and clients that hang up."""
 
 import json
+import time
 
 import pytest
 import trio
 
+from actors.roles.gateway import bodies, routes
 from spade.codec import pack_ids
 from spade.protocol import Generate, Generated, GiveUp, Overdue
 from spade.tokens import Tokenizer
@@ -63,8 +65,9 @@ async def test_completions_take_and_give_token_ids(tmp_path, tokenizer):
         assert gateway.drawn[0].max_tokens == 16
         told = (await gateway.post("completions", {"prompt": "go", "max_tokens": 2})).json()
         assert told["choices"][0]["text"] == "le"
-        for prompt in ([], "", [10**6], [-1]):
-            assert (await gateway.post("completions", {"prompt": prompt})).status_code == 400
+        for prompt in ([], "", [10**6], [-1], "go" * 500):
+            response = await gateway.post("completions", {"prompt": prompt})
+            assert (response.status_code, response.json()["error"]["param"]) == (400, "prompt")
         assert (await gateway.post("completions", {"prompt": ids, "stop_token_ids": [5]})).status_code == 400
 
 
@@ -129,6 +132,24 @@ async def test_a_connection_is_kept_for_any_number_of_requests(tmp_path, tokeniz
         line = Line(stream)
         for _ in range(1_002):  # hypercorn's default is 1,000
             assert (await line.ask("completions", {}))[0] == 400
+
+
+async def test_few_long_requests_are_read_at_once(tmp_path, tokenizer, monkeypatch):
+    """A body of JSON becomes objects of up to a hundred times its size."""
+    active, most = [], []
+
+    def read(*given):
+        active.append(given)
+        most.append(len(active))
+        time.sleep(0.02)
+        active.pop()
+        return bodies.read(*given)
+
+    monkeypatch.setattr(routes, "read", read)
+    async with served(gateway_settings(tmp_path), tokenizer) as gateway, trio.open_nursery() as nursery:
+        for _ in range(8):
+            nursery.start_soon(gateway.post, "completions", {"prompt": "go", "odd": ["x" * 20_000]})
+    assert (len(most), max(most)) == (8, 2)
 
 
 async def test_more_than_it_has_room_for_is_told_to_come_later(tmp_path, tokenizer):

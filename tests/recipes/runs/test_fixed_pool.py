@@ -1,4 +1,4 @@
-"""One recipe at nano size, from its command to its last learner step; the others: `make test-recipes`."""
+"""`nano-fixed-pool`: programs of a folder are all that is played."""
 
 from actors.suites.held_out import read_held_out
 from spade.config import load

@@ -1,0 +1,103 @@
+"""A rank's part of a model under ZeRO: the place of parameters and AdamW's state in each stage, and what gathers them.
+
+DeepSpeed keeps parameters twice: in float32, as AdamW updates them, cut over the ranks from stage 1 on, and as the
+forward pass reads them. At stages 1 and 2 the float32 ones of a group lie flat behind each other, and each rank has an
+equal part of that; at stage 3 each rank has an equal part of each parameter. Stage 0 cuts nothing, and has one copy.
+"""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from learner.backends.fragments import MOMENTS, PARAMETER, Fragment, Fragments, trained, whole_shape
+from learner.backends.state import Shapes
+
+
+class Partition:
+    """The part of rank `rank`. Every method but `fragments` is called by all ranks at once."""
+
+    def __init__(self, model: Any, adamw: torch.optim.AdamW, engine: Any, stage: int, rank: int) -> None:
+        """`model` and `adamw`: those that DeepSpeed's `engine` was given."""
+        self._model, self._adamw, self._engine = model, adamw, engine
+        self._stage, self._rank = stage, rank
+
+    @property
+    def shapes(self) -> Shapes:
+        """The shapes of the trained parameters, whole."""
+        return {name: tuple(whole_shape(parameter)) for name, parameter in trained(self._model)}
+
+    @property
+    def steps(self) -> Tensor | None:
+        """AdamW's count of steps, the same for all parameters; None before its first step."""
+        return next((one["step"] for one in self._adamw.state.values() if one), None)
+
+    def set_steps(self, steps: Tensor) -> None:
+        """Set AdamW's count of steps."""
+        for one in self._adamw.state.values():
+            one["step"].copy_(steps)
+
+    def fragments(self) -> Fragments:
+        """What this rank holds of the trained parameters, and of their moments if there are any."""
+        self._link()
+        kinds = (PARAMETER, *MOMENTS) if self.steps is not None else (PARAMETER,)
+        found = {f"{kind}.{name}": self._fragment(one, kind) for name, one in trained(self._model) for kind in kinds}
+        return {name: fragment for name, fragment in found.items() if len(fragment.data)}
+
+    def refresh(self) -> None:
+        """Let the forward pass read what was written into the fragments."""
+        shards = self._engine.optimizer
+        if self._stage in (1, 2):
+            shards.update_lp_params()
+        elif self._stage == 3:  # as DeepSpeed does after loading a checkpoint of its own
+            shards.checkpoint_event_prologue()
+            for group in range(len(shards.fp32_partitioned_groups_flat)):
+                shards._reassign_or_swap_out_partitioned_parameters(group)
+            shards.checkpoint_event_epilogue()
+
+    def gathered(self, optimizer: bool) -> Iterator[tuple[str, Tensor]]:
+        """The parameters one by one, whole, in float32; with `optimizer` their moments too. Named as fragments are."""
+        self._link()
+        kinds = (PARAMETER, *MOMENTS) if optimizer and self.steps is not None else (PARAMETER,)
+        for name, parameter in trained(self._model):
+            for kind in kinds:
+                yield f"{kind}.{name}", self._whole(parameter, kind)
+
+    def _fragment(self, parameter: Parameter, kind: str) -> Fragment:
+        moment, shape = None if kind == PARAMETER else kind, whole_shape(parameter)
+        if self._stage == 0:
+            value = self._adamw.state[parameter][moment] if moment else parameter.detach()
+            return Fragment(value.view(-1), 0, shape)
+        if self._stage == 3:
+            kept, _ = self._engine.optimizer._get_fp32_opt_state_partition(
+                parameter, release_swap_buffers=True, optim_state_key=moment
+            )
+            start = self._rank * len(kept)
+            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # the last rank's ends with padding
+        held = cast(Any, parameter)._hp_mapping
+        if held is None:
+            return Fragment(torch.empty(0), 0, shape)
+        return Fragment(held.get_hp_fragment(moment), held.lp_fragment_address.start, shape)
+
+    def _whole(self, parameter: Parameter, kind: str) -> Tensor:
+        """A parameter in float32, or a moment of it, from the fragments of all ranks."""
+        from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
+
+        if self._stage == 0:
+            value = parameter.detach() if kind == PARAMETER else self._adamw.state[parameter][kind]
+        elif kind == PARAMETER:
+            value = safe_get_full_fp32_param(parameter)
+        else:
+            value = safe_get_full_optimizer_state(parameter, kind)
+        return cast(Tensor, value)
+
+    def _link(self) -> None:
+        """Link the parameters to their moments; DeepSpeed 0.19.8 does so for the first group alone."""
+        from deepspeed.utils.mixed_precision_linkage import lazy_init_hp_params_optimizer_state as link
+
+        if self._stage in (1, 2):
+            shards = self._engine.optimizer
+            for parameters, flat in zip(shards.bit16_groups, shards.single_partition_of_fp32_groups, strict=True):
+                link(parameters, flat, self._adamw.state)

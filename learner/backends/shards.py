@@ -1,0 +1,142 @@
+"""The sharded form of a state's tensors: each rank writes its own fragments, by torch's distributed checkpoint.
+
+A tensor is kept flat, cut as the ranks had it; whoever reads takes the elements that it needs, from whichever files
+have them. The files are safetensors with the place of each fragment in their headers, so that nothing is unpickled.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.metadata import (
+    ChunkStorageMetadata,
+    MetadataIndex,
+    TensorProperties,
+    TensorStorageMetadata,
+)
+from torch.distributed.checkpoint.planner import (
+    LoadPlan,
+    ReadItem,
+    SavePlan,
+    TensorWriteData,
+    WriteItem,
+    WriteItemType,
+)
+from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from learner.backends.fragments import Fragment, Fragments
+from learner.backends.meeting import name_of
+from spade.errors import RunError, SpadeError, reason
+
+FILE_BYTES = 1 << 30  # a file is made in memory before it is written
+
+
+def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
+    """Write the fragments of all ranks, which all call this at once; returns the files of this rank, synced.
+
+    Fragments that several ranks have are written once. Raises SpadeError on all ranks if it fails on one.
+    """
+    writer = _Writer(folder)
+    try:
+        save({}, storage_writer=writer, planner=_Saving(fragments))
+    except CheckpointException as failed:  # no Exception
+        rank, (error, _) = next(iter(failed.failures.items()))
+        if isinstance(error, OSError | SafetensorError):
+            raise SpadeError(f"{folder}: {name_of(rank)} cannot write its part ({reason(error)})") from None
+        raise error from None
+    return tuple(folder / name for name in sorted(writer.files))
+
+
+def read(folder: Path, fragments: Fragments) -> None:
+    """Fill the fragments of this process, whoever wrote them. Raises RunError, with some of them filled."""
+    reader = HuggingFaceStorageReader(str(folder))
+    try:
+        metadata = reader.read_metadata()
+        items: list[ReadItem] = []
+        for name, fragment in fragments.items():
+            kept = metadata.state_dict_metadata.get(name)
+            if not isinstance(kept, TensorStorageMetadata) or not _tile(kept, fragment.shape.numel()):
+                raise RunError(f"{folder}: its files do not make up {name}; a file is missing, or does not belong here")
+            items += create_read_items_for_chunk_list(name, kept, [_chunk(fragment)])
+        reader.set_up_storage_reader(metadata, is_coordinator=True)
+        reader.read_data(LoadPlan(items), _Loading(fragments)).wait()
+    except (OSError, SafetensorError, ValueError, TypeError, LookupError, AssertionError) as error:  # most by headers
+        raise RunError(f"{folder}: cannot be read ({reason(error)})") from None
+
+
+def _tile(kept: TensorStorageMetadata, count: int) -> bool:
+    """True if the chunks of a tensor are all of its elements, each once."""
+    end = 0
+    for start, size in sorted((chunk.offsets[0], chunk.sizes[0]) for chunk in kept.chunks):
+        if start != end:
+            return False
+        end += size
+    return end == count
+
+
+def _chunk(fragment: Fragment) -> ChunkStorageMetadata:
+    return ChunkStorageMetadata(torch.Size((fragment.start,)), torch.Size((len(fragment.data),)))
+
+
+class _Saving(DefaultSavePlanner):
+    """What a rank would write. The plan for all of them is the default one, which checks that nothing is missing."""
+
+    def __init__(self, fragments: Fragments) -> None:
+        super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
+        self._fragments = fragments
+
+    def create_local_plan(self) -> SavePlan:
+        """See SavePlanner."""
+        self.plan = SavePlan([_item(name, fragment) for name, fragment in self._fragments.items()])
+        return self.plan
+
+    def lookup_object(self, index: MetadataIndex) -> Tensor:
+        """The data of a planned item."""
+        return self._fragments[index.fqn].data
+
+
+def _item(name: str, fragment: Fragment) -> WriteItem:
+    chunk, properties = _chunk(fragment), TensorProperties(fragment.data.dtype)
+    data = TensorWriteData(chunk, properties, torch.Size((fragment.shape.numel(),)))
+    return WriteItem(MetadataIndex(name, chunk.offsets), WriteItemType.SHARD, tensor_data=data)
+
+
+class _Loading(DefaultLoadPlanner):
+    """Where a rank wants what it reads."""
+
+    def __init__(self, fragments: Fragments) -> None:
+        super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
+        self._fragments = fragments
+
+    def lookup_tensor(self, index: MetadataIndex) -> Tensor:
+        """The data of a planned item."""
+        return self._fragments[index.fqn].data
+
+
+class _Writer(HuggingFaceStorageWriter):
+    """Writes files of about FILE_BYTES at most, and remembers them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder), save_distributed=True)
+        self.files: set[str] = set()
+
+    def write_data(self, plan: SavePlan, planner: Any) -> Any:
+        """See StorageWriter."""
+        files: dict[str, int] = {}
+        filled = 0
+        for item in plan.items:
+            assert item.tensor_data is not None
+            files[item.index.fqn] = 1 + filled // FILE_BYTES
+            filled += item.tensor_data.chunk.sizes.numel() * item.tensor_data.properties.dtype.itemsize
+        written = super().write_data(
+            replace(plan, storage_data={**plan.storage_data, "fqn_to_index_mapping": files}), planner
+        )
+        self.files = {result.storage_data.relative_path for result in written.value()}
+        return written

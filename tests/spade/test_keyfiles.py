@@ -1,0 +1,19 @@
+"""Files with a key: one line of ASCII, or a line that says what is wrong."""
+
+import pytest
+
+from spade.errors import ConfigError
+from spade.keyfiles import read_key
+
+
+def test_a_key_is_a_line_without_its_end(tmp_path):
+    (tmp_path / "key").write_text("open sesame\n")
+    assert read_key(str(tmp_path / "key"), "serve.key") == "open sesame"
+    assert read_key("", "serve.key") == ""
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"two\nlines", b"\x1b[2J", "schlüssel".encode()])
+def test_a_file_without_a_key_is_refused_so_that_nobody_serves_without_one(tmp_path, data):
+    (tmp_path / "key").write_bytes(data)
+    with pytest.raises(ConfigError, match=r"^serve.key: .*/key: is not a key; a key is one line of ASCII$"):
+        read_key(str(tmp_path / "key"), "serve.key")
