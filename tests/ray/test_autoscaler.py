@@ -11,13 +11,18 @@ import pytest
 from tests.ray.lab import SOON_S, lab
 from tests.ray.test_run import all_ready, status, until
 
-HEAD = "f" * 51 + "00000"  # as the provider knows it
 CONFIG = {
     "cluster_name": "bought",
     "max_workers": 4,
     "idle_timeout_minutes": 0.1,
     "upscaling_speed": 10.0,
-    "provider": {"type": "fake_multinode", "gcs_address": "10.88.0.1:6379"},
+    "provider": {
+        "type": "fake_multinode",
+        "gcs_address": "10.88.0.1:6379",
+        "use_node_id_as_ip": True,  # all have one
+        "disable_node_updaters": True,
+        "disable_launch_config_check": True,
+    },
     "head_node_type": "ray.head.default",
     "available_node_types": {
         "ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
