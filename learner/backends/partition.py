@@ -40,7 +40,7 @@ class Partition:
             one["step"].copy_(steps)
 
     def fragments(self) -> Fragments:
-        """What this rank holds of the trained parameters, and of their moments if there are any."""
+        """This rank's part of the trained parameters, and of their moments if there are any."""
         self._link()
         kinds = (PARAMETER, *MOMENTS) if self.steps is not None else (PARAMETER,)
         found = {f"{kind}.{name}": self._fragment(one, kind) for name, one in trained(self._model) for kind in kinds}

@@ -86,7 +86,7 @@ def _chunk(fragment: Fragment) -> ChunkStorageMetadata:
 
 
 class _Saving(DefaultSavePlanner):
-    """What a rank would write. The plan for all of them is the default one, which checks that nothing is missing."""
+    """A rank's part of the plan. The one for all of them is the default one, which checks that nothing is missing."""
 
     def __init__(self, fragments: Fragments) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)

@@ -287,7 +287,7 @@ def begin(environment: lmdb.Environment) -> lmdb.Transaction:
 
 
 def _grown(environment: lmdb.Environment, act: Callable[[], Result]) -> Result:
-    """What `act` returns once the map has the size that the writer, another process, has grown it to meanwhile."""
+    """The result of `act`, once the map has the size that the writer, another process, has grown it to meanwhile."""
     while True:
         try:
             return act()

@@ -15,7 +15,12 @@ async def test_a_step_that_is_refused_ends_the_learner_for_good(monkeypatch, tmp
     class Untrained:
         step = 0
 
+    class Taken:
+        refusal = ""  # the learner's life is not over
+
     class Refusing:
+        client = Taken()
+
         async def take_batch(self, step, wait_s):
             raise RefusedError(f"the trajectories of step {step} were deleted by retention")
 
