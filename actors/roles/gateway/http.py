@@ -27,6 +27,7 @@ BODY_S = 30.0
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _AFTER = (401, 413, 408)  # after these the rest of a body is not read
+_LENGTHS = {b"content-length", b"transfer-encoding"}  # a proxy may take the other one than we, and what follows it
 
 
 class GoneError(Exception):
@@ -60,7 +61,7 @@ class Application:
             answer, status = as_json(error_body(error)), HTTPStatus(error.status)
             if error.status in (429, 503):
                 headers[b"retry-after"] = str(LATER_S).encode()
-            if error.status in _AFTER:
+            if error.status in _AFTER or _names(scope) >= _LENGTHS:
                 headers[b"connection"] = b"close"
         except Exception as error:
             unforeseen = AskError(500, self._faults.note(self, error))
@@ -74,6 +75,8 @@ class Application:
         method, path = scope["method"], scope["path"].rstrip("/")
         headers = {name.lower(): value for name, value in scope["headers"]}
         self._admit(headers, path)
+        if headers.keys() >= _LENGTHS:
+            raise AskError(400, "a body has a content-length or is chunked, not both")
         if path in self._get and method in ("GET", "HEAD"):
             return self._get[path]()
         if path not in self._post:
@@ -115,6 +118,11 @@ class Application:
             yield held
         finally:
             self._held -= mine
+
+
+def _names(scope: Mapping[str, Any]) -> set[bytes]:
+    """The names of a request's headers."""
+    return {name.lower() for name, _ in scope["headers"]}
 
 
 async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable[[int], None]) -> bytes:

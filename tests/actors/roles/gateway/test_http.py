@@ -134,6 +134,22 @@ async def test_a_connection_is_kept_for_any_number_of_requests(tmp_path, tokeniz
             assert (await line.ask("completions", {}))[0] == 400
 
 
+async def test_a_request_with_two_lengths_is_refused_and_its_connection_closed(tmp_path, tokenizer):
+    head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    asked = f"{head}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"
+    said = b""
+    async with (
+        served(gateway_settings(tmp_path), tokenizer) as gateway,
+        await trio.open_tcp_stream("127.0.0.1", gateway.port) as stream,
+    ):
+        await stream.send_all(asked.encode())
+        with trio.fail_after(60):
+            while part := await stream.receive_some():
+                said += part
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert b"not both" in said
+
+
 async def test_few_long_requests_are_read_at_once(tmp_path, tokenizer, monkeypatch):
     """A body of JSON becomes objects of up to a hundred times its size."""
     active, most = [], []
