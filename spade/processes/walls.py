@@ -8,10 +8,11 @@ from pathlib import Path
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 
-def walled(shown: Iterable[Path]) -> Sequence[str]:
+def walled(shown: Iterable[Path], below: Sequence[str] = ()) -> Sequence[str]:
     """The command that runs what follows it in namespaces, where it sees these folders and the system's libraries.
 
-    It has no network but a loopback of its own.
+    It has no network but a loopback of its own. `below`: options for what these folders may lie in, such as a scratch
+    folder.
 
     What it runs is process 1 there, so that its end is the end of all; it ends when its control socket does. (Not by
     --die-with-parent: bubblewrap, killed while it sets the namespaces up, leaves a process behind.) Raises
@@ -25,7 +26,7 @@ def walled(shown: Iterable[Path]) -> Sequence[str]:
     private = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     rights = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
     binds = [word for path in _outermost(shown) for word in (*folders_above(path), "--ro-bind", str(path), str(path))]
-    return [command, "--as-pid-1", *private, *rights, *binds, "--chdir", "/"]
+    return [command, "--as-pid-1", *private, *rights, *below, *binds, "--chdir", "/"]
 
 
 def _outermost(shown: Iterable[Path]) -> Iterator[Path]:

@@ -202,12 +202,11 @@ def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
         return own
     shown = [environment.folder(name), Path(sys.base_prefix), Path(sys.base_exec_prefix), _DRIVERS]
     try:
-        walls = walled(shown)
+        walls = walled(shown, ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"])
     except FileNotFoundError as error:
         raise ConfigError(
             f"suite {name}: its harness runs behind bubblewrap alone: {error}; --set sandbox.tier=none takes no walls"
         ) from None
     files = [*folders_above(Path(given)), "--ro-bind", given, given] if given else []
     # Not --die-with-parent: its parent is the thread that starts it. It ends with its line, or with its group.
-    scratch = ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--cap-drop", "ALL"]
-    return [*walls, *scratch, *files, *own]  # what is given may lie below the scratch folder
+    return [*walls, "--cap-drop", "ALL", *files, *own]

@@ -1,6 +1,7 @@
 """The line to a harness, whose driver is a small one here: a real process, its HTTP on loopback, and its words."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from actors.suites.harnesses import worker as module
 from actors.suites.harnesses.worker import HarnessError, Over, started
+from spade.processes.walls import walled
 
 FOLDER = Path(module.__file__).parent
 DRIVER = """\
@@ -100,3 +102,20 @@ async def test_what_is_not_agreed_is_refused(tmp_path, said, told):
     with pytest.raises(HarnessError, match=told):
         async with started("small", ["/bin/echo", said] if said else ["/bin/true"], tmp_path / "log"):
             pass
+
+
+def test_what_is_shown_may_lie_below_the_scratch_folder(tmp_path):
+    shown, hidden = tmp_path / "shown", tmp_path / "hidden"
+    for folder in (shown, hidden):
+        folder.mkdir()
+        (folder / "file").write_text("here")
+    code = f"import os; print(os.listdir({str(tmp_path)!r}), open({str(shown / 'file')!r}).read())"
+    python = [Path(sys.prefix), Path(sys.base_prefix), shown]
+    try:
+        command = [*walled(python, ["--tmpfs", "/tmp"]), sys.executable, "-I", "-c", code]
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if "No permissions" in done.stderr or "not permitted" in done.stderr:
+        pytest.skip(done.stderr)
+    assert (done.stdout, done.stderr) == ("['shown'] here\n", "")
