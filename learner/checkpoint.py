@@ -45,7 +45,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], di
         checksums = {name: file_digest(made / name) for name in files if name not in measured} | measured
         manifest = Manifest(step, metrics, checksums)
         (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-        # What another machine has written may be in no list of names here yet; opening it by its name asks for it.
+        # A network file system may not list yet a file that another machine wrote; opening it by name finds it.
         for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()

@@ -17,7 +17,7 @@ settings.load_profile("spade")
 # Supervised processes do not look for modules where they are started; those of the tests live below the root.
 os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
 
-# What is imported for the tests lives as long as they do: the garbage collector need never look at it.
+# Imported modules live until the tests end, so the garbage collector skips them.
 gc.disable()
 
 

@@ -103,8 +103,10 @@ class TorchBackend:
         kept.check({name: tuple(parameter.shape) for name, parameter in trained(self._model)})
         for name, parameter in trained(self._model):
             steps = kept.steps(name)
-            moments = {} if steps is None else {kind: torch.empty_like(parameter) for kind in MOMENTS}
-            self._optimizer.state[parameter] = moments if steps is None else {"step": steps.to(device), **moments}
+            self._optimizer.state[parameter] = {}
+            if steps is not None:
+                moments = {kind: torch.empty_like(parameter) for kind in MOMENTS}
+                self._optimizer.state[parameter] = {"step": steps.to(device), **moments}
         kept.fill(self._fragments())
         kept.restore_random(device)
         self._step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)

@@ -164,7 +164,7 @@ class Peers:
     def stop(self, now: float) -> str:
         """Tell all supervisors to leave, with their next report; returns the reason if there is none, else "".
 
-        Who was told has left by the time that the order is repeated, while its processes drain.
+        A repeated order is taken: the supervisors may have left since the first one, while their processes drain.
         """
         if self._stop_by is None and not any(hello.role == "supervisor" for hello in self._hellos()):
             return "no supervisor is here to be told"

@@ -27,7 +27,7 @@ BODY_S = 30.0
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _AFTER = (401, 413, 408)  # after these the rest of a body is not read
-_LENGTHS = {b"content-length", b"transfer-encoding"}  # a proxy may take the other one than we, and what follows it
+_LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may see another end of the body than we do
 
 
 class GoneError(Exception):
@@ -52,16 +52,17 @@ class Application:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
+        asked = {name.lower(): value for name, value in scope["headers"]}
         status, headers = HTTPStatus.OK, dict[bytes, bytes]()
         try:
-            answer = await self._answer(scope, receive)
+            answer = await self._answer(scope, asked, receive)
         except GoneError:
             return
         except AskError as error:
             answer, status = as_json(error_body(error)), HTTPStatus(error.status)
             if error.status in (429, 503):
                 headers[b"retry-after"] = str(LATER_S).encode()
-            if error.status in _AFTER or _names(scope) >= _LENGTHS:
+            if error.status in _AFTER or asked.keys() >= _LENGTHS:
                 headers[b"connection"] = b"close"
         except Exception as error:
             unforeseen = AskError(500, self._faults.note(self, error))
@@ -70,10 +71,9 @@ class Application:
         await send({"type": "http.response.start", "status": int(status), "headers": list(headers.items())})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, scope: Mapping[str, Any], receive: Receive) -> Sent:
+    async def _answer(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], receive: Receive) -> Sent:
         """Raises AskError, or GoneError where the client hung up."""
         method, path = scope["method"], scope["path"].rstrip("/")
-        headers = {name.lower(): value for name, value in scope["headers"]}
         self._admit(headers, path)
         if headers.keys() >= _LENGTHS:
             raise AskError(400, "a body has a content-length or is chunked, not both")
@@ -118,11 +118,6 @@ class Application:
             yield held
         finally:
             self._held -= mine
-
-
-def _names(scope: Mapping[str, Any]) -> set[bytes]:
-    """The names of a request's headers."""
-    return {name.lower() for name, _ in scope["headers"]}
 
 
 async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable[[int], None]) -> bytes:
