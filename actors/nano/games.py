@@ -66,7 +66,8 @@ def _levels(number: int) -> dict[str, int]:
     return {render("", knobs, family.body(knobs, ())): knobs.level for space in family.spaces for knobs in space}
 
 
-_PROFILE = NanoProfile(FAMILIES, ("everyday", "mathematics", "science"))
+_FIELDS = ("everyday", "mathematics", "science")
+_PROFILE = NanoProfile(FAMILIES, _FIELDS)
 
 GAMES = World(
     name="games",
@@ -77,6 +78,7 @@ GAMES = World(
     talk=lambda: GameTalk(_PROFILE.play),
     guesser=Guesser,
     # The hint is worth the more, the higher the level.
-    skilled_unhinted=(0.85, 0.75, 0.6, 0.45, 0.3, 0.2),
+    skilled_unhinted=(0.85, 0.75, 0.5, 0.35, 0.2, 0.15),
     climbs=True,
+    fields=_FIELDS,
 )

@@ -12,8 +12,10 @@ SHARES: Final = (0.36, 0.26, 0.17, 0.11, 0.06, 0.04)
 """
 
 
-PRINTED: Final = ((True,), (True,), (False, True), (False, True), (False,), (False,))
-"""By level, if the programs of games may print their rule: low levels ask to follow it, high ones to find it."""
+PRINTED: Final = (True, True, False, False, False, False)
+"""By level, if the programs of games print their rule: low levels ask to follow it. In high ones each instance draws a
+rule of its own, which has to be found.
+"""
 
 
 class Given(Protocol):

@@ -46,6 +46,7 @@ class World:
     guesser           the unskilled player
     skilled_unhinted  by level, the share of skilled players in demonstrations without the hint
     climbs            a variation is of the level of what it varies or of one beside it; else of any level
+    fields            the fields of documents, each of which means one family of a skill; none: it may be any
     """
 
     name: DomainName
@@ -57,6 +58,7 @@ class World:
     guesser: Callable[[random.Random], Player]
     skilled_unhinted: Sequence[float]
     climbs: bool
+    fields: Sequence[str] = ()
 
     def draw(
         self,
@@ -68,8 +70,13 @@ class World:
         levels: Container[int] = EVERY,
     ) -> DrawnEnvironment:
         """An environment of `skill`, from the held-out side of the partition if `unseen`."""
-        family = rng.choice(self.kin(skill))
+        family = self.suited(rng, document, skill)
         return self.make(rng, document, skill, family, draw_knobs(rng, family, unseen, levels))
+
+    def suited(self, rng: random.Random, document: Document, skill: str) -> Family[Any, Any]:
+        """A family of the skill: the one that the document's field means."""
+        kin = self.kin(skill)
+        return kin[self.fields.index(document.field) % len(kin)] if document.field in self.fields else rng.choice(kin)
 
     def kin(self, skill: str) -> list[Family[Any, Any]]:
         """The families of a skill."""
@@ -88,12 +95,13 @@ class World:
         return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
-        """Another environment of the seed's skill and family, near to it but for the document."""
+        """Another environment of the seed's skill: near to it, or of its level where the document means another family."""
         levels = (rng.choice(beside(seed.knobs.level)),) if self.climbs else EVERY
-        drawn = [draw_knobs(rng, seed.family, False, levels) for _ in range(CANDIDATES)]
+        family = self.suited(rng, document, seed.skill) if self.fields else seed.family
+        drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]
         changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
         nearest = min(changed, key=lambda knobs: distance(knobs, seed.knobs))
-        return self.make(rng, document, seed.skill, seed.family, nearest)
+        return self.make(rng, document, seed.skill, family, nearest)
 
     def make(
         self, rng: random.Random, document: Document, skill: str, family: Family[Any, Any], knobs: Any

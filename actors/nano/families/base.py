@@ -12,7 +12,11 @@ from actors.nano.program import Body
 
 @dataclass(frozen=True)
 class Knobs:
-    """The parameters of a program; each family gives them its meaning."""
+    """The parameters of a program; each family gives them its meaning.
+
+    rule     the rule of the program where it is printed; else what an instance draws its own from
+    printed  the first observation states the rule
+    """
 
     level: int
     turns: int
@@ -63,11 +67,11 @@ class Family(Protocol[Settings, Part]):
         ...
 
     def hint(self, knobs: Settings) -> str:
-        """One short line that states the rule and the strategy, not the answer."""
+        """One short line that states the strategy and what is known of the rule, not the answer."""
         ...
 
     def player(self, knobs: Settings, informed: bool, rng: random.Random) -> Player:
-        """A skilled player; `informed` of the rule by a hint or the first observation."""
+        """A skilled player; `informed` of what a hint or the first observation says of the rule."""
         ...
 
 

@@ -1,9 +1,9 @@
-"""Open the right box by its weight, often enough; the rule may be printed, or must be read off the answers."""
+"""Open the right box by its weight, often enough; the rule is printed, or must be read off the answers."""
 
 import random
 import re
 from collections.abc import Sequence
-from itertools import product
+from itertools import combinations, product
 
 from actors.nano.families.base import Knobs, Player, offered, say
 from actors.nano.levels import EVERY, PRINTED, draw_by_level
@@ -17,17 +17,25 @@ RANKS = {
     "third heaviest": -3,
     "third lightest": 2,
 }
-KINDS = (2, 2, 4, 4, 6, 6)
-SIZES = ((3, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, 9))
-"""By level: how many of the ranks can be the rule, and how many boxes there are."""
+RULES = (
+    ("heaviest", "lightest"),
+    tuple(RANKS)[:4],
+    tuple(map(", ".join, combinations(tuple(RANKS)[:2], 2))),
+    tuple(map(", ".join, combinations(tuple(RANKS)[:4], 2))),
+    tuple(map(", ".join, combinations(tuple(RANKS)[:4], 3))),
+    tuple(map(", ".join, combinations(RANKS, 4))),
+)
+SIZES = ((3, 4), (4, 5), (3, 4, 5, 6), (4, 5), (5, 6), (7, 8))
+"""By level: the rules, or what an instance draws its own from, and how many boxes there are."""
 
 
 def space(level: int) -> list[Knobs]:
-    """All parameters of a level; `size` is the number of boxes."""
+    """All parameters of a level; `size` is the number of boxes. To find a rule costs a turn."""
+    printed = PRINTED[level - 1]
     return [
         Knobs(level, need + spare, size, need, rule, printed)
-        for size, need, spare, rule, printed in product(
-            SIZES[level - 1], (2, 3), (0, 1), tuple(RANKS)[: KINDS[level - 1]], PRINTED[level - 1]
+        for size, need, spare, rule in product(
+            SIZES[level - 1], (2, 3), (0, 1) if printed else (1, 2), RULES[level - 1]
         )
     ]
 
@@ -42,29 +50,30 @@ class Boxes:
         return draw_by_level(rng, self.spaces)
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
-        rank = RANKS[knobs.rule]
+        ranks = [str(RANKS[rule]) for rule in knobs.rule.split(", ")]
+        drawn = ranks[0] if knobs.printed else f"self.rng.choice([{', '.join(ranks)}])"
         return Body(
             reset=f'self.deals = [self.rng.sample("123456789", {knobs.size}) for _ in range(self.max_turns + 1)]\n'
-            "self.actions = self.deals[0]\nself.hits = 0",
+            f"self.actions = self.deals[0]\nself.rank = {drawn}\nself.hits = 0",
             opening=f'"Open a box.{knobs.told(f"Open the {knobs.rule}.")}"',
-            step=f"answer = sorted(self.actions)[{rank}]\n"
+            step="answer = sorted(self.actions)[self.rank]\n"
             "self.hits += action == answer\n"
             "self.actions = self.deals[min(self.turn, self.max_turns)]",
             won=f"self.hits == {knobs.need}",
             reply='f"It was {answer}."',
             reward=f"self.hits / {knobs.need + 1}",
-            solution=f"[sorted(deal)[{rank}] for deal in self.deals[:{knobs.need}]]",
+            solution=f"[sorted(deal)[self.rank] for deal in self.deals[:{knobs.need}]]",
         )
 
     def hint(self, knobs: Knobs) -> str:
-        return f"Open the {knobs.rule}."
+        return f"Open the {knobs.rule}." if knobs.printed else f"See what was right: {knobs.rule}."
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        return Weigher([knobs.rule] if informed else list(RANKS)[: KINDS[knobs.level - 1]], rng)
+        return Weigher(knobs.rule.split(", ") if informed else list(RANKS), rng)
 
 
 class Weigher:
-    """Names a rule that fits all answers so far, then the box it means."""
+    """Names a rule that fits the answers, and the boxes that it counts: those of the last answer, then those of now."""
 
     def __init__(self, rules: list[str], rng: random.Random) -> None:
         self.rules = rules
@@ -73,12 +82,17 @@ class Weigher:
 
     def act(self, observation: str) -> str:
         answer = re.search(r"It was (\d)", observation)
+        before, self.boxes = self.boxes, offered(observation)
         if answer:
-            fitting = [rule for rule in self.rules if sorted(self.boxes)[RANKS[rule]] == answer[1]]
+            fitting = [rule for rule in self.rules if sorted(before)[RANKS[rule]] == answer[1]]
             self.rules = fitting or self.rules
-        self.boxes = offered(observation)
-        rule = self.rng.choice(self.rules)
-        rank = RANKS[rule]
-        ranked = sorted(self.boxes, reverse=rank < 0)
-        shown = ranked[: -rank if rank < 0 else rank + 1]
-        return say(shown[-1], f"the {rule} {' '.join(shown)}")
+        rule = self.rng.choice([rule for rule in self.rules if len(self.boxes) > RANKS[rule] >= -len(self.boxes)])
+        seen = f"{' '.join(counted(before, rule))} so " if answer and len(before) > 1 else ""
+        shown = counted(self.boxes, rule)
+        return say(shown[-1], f"{seen}the {rule} {' '.join(shown)}")
+
+
+def counted(boxes: Sequence[str], rule: str) -> list[str]:
+    """The boxes from the end that a rule counts from to the one it means."""
+    rank = RANKS[rule]
+    return sorted(boxes, reverse=rank < 0)[: -rank if rank < 0 else rank + 1]

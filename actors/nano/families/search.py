@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from itertools import product
 
 from actors.nano.families.base import Knobs, Player, say
-from actors.nano.levels import EVERY, PRINTED, draw_by_level
+from actors.nano.levels import EVERY, draw_by_level
 from actors.nano.program import Body
 
-STRIDES = {"any": 1, "odd": 2, "even": 2}
-SIZES = (range(7, 11), range(11, 16), range(13, 17), range(18, 25), range(25, 31), range(52, 63))
-KINDS = (("any", "odd", "even"),) * 4 + (("odd", "even"),) * 2
-"""By level: up to what number, and which rules."""
+STRIDES = {"": 1, "odd": 2, "even": 2}
+SIZES = (range(7, 11), range(11, 16), range(16, 24), range(24, 32), range(32, 63, 2), range(64, 100, 2))
+RULES = (tuple(STRIDES), tuple(STRIDES), ("",), ("",), ("",), ("",))
+"""By level: up to what number, and which rules, which are printed; "" is none."""
 
 
 def space(level: int) -> list[Knobs]:
-    """All parameters of a level, with the turns that find every number by its rule."""
+    """All parameters of a level, with the turns that find every number by its rule, or one more."""
     return [
-        Knobs(level, halvings(1, size, rule), size, 1, rule, printed)
-        for size, rule in product(SIZES[level - 1], KINDS[level - 1])
-        for printed in (PRINTED[level - 1] if rule != "any" else (False,))
+        Knobs(level, halvings(1, size, rule) + spare, size, 1, rule, printed=bool(rule))
+        for size, rule, spare in product(SIZES[level - 1], RULES[level - 1], (0,) if level < 3 else (0, 1))
     ]
 
 
@@ -40,7 +39,7 @@ def middle(low: int, high: int, rule: str) -> int:
 
 def fits(number: int, rule: str) -> bool:
     """True if the rule allows the number."""
-    return rule == "any" or number % 2 == (rule == "odd")
+    return not rule or number % 2 == (rule == "odd")
 
 
 class Search:
@@ -69,11 +68,11 @@ class Search:
         )
 
     def hint(self, knobs: Knobs) -> str:
-        nature = "" if knobs.rule == "any" else f" It is {knobs.rule}."
+        nature = f" It is {knobs.rule}." if knobs.rule else ""
         return f"Take the middle of what is left.{nature}"
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        return Halver(knobs.rule if informed else "any")
+        return Halver(knobs.rule)
 
 
 class Halver:

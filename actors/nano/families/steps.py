@@ -5,22 +5,24 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Knobs, Player, offered, say
+from actors.nano.families.base import Knobs, Player, say
 from actors.nano.levels import EVERY, PRINTED, draw_by_level
 from actors.nano.program import Body
 
-SHAPES = ((1, 10, (1, 2)), (1, 20, (2, 3)), (2, 10, (2, 3)), (2, 20, (3, 4)), (3, 10, (3, 4)), (3, 20, (4, 5)))
+SHAPES = ((1, 10, (1, 2)), (1, 20, (2, 3)), (1, 10, (2, 3)), (2, 10, (2, 3)), (2, 20, (2, 3)), (3, 20, (3, 4)))
 """By level: how many steps take turns, modulo what, and how often the next number must be foretold."""
+MOST = range(4, 10)
+"""What an instance may draw its steps up to."""
 
 
 def space(level: int) -> list[Knobs]:
-    """All parameters of a level; `size` is the modulus, and `rule` the steps."""
+    """All parameters of a level; `size` is the modulus, `rule` the step, or the most that one can be."""
     cycle, modulus, needs = SHAPES[level - 1]
+    printed = PRINTED[level - 1]
+    rules, spares = (range(1, 10), (0, 1)) if printed else (MOST, (cycle, cycle + 1))
     return [
-        Knobs(level, need + spare, modulus, need, " ".join(map(str, steps)), printed)
-        for steps in product(range(1, 10), repeat=cycle)
-        for need, spare, printed in product(needs, (cycle - 1, cycle), PRINTED[level - 1])
-        if len(set(steps)) == cycle
+        Knobs(level, need + spare, modulus, need, str(rule), printed)
+        for rule, need, spare in product(rules, needs, spares)
     ]
 
 
@@ -34,14 +36,15 @@ class Steps:
         return draw_by_level(rng, self.spaces)
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
-        steps = knobs.rule.split()
+        cycle, rule = SHAPES[knobs.level - 1][0], knobs.rule
+        steps = f"[{rule}]" if knobs.printed else f"[self.rng.randint(1, {rule}) for _ in range({cycle})]"
         return Body(
             reset=f"self.actions = [str(n) for n in range({knobs.size})]\n"
-            f"self.steps = [{', '.join(steps)}]\n"
+            f"self.steps = {steps}\n"
             f"self.value = self.rng.randrange({knobs.size})\nself.hits = 0",
-            opening=f'f"It is {{self.value}}. Steps: {len(steps)}. What is next?{knobs.told(self.hint(knobs))}"',
+            opening=f'f"It is {{self.value}}. Steps: {cycle}. What is next?{knobs.told(self.hint(knobs))}"',
             actions=f"0..{knobs.size - 1}",
-            step=f"self.value = (self.value + self.steps[(self.turn - 1) % {len(steps)}]) % {knobs.size}\n"
+            step=f"self.value = (self.value + self.steps[(self.turn - 1) % {cycle}]) % {knobs.size}\n"
             "self.hits += action == str(self.value)",
             won=f"self.hits == {knobs.need}",
             reply='f"It is {self.value}."',
@@ -51,27 +54,34 @@ class Steps:
         )
 
     def hint(self, knobs: Knobs) -> str:
-        return f"It adds {', then '.join(knobs.rule.split())}."
+        return f"It adds {knobs.rule}." if knobs.printed else f"Find what it adds, up to {knobs.rule}."
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        return Adder([int(step) for step in knobs.rule.split()], informed, rng)
+        cycle, modulus, _ = SHAPES[knobs.level - 1]
+        if knobs.printed:
+            return Adder(cycle, modulus, [int(knobs.rule)], rng)
+        return Adder(cycle, modulus, range(1, (int(knobs.rule) if informed else max(MOST)) + 1), rng)
 
 
 class Adder:
-    """Adds the steps in turn; uninformed, it guesses each once and then adds the differences that it saw."""
+    """Guesses each step once among `steps`, if there are several, and then adds the differences that it saw."""
 
-    def __init__(self, steps: list[int], informed: bool, rng: random.Random) -> None:
+    def __init__(self, cycle: int, modulus: int, steps: Sequence[int], rng: random.Random) -> None:
+        self.cycle = cycle
+        self.modulus = modulus
         self.steps = steps
-        self.informed = informed
         self.rng = rng
         self.values: list[int] = []
 
     def act(self, observation: str) -> str:
-        found = re.search(r"It is (\d+)", observation)
-        modulus = len(offered(observation)) or 1
-        self.values.append(int(found[1]) if found else 0)
-        cycle, turn, value = len(self.steps), len(self.values) - 1, self.values[-1]
-        seen = [] if self.informed else [(b - a) % modulus for a, b in zip(self.values, self.values[1:], strict=False)]
-        step = self.steps[turn % cycle] if self.informed else seen[-cycle] if turn >= cycle else self.rng.randint(1, 9)
-        thought = f"found {' '.join(map(str, seen[-cycle:]))} " if seen else ""
-        return say(str((value + step) % modulus), f"{thought}add {step} to {value}")
+        numbers = re.findall(r"\d+", observation)
+        self.values.append(int(numbers[0]))
+        before = self.values[-1 - self.cycle :]
+        if len(before) > self.cycle:
+            step = (before[1] - before[0]) % self.modulus
+            found = f"from {before[0]} to {before[1]} "
+        else:
+            step, found = self.rng.choice(self.steps), ""
+        if len(self.steps) == 1:
+            step, found = self.steps[0], ""
+        return say(str((before[-1] + step) % self.modulus), f"{found}add {step} to {before[-1]}")
