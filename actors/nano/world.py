@@ -95,7 +95,7 @@ class World:
         return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
-        """Another environment of the seed's skill: near to it, or of its level where the document means another family."""
+        """Another environment of the seed's skill and near to its level; near in all where its family is the same."""
         levels = (rng.choice(beside(seed.knobs.level)),) if self.climbs else EVERY
         family = self.suited(rng, document, seed.skill) if self.fields else seed.family
         drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]

@@ -69,13 +69,13 @@ def test_skill_pays_and_guessing_mostly_loses(family: Family[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_skill_wins_low_levels_and_seldom_high_ones_where_a_hint_helps(family: Family[Any, Any]) -> None:
+def test_skill_wins_at_every_level_where_guessing_loses(family: Family[Any, Any]) -> None:
     _, easy, _ = rates(plays_of(GAMES, family, LEVEL_PLAYS, {1}))
     guessing, hard, informed = rates(plays_of(GAMES, family, LEVEL_PLAYS, {LEVELS}))
     assert easy > 0.85
-    assert hard < 0.8
     assert guessing < 0.3
-    assert informed > hard
+    assert hard > guessing + 0.35
+    assert informed > hard - 0.1
 
 
 @pytest.mark.parametrize("family", TOOLS.families, ids=lambda family: family.name)

@@ -85,6 +85,22 @@ def test_instances_differ(family: Family[Any, Any]) -> None:
     assert len(seen) > 2
 
 
+@pytest.mark.parametrize(("family", "drawn"), [
+    ("Boxes", "rank"), ("Levers", "lights"), ("Steps", "steps"), ("Valley", "floor"), ("Walk", "north"),
+])  # fmt: skip
+def test_instances_of_a_program_that_withholds_its_rule_have_different_rules(family: str, drawn: str) -> None:
+    rng = random.Random(0)
+    (kind,) = (each for each in FAMILIES if each.name == family)
+    for level in EVERY:
+        knobs = draw_knobs(rng, kind, False, {level})
+        environment = instantiate(GAMES.make(rng, TIDES, SKILLS[0], kind, knobs).source)
+        rules = set[str]()
+        for seed in range(20):
+            environment.reset(seed)
+            rules.add(str(getattr(environment, drawn)))
+        assert (len(rules) == 1) == knobs.printed
+
+
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_the_calls_of_a_solution_win_with_tools_and_each_request_is_met_when_it_is_given(
     seed: int, instance: int
@@ -200,9 +216,21 @@ def test_a_variation_stays_near_its_seed(world: World) -> None:
     for _ in range(100):
         seed = world.draw(rng, TIDES, rng.choice(world.skills))
         varied = world.vary(rng, DOCUMENTS[1], seed)
-        assert (varied.family, varied.skill) == (seed.family, seed.skill)
-        assert 1 <= distance(varied.knobs, seed.knobs) <= 6
+        assert varied.skill == seed.skill
+        assert varied.family is (world.suited(rng, DOCUMENTS[1], seed.skill) if world.fields else seed.family)
+        assert varied.family is not seed.family or 1 <= distance(varied.knobs, seed.knobs) <= 6
         assert varied.name.startswith("PrimeNumbers")
+
+
+def test_the_field_of_a_document_means_one_family_of_each_skill() -> None:
+    rng = random.Random(0)
+    for skill in GAMES.skills:
+        for document in DOCUMENTS[:2]:
+            assert len({GAMES.draw(rng, document, skill).family.name for _ in range(20)}) == 1
+    families = {
+        GAMES.suited(rng, Document("", field, "", ""), skill).name for skill in SKILLS for field in GAMES.fields
+    }
+    assert families == {family.name for family in FAMILIES}
 
 
 @pytest.mark.parametrize(
