@@ -422,7 +422,6 @@ async def refuses(_, found):
 @pytest.mark.parametrize("answer", [lies, says_that_the_file_is_larger, answers_once, gives_a_byte_at_a_time, refuses])
 async def test_an_engine_that_gives_nothing_holds_no_fetch_up(far, tmp_path, monkeypatch, answer):
     monkeypatch.setattr(swarm, "PATIENCE_S", 0.3)
-    monkeypatch.setattr(draft, "PART_BYTES", 512)
     weights = far.publish()
     async with far.up(), bad_engine(far, answer) as asked, far.shelf(tmp_path) as shelf:
         here = await shelf.bring(weights)
