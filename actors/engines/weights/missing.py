@@ -1,4 +1,4 @@
-"""The parts of a file that a draft lacks, and the choice of the next one to ask for. Pure.
+"""The parts of a file that a draft lacks, and the choice of the next one to ask for. Neither I/O nor a clock.
 
 Sets of parts are whole numbers: bit i is that of the part of `most` bytes from i * most.
 """
