@@ -13,7 +13,6 @@ from actors.text.profile import ChatMessage, Document
 from spade.protocol import MemorySeed
 from spade.seeds import derive
 
-SKILLED_HINTED = 0.85
 PLAYS = 8
 """Plays that are shown of one environment, half of them hinted."""
 
@@ -96,8 +95,8 @@ def show(
     world: World, rng: random.Random, environment: DrawnEnvironment, simulation: Simulation, hinted: bool
 ) -> Shown:
     """One play. Its player is skilled, or not, from its beginning to its end."""
-    unhinted = world.skilled_unhinted[environment.knobs.level - 1]
-    skilled = rng.random() < (SKILLED_HINTED if hinted else unhinted)
+    shares = world.skilled_hinted if hinted else world.skilled_unhinted
+    skilled = rng.random() < shares[environment.knobs.level - 1]
     informed = hinted or environment.knobs.printed
     player = environment.family.player(environment.knobs, informed, rng) if skilled else world.guesser(rng)
     hint = environment.hint if hinted else None

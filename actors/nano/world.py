@@ -45,6 +45,7 @@ class World:
     talk              the words of a play, made anew for each
     guesser           the unskilled player
     skilled_unhinted  by level, the share of skilled players in demonstrations without the hint
+    skilled_hinted    the same with the hint
     climbs            a variation is of the level of what it varies or of one beside it; else of any level
     fields            the fields of documents, each of which means one family of a skill; none: it may be any
     """
@@ -57,6 +58,7 @@ class World:
     talk: Callable[[], Talk]
     guesser: Callable[[random.Random], Player]
     skilled_unhinted: Sequence[float]
+    skilled_hinted: Sequence[float]
     climbs: bool
     fields: Sequence[str] = ()
 

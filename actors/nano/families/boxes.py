@@ -25,8 +25,10 @@ RULES = (
     tuple(map(", ".join, combinations(tuple(RANKS)[:4], 3))),
     tuple(map(", ".join, combinations(RANKS, 4))),
 )
-SIZES = ((3, 4), (4, 5), (3, 4, 5, 6), (4, 5), (5, 6), (7, 8))
+SIZES = ((3, 4), (4, 5), (3, 4, 5, 6), (6, 7), (4, 5), (6, 7))
 """By level: the rules, or what an instance draws its own from, and how many boxes there are."""
+WEIGHTS = ('"123456789"',) * 4 + ("[str(n) for n in range(10, 100)]",) * 2
+"""By level, what weights are drawn from: all of them have as many digits, so that they are sorted as text."""
 
 
 def space(level: int) -> list[Knobs]:
@@ -51,9 +53,10 @@ class Boxes:
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         ranks = [str(RANKS[rule]) for rule in knobs.rule.split(", ")]
+        weights = WEIGHTS[knobs.level - 1]
         drawn = ranks[0] if knobs.printed else f"self.rng.choice([{', '.join(ranks)}])"
         return Body(
-            reset=f'self.deals = [self.rng.sample("123456789", {knobs.size}) for _ in range(self.max_turns + 1)]\n'
+            reset=f"self.deals = [self.rng.sample({weights}, {knobs.size}) for _ in range(self.max_turns + 1)]\n"
             f"self.actions = self.deals[0]\nself.rank = {drawn}\nself.hits = 0",
             opening=f'"Open a box.{knobs.told(f"Open the {knobs.rule}.")}"',
             step="answer = sorted(self.actions)[self.rank]\n"
@@ -81,7 +84,7 @@ class Weigher:
         self.boxes: list[str] = []
 
     def act(self, observation: str) -> str:
-        answer = re.search(r"It was (\d)", observation)
+        answer = re.search(r"It was (\d+)", observation)
         before, self.boxes = self.boxes, offered(observation)
         if answer:
             fitting = [rule for rule in self.rules if sorted(before)[RANKS[rule]] == answer[1]]

@@ -10,7 +10,9 @@ from actors.nano.levels import EVERY, draw_by_level
 from actors.nano.program import Body
 
 STRIDES = {"": 1, "odd": 2, "even": 2}
-SIZES = (range(7, 11), range(11, 16), range(16, 24), range(24, 32), range(32, 63, 2), range(64, 100, 2))
+SIZES = (
+    range(7, 13), range(13, 24), range(24, 40, 2), range(40, 64, 2), range(64, 100, 2), range(100, 160, 3)
+)  # fmt: skip
 RULES = (tuple(STRIDES), tuple(STRIDES), ("",), ("",), ("",), ("",))
 """By level: up to what number, and which rules, which are printed; "" is none."""
 

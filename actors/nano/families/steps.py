@@ -1,4 +1,4 @@
-"""A number moves on by steps that take turns, modulo ten or twenty: read them off the answers and foretell the next."""
+"""A number moves on by steps that take turns, modulo some round number: read them off the answers and foretell it."""
 
 import random
 import re
@@ -9,7 +9,7 @@ from actors.nano.families.base import Knobs, Player, say
 from actors.nano.levels import EVERY, PRINTED, draw_by_level
 from actors.nano.program import Body
 
-SHAPES = ((1, 10, (1, 2)), (1, 20, (2, 3)), (1, 10, (2, 3)), (2, 10, (2, 3)), (2, 20, (2, 3)), (3, 20, (3, 4)))
+SHAPES = ((1, 10, (1, 2)), (1, 20, (2, 3)), (1, 10, (2, 3)), (2, 10, (2, 3)), (2, 20, (3, 4)), (3, 30, (3, 4)))
 """By level: how many steps take turns, modulo what, and how often the next number must be foretold."""
 MOST = range(4, 10)
 """What an instance may draw its steps up to."""

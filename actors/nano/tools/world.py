@@ -21,5 +21,6 @@ TOOLS = World(
     guesser=ToolGuesser,
     # Skill without the hint wins less than in games: it has to try, and a wrong write may end all.
     skilled_unhinted=(0.65,) * LEVELS,
+    skilled_hinted=(0.85,) * LEVELS,
     climbs=False,
 )
