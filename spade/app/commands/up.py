@@ -1,7 +1,8 @@
 """`spade up`, and the `up` of `replay`, `learner` and `actors`: start or resume a run, or a part of it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -66,12 +67,12 @@ def up(
     given = {**limits, "actors.agents": agents}
     overrides = [*(set_ or ()), *(f"{setting}={value}" for setting, value in given.items() if value is not None)]
     _begin(config, run, overrides, from_, step, memory)
-    opened, resolved, corpus = _open(config, run, overrides)
     narrated = headless or not interactive()
     body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
-    if narrated:
-        say(f"self-play in {opened.path}")
-    finished = _keep_all_up(opened, resolved, corpus, cluster, body)
+    with _opened(config, run, overrides, ("replay", "learner")) as (opened, resolved, corpus):
+        if narrated:
+            say(f"self-play in {opened.path}")
+        finished = _keep_all_up(opened, resolved, corpus, cluster, body)
     if finished:
         say(f"finished: {finished}; `spade up --run {_short(opened.path)}` with a larger limit goes on from here")
     else:
@@ -97,8 +98,7 @@ def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, cluster: str | 
         if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
             services.append(launches.evaluator(run, config))
         actor = partial(launches.actor, run, config, run.replay_address, "")
-        parts = ("replay", "learner")
-        return trio.run(partial(keep_up, run, config, parts, launches=services, actor=actor, body=body, lives=lives))
+        return trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body, lives=lives))
 
 
 def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
@@ -109,10 +109,10 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     from spade.app.supervisor.up import keep_up
 
     _begin(config, run, (), None, None, False)
-    opened, resolved, corpus = _open(config, run, set_ or ())
-    say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
-    say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
-    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved, corpus)], lasting=True))
+    with _opened(config, run, set_ or (), ("replay",)) as (opened, resolved, corpus):
+        say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
+        say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
+        trio.run(partial(keep_up, opened, resolved, launches=[replay(opened, resolved, corpus)], lasting=True))
     say("replay service: stopped")
 
 
@@ -138,13 +138,13 @@ def learner_up(
     given = {"backend": backend, "processes": nproc}
     overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]
     opened = RunDir(run).require()
-    resolved = load(str(opened.config_path), tuple(overrides))
     with opened.lock("learner"):
+        resolved = load(str(opened.config_path), tuple(overrides))
         opened.create(resolved)
-    say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
-    with places(cluster, opened, resolved, opened.replay_address, "learner") as (resolved, lives):
-        launches = [learner(opened, resolved), *ranks(opened, resolved)]
-        finished = trio.run(partial(keep_up, opened, resolved, ("learner",), launches=launches, lives=lives))
+        say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
+        with places(cluster, opened, resolved, opened.replay_address, "learner") as (resolved, lives):
+            launches = [learner(opened, resolved), *ranks(opened, resolved)]
+            finished = trio.run(partial(keep_up, opened, resolved, launches=launches, lives=lives))
     say(f"learner: stopped{finished and f'; the run is finished: {finished}'}")
 
 
@@ -190,15 +190,16 @@ def actors_up(
     if not any(actor_counts(resolved).values()):
         raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
     corpus = load_grounds(resolved).digest if designers else ""
-    if curators:
-        create(opened, resolved)
-    else:
-        opened.create(resolved)
-    say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
-    with places(cluster, opened, resolved, connect) as (resolved, lives):
-        launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
-        joined = partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus)
-        finished = trio.run(partial(joined, lives=lives))
+    with opened.lock("actors"):
+        if curators:
+            create(opened, resolved)
+        else:
+            opened.create(resolved)
+        say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
+        with places(cluster, opened, resolved, connect) as (resolved, lives):
+            launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
+            joined = partial(keep_up, opened, resolved, actor=launch, address=connect, corpus=corpus)
+            finished = trio.run(partial(joined, lives=lives))
     say(f"actors: stopped{finished and f'; the run is finished: {finished}'}")
 
 
@@ -227,11 +228,15 @@ def _place(recipe: str | None, path: Path | None) -> Path:
     return path or Path("runs") / Path(recipe or "nano").stem
 
 
-def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved, str]":
-    """A run to start or resume, and the digest of its corpus, "" where it plays a pool.
+@contextmanager
+def _opened(
+    recipe: str | None, path: Path | None, overrides: Sequence[str], parts: Sequence[str]
+) -> "Iterator[tuple[RunDir, Resolved, str]]":
+    """A run to start or resume, and the digest of its corpus, "" where it plays a pool; its parts are held meanwhile.
 
-    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus, or
-    nothing of what it is to be measured on, RunError where one of them, or the pool, cannot be read.
+    So a command that is refused has changed nothing of a run that another one has just started. An existing run keeps
+    its config unless `recipe` names another. Raises ConfigError where there is no corpus, or nothing of what it is to
+    be measured on, RunError where one of them, or the pool, cannot be read.
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
@@ -245,10 +250,10 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     config = load(name, (*overrides, *model_override(run)))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
     _check_held_out(config)
-    with run.lock("replay"):
+    with run.lock(*parts):
         create(run, config, corpus)
         settle_store(run, config)
-    return run, config, corpus
+        yield run, config, corpus
 
 
 def _check_held_out(config: "Resolved") -> None:

@@ -21,7 +21,8 @@ def places(
 ) -> Iterator[tuple[Config, Lives]]:
     """The lives of a command's processes, and the config with which other machines reach its services.
 
-    connect  the replay service that they join; None: one of this command, whose address is chosen here and saved
+    connect  the replay service that they join; None: one of this command, which holds its lock, and whose address is
+             chosen here and saved
     role     the one role that this command keeps up; None: any
 
     Raises ConfigError for settings that a cluster cannot keep, RunError where there is no cluster.
@@ -42,8 +43,7 @@ def places(
         if connect is None:
             given = lives.overrides(config.bus, machines.host, run.path)
             config = load(str(run.config_path), tuple(given))
-            with run.lock("replay"):
-                run.create(config)
+            run.create(config)
         yield config, lives.lives(machines, config, run.path)
 
 
