@@ -13,7 +13,7 @@ from typing import Any
 import ray
 import trio
 from ray._private import services, worker
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from spade.cluster.needs import Machine, MachineShare
@@ -51,7 +51,8 @@ class _RayPost:
         except RayTaskError:
             raise  # a bug of the method
         except RayError as error:
-            raise PostGoneError(" ".join(str(error).split())[:_LONGEST]) from None
+            known = isinstance(error, ActorDiedError)
+            raise PostGoneError(" ".join(str(error).split())[:_LONGEST], known=known) from None
 
     def dismiss(self) -> None:
         """See `RemotePost`."""

@@ -88,7 +88,7 @@ class Post:
         """
         with self._news:
             self._heard = heard
-            if self._stopped:
+            if self._stopped or self._begun:  # begun: the answer was lost on its way
                 return
             self._begun = True
         threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()

@@ -34,7 +34,7 @@ class Rooms:
     def __init__(self, **rooms: int) -> None:
         self.free = rooms
         self.changed = trio.Event()
-        self.cut: dict[str, str] = {}  # how a machine is cut off: "silent" or "closed"
+        self.cut: dict[str, str] = {}  # how a machine is cut off: "silent" or "closed", or "dead": its posts are
         self.asked: list[MachineShare] = []
 
     def post(self, needs: MachineShare, away: Collection[str]) -> "RoomPost":
@@ -55,14 +55,17 @@ class RoomPost:
     async def call(self, method: str, *values: Any) -> Any:
         if method == "where":
             return await self.place()
-        if self.machine in self.rooms.cut:
-            if self.rooms.cut[self.machine] == "closed":
-                raise PostGoneError("its connection is closed")
-            await trio.sleep_forever()
+        await self.reach()
         answer = await trio.to_thread.run_sync(getattr(self.post, method), *values, abandon_on_cancel=True)
-        if self.machine in self.rooms.cut:  # the answer is lost on its way
-            await trio.sleep_forever()
+        await self.reach()  # else the answer is lost on its way
         return answer
+
+    async def reach(self) -> None:
+        match self.rooms.cut.get(self.machine):
+            case "silent":
+                await trio.sleep_forever()
+            case "closed" | "dead" as how:
+                raise PostGoneError("its connection is closed", known=how == "dead")
 
     async def place(self) -> Where:
         while not self.machine:
@@ -89,7 +92,7 @@ def settings(tmp_path: Path, silence_s: float, drain_s: float) -> Config:
     """The config of a run whose directory is made here."""
     folder = tmp_path / "keys"
     keys.create(folder, ())
-    given = (f"bus.silence_s={silence_s}", f"supervise.drain_s={drain_s}", f"bus.keys={folder}")
+    given = ("bus.heartbeat_s=0.2", f"bus.silence_s={silence_s}", f"supervise.drain_s={drain_s}", f"bus.keys={folder}")
     run = tmp_path / "run"
     run.mkdir()
     (run / "run.json").write_text("{}")
@@ -180,6 +183,44 @@ async def test_a_name_never_lives_twice_where_its_machine_is_cut_off(tmp_path: P
         unheard = f"did not answer for {SILENCE_S + DRAIN_S:g} s"
         told = [(child.restarts, child.detail) for child in supervisor.processes()]
         assert told == [(1, f"host-a {unheard}"), (1, f"host-b {unheard}")]
+
+
+async def test_a_process_lives_on_where_a_connection_was_closed_for_a_moment(tmp_path: Path, config: Config) -> None:
+    rooms = Rooms(a=1)
+    made = lives(rooms, config, tmp_path / "run")
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        rooms.cut = {"a": "closed"}
+        await until(lambda: only(supervisor).detail == "the end of its life on host-a, which does not answer")
+        rooms.cut = {}
+        await until(lambda: only(supervisor).state == "ready")
+        (entry,) = diary(tmp_path)
+        assert (only(supervisor).pid, only(supervisor).restarts) == (entry.pid, 0)
+
+
+async def test_a_process_whose_post_is_known_to_be_dead_may_come_back_to_its_machine(tmp_path: Path) -> None:
+    config = settings(tmp_path, 1.0, 1.0)
+    rooms = Rooms(a=1)
+    made = lives(rooms, config, tmp_path / "run")
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        rooms.cut = {"a": "dead"}
+        await until(lambda: only(supervisor).restarts == 1)
+        rooms.cut = {}
+        await until(lambda: only(supervisor).state == "ready")
+        assert only(supervisor).host == "host-a"
+        assert only(supervisor).detail == "its post has died (on host-a)"
+
+
+async def test_a_supervisor_that_slept_takes_no_machine_for_lost(tmp_path: Path) -> None:
+    config = settings(tmp_path, 1.0, 1.0)
+    made = lives(Rooms(a=1), config, tmp_path / "run")
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        time.sleep(4.0)  # noqa: ASYNC251 (as a machine that is suspended)
+        await until(lambda: only(supervisor).restarts > 0 and only(supervisor).state == "ready")
+        told = "its post was without word from the supervisor for 1 s (on host-a)"
+        assert (only(supervisor).host, only(supervisor).detail) == ("host-a", told)
 
 
 async def test_a_placed_agent_retires_when_its_supervisor_says_so(tmp_path: Path, config: Config) -> None:
