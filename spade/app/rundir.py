@@ -79,6 +79,7 @@ class RunDir:
         self.config_path = self.path / "config.toml"
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
+        self.metrics_path = self.path / "metrics.jsonl"  # which the replay service begins with a run
         self.store = self.path / "store"
         self.weights = self.path / "weights"
         self.checkpoints = self.path / "checkpoints"

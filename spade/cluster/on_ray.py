@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from spade.cluster.needs import Machine, MachineShare
 from spade.cluster.placed import PostGoneError, Where
 from spade.cluster.post import Post
-from spade.errors import RunError
+from spade.errors import ConfigError, RunError
 
 _CONNECT_S = 5.0
 _CALLS = 8  # under way at a post, each in a thread of its own
@@ -75,7 +75,10 @@ class RayCluster:
             options["memory"] = needs.memory
         if away:
             options["label_selector"] = {_NODE: f"!in({','.join(sorted(away))})"}
-        return _RayPost(ray.remote(PostActor).options(**options).remote())
+        try:
+            return _RayPost(ray.remote(PostActor).options(**options).remote())
+        except ValueError as error:
+            raise ConfigError(f"[place]: Ray does not take {needs} ({' '.join(str(error).split())})") from None
 
     def gpus(self) -> list[int]:
         """The GPUs of each machine that is up."""

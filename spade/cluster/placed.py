@@ -10,8 +10,9 @@ import trio
 
 from spade.cluster.needs import MachineShare
 from spade.cluster.post import News, Parcel
-from spade.errors import SpadeError
+from spade.errors import ConfigError, SpadeError
 from spade.processes.child import End, LifeWatcher
+from spade.processes.entry import FINAL
 
 LOOK_S = 2.0  # between two looks at what a post without a place waits for
 AWAY_S = 90.0  # for which nothing is placed on a machine that was lost; Ray itself may take 65 s to believe it
@@ -58,7 +59,10 @@ class Cluster(Protocol):
     """The machines on which posts find a place."""
 
     def post(self, needs: MachineShare, away: Collection[str]) -> RemotePost:
-        """Ask for a post on a machine that has what it needs, and is none of `away`."""
+        """Ask for a post on a machine that has what it needs, and is none of `away`.
+
+        Raises ConfigError for what no machine of the cluster could ever give.
+        """
 
 
 class Lost:
@@ -117,6 +121,8 @@ class PlacedLife:
             end = await self._follow(post, told)
         except PostGoneError as error:
             end = End(_GONE, str(error), "")
+        except ConfigError as error:
+            end = End(FINAL, str(error), "")
         finally:
             if post is not None:
                 if end is None:

@@ -16,7 +16,7 @@ from spade.cluster.needs import MachineShare
 from spade.cluster.placed import PostGoneError, Where
 from spade.cluster.post import Parcel, Post
 from spade.config import Config, dump, load
-from spade.errors import RunError
+from spade.errors import ConfigError, RunError
 from spade.processes.entry import Launch
 from spade.processes.supervise import Supervisor, supervise
 from spade.transport import keys
@@ -38,6 +38,8 @@ class Rooms:
         self.asked: list[MachineShare] = []
 
     def post(self, needs: MachineShare, away: Collection[str]) -> "RoomPost":
+        if "CPU" in needs.resources:
+            raise ConfigError("CPU is no custom resource")
         self.asked.append(needs)
         return RoomPost(self, away)
 
@@ -253,6 +255,14 @@ async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_direct
         await supervisor.add(orders(tmp_path, "engine-0"))
         (home,) = homes(temporary)
         assert diary(tmp_path)[0].run == str(home / "run")
+
+
+async def test_what_a_cluster_never_gives_ends_in_one_line(tmp_path: Path, config: Config) -> None:
+    asks = load(str(tmp_path / "run/config.toml"), ("place.resources={agent={CPU=1}}",))
+    made = lives(Rooms(a=1), asks, tmp_path / "run")
+    with pytest.raises(RunError, match=r"^agent-0: CPU is no custom resource$"):
+        async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+            await supervisor.add(orders(tmp_path, "agent-0"))
 
 
 def test_a_post_that_is_stopped_before_it_began_starts_nothing() -> None:
