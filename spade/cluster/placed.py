@@ -152,7 +152,8 @@ class PlacedLife:
             try:
                 answer = await post.call("where")
             except PostGoneError as error:  # raised below, outside of the nursery
-                answer = error
+                log.warning("%s: %s", self._parcel.launch.name, error)
+                answer = PostGoneError("its post died before it began; the log of the supervisor says more")
             nursery.cancel_scope.cancel()
         if isinstance(answer, PostGoneError):
             raise answer

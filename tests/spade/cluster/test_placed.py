@@ -1,6 +1,7 @@
 """Lives on other machines, with real posts and processes; the cluster is of this process, and can be cut."""
 
 import os
+import sys
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from spade.cluster.placed import PostGoneError, Where
 from spade.cluster.post import Parcel, Post
 from spade.config import Config, dump, load
 from spade.errors import ConfigError, RunError
-from spade.processes.entry import Launch
+from spade.processes.entry import FINAL, Launch
 from spade.processes.supervise import Supervisor, supervise
 from spade.transport import keys
 from tests.spade.cluster.guest import Entry
@@ -244,6 +245,27 @@ async def test_a_learner_that_does_not_see_the_run_directory_ends_in_one_line(tm
         async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
             await supervisor.add(orders(tmp_path, "learner"))
     assert diary(tmp_path) == []
+
+
+async def test_a_learner_that_may_only_read_the_run_directory_ends_in_one_line(tmp_path: Path, config: Config) -> None:
+    parcel = tmp_path / "parcel"
+    record = (tmp_path / "run/run.json").read_bytes()
+    told = Parcel("none", orders(tmp_path, "learner"), dump(config), {}, record, os.getcwd())
+    parcel.write_bytes(msgspec.msgpack.encode(told))
+    post = (
+        "import sys, time; from pathlib import Path; from spade.cluster.post import Post\n"
+        "post = Post(); post.begin(Path(sys.argv[1]).read_bytes(), 'host-a', time.monotonic())\n"
+        "while (end := post.report(time.monotonic(), 0).end) is None: pass\n"
+        "print(end.code, end.why)"
+    )
+    mount = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+    walls = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", str(tmp_path / "run")]
+    command = [*walls, sys.executable, "-c", post, str(parcel)]
+    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    if b"unshare" in done.stderr or b"mount:" in done.stderr:
+        pytest.skip(f"namespaces are not allowed here: {done.stderr.decode()}")
+    line = f"{FINAL} {tmp_path}/run: host-a may only read this run directory, and a learner writes there; mount it so"
+    assert done.stdout.decode().startswith(line), done
 
 
 async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_directory_it_does_not_see(
