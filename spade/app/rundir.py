@@ -93,6 +93,11 @@ class RunDir:
         return self.config_path.is_file()
 
     @property
+    def served(self) -> bool:
+        """True if it has or had a replay service of its own, which a folder of actors' logs has not."""
+        return (self.path / f"replay{_LOCK}").exists()
+
+    @property
     def origin(self) -> Origin | None:
         """The other run that this one began from; None where it began anew. Raises RunError where it is damaged."""
         try:

@@ -51,8 +51,7 @@ class _RayPost:
         except RayTaskError:
             raise  # a bug of the method
         except RayError as error:
-            known = isinstance(error, ActorDiedError)
-            raise PostGoneError(" ".join(str(error).split())[:_LONGEST], known=known) from None
+            raise PostGoneError(_reason(error), known=isinstance(error, ActorDiedError)) from None
 
     def dismiss(self) -> None:
         """See `RemotePost`."""
@@ -153,6 +152,15 @@ def _address() -> str:
     except OSError as error:
         raise ConnectionError(f"{address}: {error.strerror or error}") from None
     return str(address)
+
+
+def _reason(error: RayError) -> str:
+    """An error of Ray's in a line, without the ids that it begins with."""
+    text = str(error).strip()
+    if getattr(error, "actor_init_failed", False):  # a machine without spade, for example
+        return f"its post could not begin ({text.splitlines()[-1].strip()[:_LONGEST]})"
+    said, because, why = " ".join(text.split()).partition("The actor is dead because ")
+    return (why if because else said)[:_LONGEST]
 
 
 def _log(data: dict[str, Any], ignore_prefix: bool) -> None:

@@ -152,8 +152,7 @@ class PlacedLife:
             try:
                 answer = await post.call("where")
             except PostGoneError as error:  # raised below, outside of the nursery
-                log.warning("%s: %s", self._parcel.launch.name, error)
-                answer = PostGoneError("its post died before it began; the log of the supervisor says more")
+                answer = error
             nursery.cancel_scope.cancel()
         if isinstance(answer, PostGoneError):
             raise answer

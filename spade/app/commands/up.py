@@ -27,7 +27,7 @@ from spade.app.commands.options import (
     seconds,
 )
 from spade.app.printing import say
-from spade.errors import ConfigError
+from spade.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
@@ -184,6 +184,8 @@ def actors_up(
     # The learner of the config runs elsewhere, so its GPUs are free here.
     overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]
     opened = RunDir(run or Path("runs") / f"actors-{os.uname().nodename}-{os.getpid()}")
+    if opened.served:
+        raise RunError(f"{opened.path}: is the directory of a run; --run names a folder for the logs of these actors")
     resolved = load(config or "nano", tuple(overrides))
     if curators and resolved.design.source == "model":
         raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
