@@ -131,7 +131,10 @@ def joined() -> Iterator[RayCluster]:
         ray.init(address=_address(), log_to_driver=False, configure_logging=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # the last line of a traceback
-        raise RunError(f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one") from None
+        raise RunError(
+            f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one, and one with a token "
+            "wants it here, too (RAY_AUTH_MODE, RAY_AUTH_TOKEN_PATH)"
+        ) from None
     try:
         yield RayCluster()
     finally:

@@ -17,6 +17,7 @@ from spade.processes.entry import FINAL
 LOOK_S = 2.0  # between two looks at what a post without a place waits for
 AWAY_S = 90.0  # for which nothing is placed on a machine that was lost; Ray itself may take 65 s to believe it
 AGAIN_S = 1.0  # between two calls of a post that cannot be reached
+LATE_S = 0.5  # after its time; then it is the supervisor that did not run
 LAST_S = 2.0  # for the last answer of a post whose process must have ended
 _GONE = -9  # exit code of an end that nobody saw
 
@@ -201,8 +202,9 @@ class PlacedLife:
         """An answer of a post that has begun. Raises PostGoneError once its process must have ended without one."""
         with trio.move_on_at(self._until):
             return await self._answer(post, told, method, *values)
-        with trio.move_on_after(LAST_S):  # it may be us who were away, as a suspended machine is: an answer is at hand
-            return await self._answer(post, told, method, *values)
+        if trio.current_time() > self._until + LATE_S:  # we were away, as a suspended machine is: an answer is at hand
+            with trio.move_on_after(LAST_S):
+                return await self._answer(post, told, method, *values)
         if self._dead:
             raise PostGoneError(f"its post has died (on {self._where.host})")
         self._lost.add(self._where)

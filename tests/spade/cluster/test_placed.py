@@ -202,13 +202,13 @@ async def test_a_process_lives_on_where_a_connection_was_closed_for_a_moment(tmp
 
 
 async def test_a_process_whose_post_is_known_to_be_dead_may_come_back_to_its_machine(tmp_path: Path) -> None:
-    config = settings(tmp_path, 1.0, 1.0)
+    config = settings(tmp_path, 4.0, 2.0)
     rooms = Rooms(a=1)
     made = lives(rooms, config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
         await supervisor.add(orders(tmp_path, "agent-0"))
         rooms.cut = {"a": "dead"}
-        await until(lambda: only(supervisor).restarts == 1)
+        await until(lambda: only(supervisor).restarts > 0)
         rooms.cut = {}
         await until(lambda: only(supervisor).state == "ready")
         assert only(supervisor).host == "host-a"
@@ -216,13 +216,13 @@ async def test_a_process_whose_post_is_known_to_be_dead_may_come_back_to_its_mac
 
 
 async def test_a_supervisor_that_slept_takes_no_machine_for_lost(tmp_path: Path) -> None:
-    config = settings(tmp_path, 1.0, 1.0)
+    config = settings(tmp_path, 4.0, 2.0)
     made = lives(Rooms(a=1), config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
         await supervisor.add(orders(tmp_path, "agent-0"))
-        time.sleep(4.0)  # noqa: ASYNC251 (as a machine that is suspended)
+        time.sleep(8.0)  # noqa: ASYNC251 (as a machine that is suspended)
         await until(lambda: only(supervisor).restarts > 0 and only(supervisor).state == "ready")
-        told = "its post was without word from the supervisor for 1 s (on host-a)"
+        told = "its post was without word from the supervisor for 4 s (on host-a)"
         assert (only(supervisor).host, only(supervisor).detail) == ("host-a", told)
 
 
