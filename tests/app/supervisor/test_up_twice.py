@@ -1,14 +1,12 @@
 """Two commands that start the same part of a run at the same time."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import pytest
 
 from spade.app.commands.up import actors_up, learner_up, up
 from spade.app.rundir import RunDir
-from spade.app.supervisor import places
+from spade.app.supervisor import up as supervisor_up
 from spade.config import load
 from spade.errors import RunError
 
@@ -29,16 +27,13 @@ def test_the_second_command_is_refused_and_leaves_the_config_of_the_first(tmp_pa
     command, run = COMMANDS[part], RunDir(tmp_path)
     run.create(load("nano"))
 
-    @contextmanager
-    def slow(*given: object) -> Iterator[None]:
-        """A cluster that is slow to join, while somebody gives the same command with another setting."""
-        monkeypatch.setattr(places, "places", None)  # a second one that gets here fails
+    async def slow(*given: object, **more: object) -> None:
+        """The first command keeps its processes up, while somebody gives it again with another setting."""
         with pytest.raises(RunError, match=f"its {part} is already up"):
             command(run=run.path, set_=["learner.lr=2e-3"])
         raise EnoughError
-        yield
 
-    monkeypatch.setattr(places, "places", slow)
+    monkeypatch.setattr(supervisor_up, "keep_up", slow)
     with pytest.raises(EnoughError):
         command(run=run.path, set_=["learner.lr=1e-3"])
     assert run.config().learner.lr == 1e-3
