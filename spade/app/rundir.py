@@ -9,7 +9,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -78,6 +79,7 @@ class RunDir:
         self.config_path = self.path / "config.toml"
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
+        self.metrics_path = self.path / "metrics.jsonl"  # which the replay service begins with a run
         self.store = self.path / "store"
         self.weights = self.path / "weights"
         self.checkpoints = self.path / "checkpoints"
@@ -89,6 +91,11 @@ class RunDir:
     def exists(self) -> bool:
         """True if a run was started here before."""
         return self.config_path.is_file()
+
+    @property
+    def served(self) -> bool:
+        """True if it has or had a replay service of its own, which a folder of actors' logs has not."""
+        return (self.path / f"replay{_LOCK}").exists()
 
     @property
     def origin(self) -> Origin | None:
@@ -180,11 +187,11 @@ class RunDir:
         return self.config().bus.bind or self.socket("replay")
 
     @contextmanager
-    def lock(self, part: str) -> Iterator[None]:
-        """Hold `part` of the run ("replay", "learner") for this process. Raises RunError if another has it."""
+    def lock(self, *parts: str) -> Iterator[None]:
+        """Hold parts of the run ("replay", "learner") for this process. Raises RunError if another has one."""
         private(self.path)
 
-        def told(holder: Holder) -> str:
+        def told(part: str, holder: Holder) -> str:
             if holder.far:
                 return self.held_by(holder)
             return (
@@ -192,7 +199,9 @@ class RunDir:
                 f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
             )
 
-        with locked(self.path / f"{part}{_LOCK}", told):
+        with ExitStack() as locks:
+            for part in parts:
+                locks.enter_context(locked(self.path / f"{part}{_LOCK}", partial(told, part)))
             yield
 
     def holders(self) -> dict[str, Holder]:

@@ -21,17 +21,19 @@ _OPEN = ("server.key", "client.key_secret")
 _SERVER = "server.key_secret"
 
 
-def overrides(bus: Bus, host: str, run: Path) -> list[str]:
-    """The settings that let other machines reach the services of this one, whose address is `host`.
+def reached(config: Config, host: str, run: Path) -> Config:
+    """The config that lets other machines reach the services of this one, whose address is `host`.
 
     A run without keys gets some. The address of bus.bind stays if it can be bound here: else, as after a resume on
     another machine, it is a free port of this host.
     """
+    bus = config.bus
     folder = Path(bus.keys) if bus.keys else run / "keys"
     if not bus.keys:
         keys.create(folder, ())
     kept = bus.bind and not is_local(bus.bind) and _can_bind(bus.bind)
-    return [f"bus.keys={folder}", f"bus.bind={bus.bind if kept else f'tcp://{host}:{_free_port(host)}'}"]
+    bind = bus.bind if kept else f"tcp://{host}:{_free_port(host)}"
+    return msgspec.structs.replace(config, bus=msgspec.structs.replace(bus, keys=str(folder), bind=bind))
 
 
 def check_reachable(address: str, bus: Bus) -> None:

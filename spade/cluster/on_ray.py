@@ -13,13 +13,13 @@ from typing import Any
 import ray
 import trio
 from ray._private import services, worker
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from spade.cluster.needs import Machine, MachineShare
 from spade.cluster.placed import PostGoneError, Where
 from spade.cluster.post import Post
-from spade.errors import RunError
+from spade.errors import ConfigError, RunError
 
 _CONNECT_S = 5.0
 _CALLS = 8  # under way at a post, each in a thread of its own
@@ -51,7 +51,7 @@ class _RayPost:
         except RayTaskError:
             raise  # a bug of the method
         except RayError as error:
-            raise PostGoneError(" ".join(str(error).split())[:_LONGEST]) from None
+            raise PostGoneError(_reason(error), known=isinstance(error, ActorDiedError)) from None
 
     def dismiss(self) -> None:
         """See `RemotePost`."""
@@ -74,7 +74,10 @@ class RayCluster:
             options["memory"] = needs.memory
         if away:
             options["label_selector"] = {_NODE: f"!in({','.join(sorted(away))})"}
-        return _RayPost(ray.remote(PostActor).options(**options).remote())
+        try:
+            return _RayPost(ray.remote(PostActor).options(**options).remote())
+        except ValueError as error:
+            raise ConfigError(f"[place]: Ray does not take {needs} ({' '.join(str(error).split())})") from None
 
     def gpus(self) -> list[int]:
         """The GPUs of each machine that is up."""
@@ -128,7 +131,10 @@ def joined() -> Iterator[RayCluster]:
         ray.init(address=_address(), log_to_driver=False, configure_logging=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # the last line of a traceback
-        raise RunError(f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one") from None
+        raise RunError(
+            f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one, and one with a token "
+            "wants it here, too (RAY_AUTH_MODE, RAY_AUTH_TOKEN_PATH)"
+        ) from None
     try:
         yield RayCluster()
     finally:
@@ -149,6 +155,15 @@ def _address() -> str:
     except OSError as error:
         raise ConnectionError(f"{address}: {error.strerror or error}") from None
     return str(address)
+
+
+def _reason(error: RayError) -> str:
+    """An error of Ray's in a line, without the ids that it begins with."""
+    text = str(error).strip()
+    if getattr(error, "actor_init_failed", False):  # a machine without spade, for example
+        return f"its post could not begin ({text.splitlines()[-1].strip()[:_LONGEST]})"
+    said, because, why = " ".join(text.split()).partition("The actor is dead because ")
+    return (why if because else said)[:_LONGEST]
 
 
 def _log(data: dict[str, Any], ignore_prefix: bool) -> None:

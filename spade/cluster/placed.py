@@ -10,18 +10,29 @@ import trio
 
 from spade.cluster.needs import MachineShare
 from spade.cluster.post import News, Parcel
-from spade.errors import SpadeError
+from spade.errors import ConfigError, SpadeError
 from spade.processes.child import End, LifeWatcher
+from spade.processes.entry import FINAL
 
 LOOK_S = 2.0  # between two looks at what a post without a place waits for
 AWAY_S = 90.0  # for which nothing is placed on a machine that was lost; Ray itself may take 65 s to believe it
+AGAIN_S = 1.0  # between two calls of a post that cannot be reached
+LATE_S = 0.5  # after its time; then it is the supervisor that did not run
+LAST_S = 2.0  # for the last answer of a post whose process must have ended
 _GONE = -9  # exit code of an end that nobody saw
 
 log = logging.getLogger(__name__)
 
 
 class PostGoneError(SpadeError):
-    """A post that cannot be reached. Its process may still run, for as long as the beat allows."""
+    """A post that cannot be reached. Its process may still run, for as long as the beat allows.
+
+    known  the cluster says that the post has ended, so it places nothing more on that machine if it is lost
+    """
+
+    def __init__(self, reason: str, *, known: bool = False) -> None:
+        super().__init__(reason)
+        self.known = known
 
 
 class Where(NamedTuple):
@@ -49,7 +60,10 @@ class Cluster(Protocol):
     """The machines on which posts find a place."""
 
     def post(self, needs: MachineShare, away: Collection[str]) -> RemotePost:
-        """Ask for a post on a machine that has what it needs, and is none of `away`."""
+        """Ask for a post on a machine that has what it needs, and is none of `away`.
+
+        Raises ConfigError for what no machine of the cluster could ever give.
+        """
 
 
 class Lost:
@@ -88,6 +102,8 @@ class PlacedLife:
         self._until = 0.0
         self._where = Where("", "", 0.0)
         self._retiring = False
+        self._told = (0, False)  # the pid, and whether it is ready
+        self._dead = False  # its post is known to be
         self.left = "left before it was started"
 
     def retire(self) -> None:
@@ -106,6 +122,8 @@ class PlacedLife:
             end = await self._follow(post, told)
         except PostGoneError as error:
             end = End(_GONE, str(error), "")
+        except ConfigError as error:
+            end = End(FINAL, str(error), "")
         finally:
             if post is not None:
                 if end is None:
@@ -154,7 +172,7 @@ class PlacedLife:
 
     async def _follow(self, post: RemotePost, told: LifeWatcher) -> End:
         """Tell of the life and bring its log, until its end. Raises PostGoneError when it is given up."""
-        started = ready = passed_on = False
+        passed_on = False
         now = self._where.now
         while True:
             if self._retiring and not passed_on:
@@ -163,12 +181,11 @@ class PlacedLife:
             report: News = await self._ask(post, told, "report", now, self._offset)
             now = report.now
             self._keep(report.output)
-            if report.pid and not started:
-                started = True
+            if report.pid and report.pid != self._told[0]:
                 told.on_start(report.pid, self._where.host)
-            if report.ready and not ready:
-                ready = True
+            if report.ready and not self._told[1]:
                 told.on_ready()
+            self._told = (report.pid, report.ready)
             if report.end is not None:
                 code, why, tail = report.end
                 self.left = report.left
@@ -184,17 +201,33 @@ class PlacedLife:
     async def _ask(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
         """An answer of a post that has begun. Raises PostGoneError once its process must have ended without one."""
         with trio.move_on_at(self._until):
+            return await self._answer(post, told, method, *values)
+        if trio.current_time() > self._until + LATE_S:  # we were away, as a suspended machine is: an answer is at hand
+            with trio.move_on_after(LAST_S):
+                return await self._answer(post, told, method, *values)
+        if self._dead:
+            raise PostGoneError(f"its post has died (on {self._where.host})")
+        self._lost.add(self._where)
+        raise PostGoneError(f"{self._where.host} did not answer for {self._unheard_s:g} s")
+
+    async def _answer(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
+        """An answer, however long it takes to reach the post."""
+        unheard = ""
+        while True:
             try:
                 answer = await post.call(method, *values)
             except PostGoneError as error:
                 # Whoever cannot be reached may be alive: a connection that is closed says nothing of a process.
-                log.warning("%s on %s: %s", self._parcel.launch.name, self._where.host, error)
+                if str(error) != unheard:
+                    unheard = str(error)
+                    log.warning("%s on %s: %s", self._parcel.launch.name, self._where.host, error)
+                self._dead = error.known
+                self._told = (0, False)  # to be told again should it live on
                 told.on_wait(f"the end of its life on {self._where.host}, which does not answer")
-                await trio.sleep_forever()
-            self._heard()
-            return answer
-        self._lost.add(self._where)
-        raise PostGoneError(f"{self._where.host} did not answer for {self._unheard_s:g} s")
+                await trio.sleep(AGAIN_S)
+            else:
+                self._heard()
+                return answer
 
     def _heard(self) -> None:
         self._until = trio.current_time() + self._unheard_s

@@ -88,7 +88,7 @@ class Post:
         """
         with self._news:
             self._heard = heard
-            if self._stopped:
+            if self._stopped or self._begun:  # begun: the answer was lost on its way
                 return
             self._begun = True
         threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()
@@ -220,6 +220,8 @@ def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Confi
             )
         run = home / "run"
         run.mkdir(mode=0o700)
+    elif launch.role == "learner" and not os.access(run, os.W_OK):
+        raise RunError(f"{run}: {host} may only read this run directory, and a learner writes there; mount it so")
     return (
         msgspec.structs.replace(
             launch, config=str(settings), run=str(run), bind=None if launch.bind is None else f"tcp://{host}:*"

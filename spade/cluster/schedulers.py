@@ -29,7 +29,7 @@ _CPUS_A_GPU = 8  # of a container, where the config does not say
 _ACTOR_CPUS = 8  # of a container of actors
 _ACTORS: tuple[PlacedRole, ...] = ("env-runner", "agent", "designer")
 _PLENTY = 1000  # actors that a container may hold as far as its name goes; its CPUs are fewer
-_ODD = re.compile(r"[^\w.-]", re.ASCII)
+_ODD = re.compile(r"^\.+|[^\w.-]", re.ASCII)
 _GIB = 2**30
 
 

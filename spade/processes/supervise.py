@@ -56,7 +56,8 @@ class _Child:
         self.state = "starting"
 
     def on_ready(self) -> None:
-        self.state = "ready"
+        if self.state != "draining":  # a post that was out of reach meanwhile says so again
+            self.state = "ready"
         self.was_ready = True
         self.settled.set()
 

@@ -77,7 +77,9 @@ def test_what_a_machine_without_power_had_is_ready_elsewhere_and_steps_go_on(mac
     assert took < UNHEARD_S + run.start_s + 5
     for one in processes:
         if one["name"] in here:
-            assert (one["restarts"] > 0, one["detail"]) == (True, f"{lost} did not answer for {UNHEARD_S:g} s"), one
+            assert one["restarts"] > 0, one
+            # The latter where Ray already knew.
+            assert one["detail"] in (f"{lost} did not answer for {UNHEARD_S:g} s", f"its post has died (on {lost})")
     until(lambda: status(machines, run.path)["learner_step"] > step)
     machines.add(name, "--num-cpus=6")
 

@@ -1,7 +1,8 @@
 """`spade up`, and the `up` of `replay`, `learner` and `actors`: start or resume a run, or a part of it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,12 +27,13 @@ from spade.app.commands.options import (
     seconds,
 )
 from spade.app.printing import say
-from spade.errors import ConfigError
+from spade.errors import ConfigError, RunError
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
     from spade.app.supervisor.up import Body
     from spade.config import Config as Resolved
+    from spade.processes.supervise import Lives
 
 
 def up(
@@ -66,12 +68,12 @@ def up(
     given = {**limits, "actors.agents": agents}
     overrides = [*(set_ or ()), *(f"{setting}={value}" for setting, value in given.items() if value is not None)]
     _begin(config, run, overrides, from_, step, memory)
-    opened, resolved, corpus = _open(config, run, overrides)
     narrated = headless or not interactive()
     body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
-    if narrated:
-        say(f"self-play in {opened.path}")
-    finished = _keep_all_up(opened, resolved, corpus, cluster, body)
+    with _opened(config, run, overrides, ("replay", "learner"), cluster) as (opened, resolved, corpus, lives):
+        if narrated:
+            say(f"self-play in {opened.path}")
+        finished = _keep_all_up(opened, resolved, corpus, lives, body)
     if finished:
         say(f"finished: {finished}; `spade up --run {_short(opened.path)}` with a larger limit goes on from here")
     else:
@@ -83,22 +85,19 @@ def up(
         say(f"`spade nano report {_short(opened.path)}` measures what it has learnt, on programs it never saw")
 
 
-def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, cluster: str | None, body: "Body") -> str:
+def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, lives: "Lives", body: "Body") -> str:
     """Keep up every role of a run; returns the limit that has ended it (see `keep_up`)."""
     import trio
 
     from spade.app.supervisor import launches
-    from spade.app.supervisor.places import places
     from spade.app.supervisor.up import keep_up
 
-    with places(cluster, run, config) as (config, lives):
-        services = [launches.replay(run, config, corpus), launches.learner(run, config), *launches.ranks(run, config)]
-        evaluation = config.evaluation
-        if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
-            services.append(launches.evaluator(run, config))
-        actor = partial(launches.actor, run, config, run.replay_address, "")
-        parts = ("replay", "learner")
-        return trio.run(partial(keep_up, run, config, parts, launches=services, actor=actor, body=body, lives=lives))
+    services = [launches.replay(run, config, corpus), launches.learner(run, config), *launches.ranks(run, config)]
+    evaluation = config.evaluation
+    if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
+        services.append(launches.evaluator(run, config))
+    actor = partial(launches.actor, run, config, run.replay_address, "")
+    return trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body, lives=lives))
 
 
 def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
@@ -109,10 +108,10 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     from spade.app.supervisor.up import keep_up
 
     _begin(config, run, (), None, None, False)
-    opened, resolved, corpus = _open(config, run, set_ or ())
-    say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
-    say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
-    trio.run(partial(keep_up, opened, resolved, ("replay",), launches=[replay(opened, resolved, corpus)], lasting=True))
+    with _opened(config, run, set_ or (), ("replay",)) as (opened, resolved, corpus, _):
+        say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
+        say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
+        trio.run(partial(keep_up, opened, resolved, launches=[replay(opened, resolved, corpus)], lasting=True))
     say("replay service: stopped")
 
 
@@ -138,13 +137,13 @@ def learner_up(
     given = {"backend": backend, "processes": nproc}
     overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]
     opened = RunDir(run).require()
-    resolved = load(str(opened.config_path), tuple(overrides))
     with opened.lock("learner"):
+        resolved = load(str(opened.config_path), tuple(overrides))
         opened.create(resolved)
-    say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
-    with places(cluster, opened, resolved, opened.replay_address, "learner") as (resolved, lives):
-        launches = [learner(opened, resolved), *ranks(opened, resolved)]
-        finished = trio.run(partial(keep_up, opened, resolved, ("learner",), launches=launches, lives=lives))
+        say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
+        with places(cluster, resolved, opened.replay_address, "learner") as place:
+            launches, lives = [learner(opened, resolved), *ranks(opened, resolved)], place.lives(opened, resolved)
+            finished = trio.run(partial(keep_up, opened, resolved, launches=launches, lives=lives))
     say(f"learner: stopped{finished and f'; the run is finished: {finished}'}")
 
 
@@ -184,21 +183,24 @@ def actors_up(
     # The learner of the config runs elsewhere, so its GPUs are free here.
     overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]
     opened = RunDir(run or Path("runs") / f"actors-{os.uname().nodename}-{os.getpid()}")
+    if opened.served:
+        raise RunError(f"{opened.path}: is the directory of a run; --run names a folder for the logs of these actors")
     resolved = load(config or "nano", tuple(overrides))
     if curators and resolved.design.source == "model":
         raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
     if not any(actor_counts(resolved).values()):
         raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
     corpus = load_grounds(resolved).digest if designers else ""
-    if curators:
-        create(opened, resolved)
-    else:
-        opened.create(resolved)
-    say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
-    with places(cluster, opened, resolved, connect) as (resolved, lives):
-        launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
-        joined = partial(keep_up, opened, resolved, ("actors",), actor=launch, address=connect, corpus=corpus)
-        finished = trio.run(partial(joined, lives=lives))
+    with opened.lock("actors"):
+        if curators:
+            create(opened, resolved)
+        else:
+            opened.create(resolved)
+        say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
+        with places(cluster, resolved, connect) as place:
+            launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
+            joined = partial(keep_up, opened, resolved, actor=launch, address=connect, corpus=corpus)
+            finished = trio.run(partial(joined, lives=place.lives(opened, resolved)))
     say(f"actors: stopped{finished and f'; the run is finished: {finished}'}")
 
 
@@ -227,15 +229,21 @@ def _place(recipe: str | None, path: Path | None) -> Path:
     return path or Path("runs") / Path(recipe or "nano").stem
 
 
-def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "tuple[RunDir, Resolved, str]":
-    """A run to start or resume, and the digest of its corpus, "" where it plays a pool.
+@contextmanager
+def _opened(
+    recipe: str | None, path: Path | None, overrides: Sequence[str], parts: Sequence[str], cluster: str | None = None
+) -> "Iterator[tuple[RunDir, Resolved, str, Lives]]":
+    """A run to start or resume, the digest of its corpus, "" where it plays a pool, and where its processes live.
 
-    An existing run keeps its config unless `recipe` names another. Raises ConfigError where there is no corpus, or
-    nothing of what it is to be measured on, RunError where one of them, or the pool, cannot be read.
+    The parts of the run are held meanwhile, so a command that is refused has changed nothing of a run that another one
+    has just started. Its config is written once, with the address at which others look for it. An existing run keeps
+    its config unless `recipe` names another. Raises ConfigError where there is no corpus, or nothing of what it is to
+    be measured on, RunError where one of them, or the pool, cannot be read.
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import model_override
+    from spade.app.supervisor.places import places
     from spade.app.supervisor.pools import create
     from spade.app.supervisor.store_place import settle_store
     from spade.config import load
@@ -245,10 +253,11 @@ def _open(recipe: str | None, path: Path | None, overrides: Sequence[str]) -> "t
     config = load(name, (*overrides, *model_override(run)))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
     _check_held_out(config)
-    with run.lock("replay"):
+    with places(cluster, config) as place, run.lock(*parts):
+        config = place.reached(run, config)
         create(run, config, corpus)
         settle_store(run, config)
-    return run, config, corpus
+        yield run, config, corpus, place.lives(run, config)
 
 
 def _check_held_out(config: "Resolved") -> None:

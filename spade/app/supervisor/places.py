@@ -2,32 +2,73 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
 from spade import extras
 from spade.app.rundir import RunDir
-from spade.config import Config, PlacedRole, load
+from spade.config import Config, PlacedRole
 from spade.errors import ConfigError
 from spade.processes.child import Life
 from spade.processes.supervise import Lives
 
+if TYPE_CHECKING:
+    from spade.cluster.on_ray import RayCluster
+
+
+class Places(Protocol):
+    """Where processes live."""
+
+    def reached(self, run: RunDir, config: Config) -> Config:
+        """The config with which other machines reach the services of this command, which holds the run's locks."""
+
+    def lives(self, run: RunDir, config: Config) -> Lives:
+        """New lives of a supervisor, once the run has that config."""
+
+
+class Here:
+    """This machine."""
+
+    def reached(self, run: RunDir, config: Config) -> Config:
+        """See `Places`."""
+        return config
+
+    def lives(self, run: RunDir, config: Config) -> Lives:
+        """See `Places`."""
+        return Life
+
+
+class OnCluster:
+    """The machines of a cluster."""
+
+    def __init__(self, machines: "RayCluster") -> None:
+        self._machines = machines
+
+    def reached(self, run: RunDir, config: Config) -> Config:
+        """See `Places`."""
+        from spade.cluster import lives
+
+        return lives.reached(config, self._machines.host, run.path)
+
+    def lives(self, run: RunDir, config: Config) -> Lives:
+        """See `Places`."""
+        from spade.cluster import lives
+
+        return lives.lives(self._machines, config, run.path)
+
 
 @contextmanager
 def places(
-    cluster: str | None,
-    run: RunDir,
-    config: Config,
-    connect: str | None = None,
-    role: PlacedRole | None = None,
-) -> Iterator[tuple[Config, Lives]]:
-    """The lives of a command's processes, and the config with which other machines reach its services.
+    cluster: str | None, config: Config, connect: str | None = None, role: PlacedRole | None = None
+) -> Iterator[Places]:
+    """The places of a command's processes.
 
-    connect  the replay service that they join; None: one of this command, whose address is chosen here and saved
+    connect  the replay service that they join; None: one of this command
     role     the one role that this command keeps up; None: any
 
     Raises ConfigError for settings that a cluster cannot keep, RunError where there is no cluster.
     """
     if cluster is None:
-        yield config, Life
+        yield Here()
         return
     check_known(cluster)
     from spade.cluster import lives, needs
@@ -39,12 +80,7 @@ def places(
         lives.check_reachable(connect, config.bus)
     with joined() as machines:
         needs.check_machines(config, roles, machines.gpus())
-        if connect is None:
-            given = lives.overrides(config.bus, machines.host, run.path)
-            config = load(str(run.config_path), tuple(given))
-            with run.lock("replay"):
-                run.create(config)
-        yield config, lives.lives(machines, config, run.path)
+        yield OnCluster(machines)
 
 
 def check_known(cluster: str) -> None:

@@ -142,18 +142,18 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     if (size := len(_names(out))) >= count:
         return size
     corpus = load_grounds(config).digest
+    weights = run.path / "weights"
     with run.lock("replay"):
         run.create(config, corpus)
-    weights = run.path / "weights"
-    sampled = not config.endpoint.serves("designer")
-    start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any
-    collector = _Collector(run, out)
-    body = partial(_fill, run, config, collector, count, start, say)
-    actor = partial(launches.actor, run, config, run.replay_address, "")
-    services = [launches.replay(run, config, corpus)]
-    trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
-    shutil.rmtree(weights, ignore_errors=True)
-    collector.collect(count)
+        sampled = not config.endpoint.serves("designer")
+        start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any
+        collector = _Collector(run, out)
+        body = partial(_fill, run, config, collector, count, start, say)
+        actor = partial(launches.actor, run, config, run.replay_address, "")
+        services = [launches.replay(run, config, corpus)]
+        trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
+        shutil.rmtree(weights, ignore_errors=True)
+        collector.collect(count)
     return collector.size
 
 

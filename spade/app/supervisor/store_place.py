@@ -18,11 +18,11 @@ _DATA = "data.mdb"
 def settle_store(run: RunDir, config: Config) -> None:
     """Have `run.store` be where `replay.store` says. The caller holds the lock of the run's replay service.
 
-    Raises RunError if the store is elsewhere already, is gone, or lies on a network file system: LMDB maps its file
-    into memory, and no such file system keeps that whole between hosts.
+    Raises RunError if the store is elsewhere already, is gone, or is another run's, ConfigError if it lies on a network
+    file system: LMDB maps its file into memory, and no such file system keeps that whole between hosts.
     """
     if config.replay.store:
-        _link(run, Path(config.replay.store).expanduser())
+        _link(run, Path(os.path.realpath(Path(config.replay.store).expanduser())))
     elif run.store.is_symlink():
         raise RunError(
             f"{run.path}: its store is at {os.readlink(run.store)}; give --set replay.store={os.readlink(run.store)}"
@@ -36,7 +36,8 @@ def settle_store(run: RunDir, config: Config) -> None:
 
 
 def _link(run: RunDir, folder: Path) -> None:
-    folder = folder.absolute()
+    if folder.is_relative_to(run.path):
+        raise ConfigError(f"replay.store: {folder} lies in the run directory; leave it out")
     if run.store.is_symlink():
         before = Path(os.readlink(run.store))
         if not (folder / _DATA).exists() and (before != folder or run.status_path.exists()):
@@ -49,6 +50,10 @@ def _link(run: RunDir, folder: Path) -> None:
         raise RunError(
             f"{run.path}: its store is in this directory; leave replay.store out, or move {run.store} to {folder} "
             "while the run is down"
+        )
+    elif (folder / _DATA).exists() and not run.metrics_path.exists():
+        raise RunError(
+            f"{run.path}: {folder} has a store, which is of another run; --set replay.store=DIR names an empty folder"
         )
     private(folder)
     run.store.symlink_to(folder)

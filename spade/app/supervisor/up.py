@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import trio
@@ -40,7 +40,6 @@ async def _wait(client: Client) -> None:
 async def keep_up(
     run: RunDir,
     config: Config,
-    parts: tuple[str, ...],
     *,
     launches: Sequence[Launch] = (),
     actor: Callable[[Role, int], Launch] | None = None,
@@ -52,12 +51,13 @@ async def keep_up(
 ) -> str:
     """Keep `launches` and as many actors as wanted up until a signal, the end of the run or a failure; then drain.
 
+    The caller holds the locks of the parts that they are, since before it wrote the config that they read.
+
     Returns the limit that has ended the run, in words; "" where a signal came first. Of a run at its end
     nothing but the replay service is started.
 
     The end of `body` ends it, too.
 
-    parts    parts of the run that this command locks
     actor    function: orders of an actor by role and 0-based index; None if this command keeps no actors
     address  address of the replay service; None for the run's own
     corpus   digest of the documents of its designers; a run of other documents refuses this command
@@ -66,40 +66,37 @@ async def keep_up(
     lives    where the processes live
     """
     finished = ""
-    with ExitStack() as locks:
-        for part in parts:
-            locks.enter_context(run.lock(part))
-        name = f"supervisor-{command_tag(config.bus)}"
-        _log(name, run.logs / "supervisor.log")
-        async with (
-            _signals() as told,
-            supervise(config.supervise, run.logs, MODULES, lives) as supervisor,
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(_leave, told, nursery.cancel_scope)
-            for launch in launches:
-                if launch.role == "replay":  # first, since all others call it
-                    await supervisor.add(launch)
-            hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid(), corpus=corpus)
-            unanswered = trio.CancelScope()
-            nursery.start_soon(_tell_unanswered, run, address, config.bus.call_deadline_s, unanswered)
-            async with connect(address or run.replay_address, hello, bus=config.bus) as client:
-                unanswered.cancel()
-                if lasting or not client.pulse.finished:
-                    supervisor.number = await ReplayClient(client, config.bus.call_deadline_s).enroll()
-                    actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
-                    nursery.start_soon(_report, name, supervisor, actors, client, told.set)
-                    nursery.start_soon(_until_done, body, client, nursery.cancel_scope)
-                    # All at once: an engine is ready only when the learner has published.
-                    for launch in launches:
-                        if launch.role != "replay":
-                            nursery.start_soon(supervisor.add, launch)
-                    if actors is not None:
-                        actors.begin(actor_counts(config))
-                        if "auto" in (config.actors.agents, config.actors.engines):
-                            nursery.start_soon(autoscale, client, actors, config)
-                finished = await _finished(client, lasting)
-                nursery.cancel_scope.cancel()
+    name = f"supervisor-{command_tag(config.bus)}"
+    _log(name, run.logs / "supervisor.log")
+    async with (
+        _signals() as told,
+        supervise(config.supervise, run.logs, MODULES, lives) as supervisor,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(_leave, told, nursery.cancel_scope)
+        for launch in launches:
+            if launch.role == "replay":  # first, since all others call it
+                await supervisor.add(launch)
+        hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid(), corpus=corpus)
+        unanswered = trio.CancelScope()
+        nursery.start_soon(_tell_unanswered, run, address, config.bus.call_deadline_s, unanswered)
+        async with connect(address or run.replay_address, hello, bus=config.bus) as client:
+            unanswered.cancel()
+            if lasting or not client.pulse.finished:
+                supervisor.number = await ReplayClient(client, config.bus.call_deadline_s).enroll()
+                actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
+                nursery.start_soon(_report, name, supervisor, actors, client, told.set)
+                nursery.start_soon(_until_done, body, client, nursery.cancel_scope)
+                # All at once: an engine is ready only when the learner has published.
+                for launch in launches:
+                    if launch.role != "replay":
+                        nursery.start_soon(supervisor.add, launch)
+                if actors is not None:
+                    actors.begin(actor_counts(config))
+                    if "auto" in (config.actors.agents, config.actors.engines):
+                        nursery.start_soon(autoscale, client, actors, config)
+            finished = await _finished(client, lasting)
+            nursery.cancel_scope.cancel()
     return finished
 
 

@@ -46,6 +46,35 @@ def test_a_volume_that_is_mounted_elsewhere_is_followed_and_a_lost_one_is_no_emp
         settle_store(run, elsewhere(tmp_path / "two"))
 
 
+def test_the_store_of_another_run_is_refused(run, tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/data.mdb").touch()
+    with pytest.raises(RunError, match=r"one has a store, which is of another run; .* names an empty folder"):
+        settle_store(run, elsewhere(tmp_path / "one"))
+    assert not run.store.is_symlink()
+    run.metrics_path.touch()  # it ran before, and its store was moved there
+    settle_store(run, elsewhere(tmp_path / "one"))
+    assert (run.store / "data.mdb").exists()
+
+
+def test_a_folder_that_is_reached_by_a_link_may_hold_the_store(run, tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    settle_store(run, elsewhere(tmp_path / "link/run"))
+    settle_store(run, elsewhere(tmp_path / "link/run"))
+    assert run.store.resolve() == tmp_path / "disk/run"
+    run.store.unlink()
+    settle_store(run, elsewhere(tmp_path / "link"))
+    assert run.store.resolve() == tmp_path / "disk"
+
+
+@pytest.mark.parametrize("inside", ["", "store", "weights/x"])
+def test_the_run_directory_is_no_other_place(run, inside):
+    with pytest.raises(ConfigError, match=r"^replay\.store: .* lies in the run directory; leave it out"):
+        settle_store(run, elsewhere(run.path / inside))
+    assert not run.store.exists()
+
+
 def test_a_store_that_lies_in_the_run_directory_is_not_left_behind(run, tmp_path):
     run.store.mkdir()
     with pytest.raises(RunError, match=r"its store is in this directory; leave replay\.store out, or move"):

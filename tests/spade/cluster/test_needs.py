@@ -1,6 +1,6 @@
 import pytest
 
-from spade.cluster.lives import check_reachable, overrides
+from spade.cluster.lives import check_reachable, reached
 from spade.cluster.needs import check, check_machines, needs
 from spade.config import Bus, load
 from spade.errors import ConfigError
@@ -67,14 +67,14 @@ def test_a_place_of_another_role_or_measure_is_refused(word, told):
 
 
 def test_a_run_gets_keys_and_an_address_that_other_machines_reach(tmp_path):
-    keys, bind = overrides(Bus(), "127.0.0.1", tmp_path)
-    assert keys == f"bus.keys={tmp_path / 'keys'}"
+    bus = reached(load(), "127.0.0.1", tmp_path).bus
+    assert bus.keys == str(tmp_path / "keys")
     assert (tmp_path / "keys/allowed/local.key").exists()
-    address = bind.removeprefix("bus.bind=")
-    assert address.startswith("tcp://127.0.0.1:")
-    again = overrides(Bus(keys=str(tmp_path / "keys"), bind="tcp://192.0.2.1:5555"), "127.0.0.1", tmp_path)
-    assert again[0] == keys
-    assert again[1].startswith("bus.bind=tcp://127.0.0.1:")  # 192.0.2.1 was another machine
+    assert bus.bind.startswith("tcp://127.0.0.1:")
+    elsewhere = load("nano", (f"bus.keys={bus.keys}", "bus.bind=tcp://192.0.2.1:5555"))
+    again = reached(elsewhere, "127.0.0.1", tmp_path).bus
+    assert again.keys == bus.keys
+    assert again.bind.startswith("tcp://127.0.0.1:")  # 192.0.2.1 was another machine
 
 
 def test_processes_that_are_placed_cannot_join_a_run_that_listens_on_one_machine():

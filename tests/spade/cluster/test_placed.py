@@ -1,6 +1,7 @@
 """Lives on other machines, with real posts and processes; the cluster is of this process, and can be cut."""
 
 import os
+import sys
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -16,8 +17,8 @@ from spade.cluster.needs import MachineShare
 from spade.cluster.placed import PostGoneError, Where
 from spade.cluster.post import Parcel, Post
 from spade.config import Config, dump, load
-from spade.errors import RunError
-from spade.processes.entry import Launch
+from spade.errors import ConfigError, RunError
+from spade.processes.entry import FINAL, Launch
 from spade.processes.supervise import Supervisor, supervise
 from spade.transport import keys
 from tests.spade.cluster.guest import Entry
@@ -34,10 +35,12 @@ class Rooms:
     def __init__(self, **rooms: int) -> None:
         self.free = rooms
         self.changed = trio.Event()
-        self.cut: dict[str, str] = {}  # how a machine is cut off: "silent" or "closed"
+        self.cut: dict[str, str] = {}  # how a machine is cut off: "silent" or "closed", or "dead": its posts are
         self.asked: list[MachineShare] = []
 
     def post(self, needs: MachineShare, away: Collection[str]) -> "RoomPost":
+        if "CPU" in needs.resources:
+            raise ConfigError("CPU is no custom resource")
         self.asked.append(needs)
         return RoomPost(self, away)
 
@@ -55,14 +58,17 @@ class RoomPost:
     async def call(self, method: str, *values: Any) -> Any:
         if method == "where":
             return await self.place()
-        if self.machine in self.rooms.cut:
-            if self.rooms.cut[self.machine] == "closed":
-                raise PostGoneError("its connection is closed")
-            await trio.sleep_forever()
+        await self.reach()
         answer = await trio.to_thread.run_sync(getattr(self.post, method), *values, abandon_on_cancel=True)
-        if self.machine in self.rooms.cut:  # the answer is lost on its way
-            await trio.sleep_forever()
+        await self.reach()  # else the answer is lost on its way
         return answer
+
+    async def reach(self) -> None:
+        match self.rooms.cut.get(self.machine):
+            case "silent":
+                await trio.sleep_forever()
+            case "closed" | "dead" as how:
+                raise PostGoneError("its connection is closed", known=how == "dead")
 
     async def place(self) -> Where:
         while not self.machine:
@@ -89,7 +95,7 @@ def settings(tmp_path: Path, silence_s: float, drain_s: float) -> Config:
     """The config of a run whose directory is made here."""
     folder = tmp_path / "keys"
     keys.create(folder, ())
-    given = (f"bus.silence_s={silence_s}", f"supervise.drain_s={drain_s}", f"bus.keys={folder}")
+    given = ("bus.heartbeat_s=0.2", f"bus.silence_s={silence_s}", f"supervise.drain_s={drain_s}", f"bus.keys={folder}")
     run = tmp_path / "run"
     run.mkdir()
     (run / "run.json").write_text("{}")
@@ -182,6 +188,44 @@ async def test_a_name_never_lives_twice_where_its_machine_is_cut_off(tmp_path: P
         assert told == [(1, f"host-a {unheard}"), (1, f"host-b {unheard}")]
 
 
+async def test_a_process_lives_on_where_a_connection_was_closed_for_a_moment(tmp_path: Path, config: Config) -> None:
+    rooms = Rooms(a=1)
+    made = lives(rooms, config, tmp_path / "run")
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        rooms.cut = {"a": "closed"}
+        await until(lambda: only(supervisor).detail == "the end of its life on host-a, which does not answer")
+        rooms.cut = {}
+        await until(lambda: only(supervisor).state == "ready")
+        (entry,) = diary(tmp_path)
+        assert (only(supervisor).pid, only(supervisor).restarts) == (entry.pid, 0)
+
+
+async def test_a_process_whose_post_is_known_to_be_dead_may_come_back_to_its_machine(tmp_path: Path) -> None:
+    config = settings(tmp_path, 4.0, 2.0)
+    rooms = Rooms(a=1)
+    made = lives(rooms, config, tmp_path / "run")
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        rooms.cut = {"a": "dead"}
+        await until(lambda: only(supervisor).restarts > 0)
+        rooms.cut = {}
+        await until(lambda: only(supervisor).state == "ready")
+        assert only(supervisor).host == "host-a"
+        assert only(supervisor).detail == "its post has died (on host-a)"
+
+
+async def test_a_supervisor_that_slept_takes_no_machine_for_lost(tmp_path: Path) -> None:
+    config = settings(tmp_path, 4.0, 2.0)
+    made = lives(Rooms(a=1), config, tmp_path / "run")
+    async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        time.sleep(8.0)  # noqa: ASYNC251 (as a machine that is suspended)
+        await until(lambda: only(supervisor).restarts > 0 and only(supervisor).state == "ready")
+        told = "its post was without word from the supervisor for 4 s (on host-a)"
+        assert (only(supervisor).host, only(supervisor).detail) == ("host-a", told)
+
+
 async def test_a_placed_agent_retires_when_its_supervisor_says_so(tmp_path: Path, config: Config) -> None:
     placed_lives = lives(Rooms(a=1), config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, placed_lives) as supervisor:
@@ -203,6 +247,27 @@ async def test_a_learner_that_does_not_see_the_run_directory_ends_in_one_line(tm
     assert diary(tmp_path) == []
 
 
+async def test_a_learner_that_may_only_read_the_run_directory_ends_in_one_line(tmp_path: Path, config: Config) -> None:
+    parcel = tmp_path / "parcel"
+    record = (tmp_path / "run/run.json").read_bytes()
+    told = Parcel("none", orders(tmp_path, "learner"), dump(config), {}, record, os.getcwd())
+    parcel.write_bytes(msgspec.msgpack.encode(told))
+    post = (
+        "import sys, time; from pathlib import Path; from spade.cluster.post import Post\n"
+        "post = Post(); post.begin(Path(sys.argv[1]).read_bytes(), 'host-a', time.monotonic())\n"
+        "while (end := post.report(time.monotonic(), 0).end) is None: pass\n"
+        "print(end.code, end.why)"
+    )
+    mount = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"'
+    walls = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", str(tmp_path / "run")]
+    command = [*walls, sys.executable, "-c", post, str(parcel)]
+    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    if b"unshare" in done.stderr or b"mount:" in done.stderr:
+        pytest.skip(f"namespaces are not allowed here: {done.stderr.decode()}")
+    line = f"{FINAL} {tmp_path}/run: host-a may only read this run directory, and a learner writes there; mount it so"
+    assert done.stdout.decode().startswith(line), done
+
+
 async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_directory_it_does_not_see(
     tmp_path: Path, config: Config, temporary: Path
 ) -> None:
@@ -212,6 +277,14 @@ async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_direct
         await supervisor.add(orders(tmp_path, "engine-0"))
         (home,) = homes(temporary)
         assert diary(tmp_path)[0].run == str(home / "run")
+
+
+async def test_what_a_cluster_never_gives_ends_in_one_line(tmp_path: Path, config: Config) -> None:
+    asks = load(str(tmp_path / "run/config.toml"), ("place.resources={agent={CPU=1}}",))
+    made = lives(Rooms(a=1), asks, tmp_path / "run")
+    with pytest.raises(RunError, match=r"^agent-0: CPU is no custom resource$"):
+        async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+            await supervisor.add(orders(tmp_path, "agent-0"))
 
 
 def test_a_post_that_is_stopped_before_it_began_starts_nothing() -> None:

@@ -123,6 +123,13 @@ def test_the_manifest_buys_as_many_machines_for_actors_as_auto_may_start():
     assert actors["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "24Gi"
 
 
+def test_a_manifest_names_a_run_below_its_volumes(tmp_path):
+    odd = tmp_path / "...toml"
+    odd.write_text('extends = "nano"\n')
+    *_, job = documents(kubernetes(str(odd), (), 8))
+    assert job["spec"]["entrypoint"].endswith("--run /runs/-")
+
+
 def test_the_manifest_is_one_that_kuberay_takes(request):
     path = request.config.getoption("--kuberay-crd")
     if path is None:

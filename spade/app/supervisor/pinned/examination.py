@@ -98,7 +98,8 @@ def measure(
         services = [launches.replay(run, config, "")]
         if servers.policy is None and any(isinstance(exam.suite, Harness) for exam, _ in missing):
             services.append(launches.gateway(run, config, run.replay_address, ""))
-        trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
+        with run.lock("replay"):
+            trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
         if left := sum(len(kept.missing) for kept in records):
             raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
         _forget(run)

@@ -56,12 +56,12 @@ def serve(asked: ServeOptions, say: Say) -> None:
             raise ConfigError(f"--policy {asked.policy}: its weights are gone")
         config = _settings(subject, policy, asked)
         with ExitStack() as folders:
-            run = folders.enter_context(_Folder(subject.root, config))
+            run = folders.enter_context(_Folder(subject.root, config, "replay"))
             say(f"the policy is {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
             actor = partial(launches.actor, run, config, run.replay_address, "")
             services = [launches.replay(run, config, ""), launches.gateway(run, config, run.replay_address, "")]
             body = partial(_publish, run, config, policy, say)
-            trio.run(partial(keep_up, run, config, ("replay",), launches=services, actor=actor, body=body))
+            trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
 
 
 def _settings(subject: Subject, policy: PinnedPolicy, asked: ServeOptions) -> Config:
@@ -83,12 +83,12 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
     config = load(str(run.config_path), (*written, *asked.overrides))
     record = run.record()
     address = run.replay_address if record is None else record.replay
-    with _Folder(run.path, config) as folder:
+    with _Folder(run.path, config, "gateway") as folder:
         tag = f"-{command_tag(config.bus)}"
         say(f"joining {address} to serve its newest policy; logs in {folder.logs}")
         orders = [launches.gateway(folder, config, address, tag)]
         body = partial(_tell, config, say)
-        trio.run(partial(keep_up, folder, config, ("gateway",), launches=orders, address=address, body=body))
+        trio.run(partial(keep_up, folder, config, launches=orders, address=address, body=body))
 
 
 def _address(asked: ServeOptions, name: str) -> dict[str, object]:
@@ -115,24 +115,27 @@ async def _tell(config: Config, say: Say, client: Client) -> None:
 
 
 class _Folder:
-    """The run directory of one `spade serve`, below `root`/serving; it is deleted at the end.
+    """The run directory of one `spade serve`, which has this part of it, below `root`/serving; deleted at the end.
 
     Those that a kill has left are deleted with the next one.
     """
 
-    def __init__(self, root: Path, config: Config) -> None:
+    def __init__(self, root: Path, config: Config, part: str) -> None:
         self._place = root / SERVING
         self._run = RunDir(self._place / f"serve-{os.getpid()}")
         self._config = config
+        self._lock = self._run.lock(part)
 
     def __enter__(self) -> RunDir:
         for left in self._place.glob("serve-*"):
             if not RunDir(left).holders():
                 _forget(RunDir(left))
+        self._lock.__enter__()
         self._run.create(self._config)
         return self._run
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._lock.__exit__(None, None, None)
         if kind is None or kind is KeyboardInterrupt:  # else its logs say why
             _forget(self._run)
             with suppress(OSError):  # another command serves
