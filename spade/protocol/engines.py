@@ -80,16 +80,21 @@ class HoldWeights(Request[Done], frozen=True):
 
 
 class WeightsPart(Wire, frozen=True):
-    """`data` begins at the offset that was asked for; `size` is that of the whole file, bytes."""
+    """`data` begins at the offset that was asked for; `size` is that of the whole file, bytes.
+
+    lacking: of an engine's unfinished copy the parts that are not there yet, little-endian; bit i is for the i-th part
+    of the size that engines ask for. Empty: nothing is lacking. What is lacking comes without data.
+    """
 
     data: bytes
     size: int
+    lacking: bytes = b""
 
 
 class GetWeights(Request[WeightsPart], frozen=True):
-    """Ask the learner for up to `count` bytes of a file of published weights, from `offset`.
+    """Ask the learner or an engine for up to `count` bytes of a file of published weights, from `offset`.
 
-    Refused: it has retired them.
+    Refused: the learner has retired them; the engine does not have them.
     """
 
     digest: Name

@@ -39,7 +39,7 @@ _OWN = (
     "mount -t tmpfs tmpfs /dev/shm; mount --bind {shared} /mnt; mount -t tmpfs tmpfs /tmp; mkdir -p {shared}; {seen} "
     "printf '{hosts}' > /tmp/hosts; mount --bind /tmp/hosts /etc/hosts;"
 )
-NAMES = "abcdefgh"
+NAMES = "abcdefghi"
 _UP = "echo up; exec sleep infinity"
 
 

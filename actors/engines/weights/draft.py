@@ -2,21 +2,22 @@
 
 import logging
 import os
-import random
 from pathlib import Path
 
+import msgspec
 import trio
 
 from actors.engines.weights.missing import MissingParts
 from actors.engines.weights.sources import PartSources
-from spade.errors import BusError, WeightsError
+from actors.engines.weights.swarm import Swarm
+from spade.errors import WeightsError
 from spade.policy import manifest
 from spade.policy.canary import FILE as CANARY
 from spade.policy.manifest import MANIFEST, PARAMETERS, Manifest
-from spade.protocol import GetWeights, WeightsPart
+from spade.policy.parts import part
+from spade.protocol import GetWeights, Refused, WeightsPart
 
-PART_BYTES = 8 << 20
-MOST_AT_ONCE = 3  # further parts under way, where engines may have them
+PART_BYTES = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -40,16 +41,27 @@ class Draft:
         seconds = trio.current_time() - self._since
         return f"{self.fetched_bytes / 1e6:.1f} MB fetched in {seconds:.2f} s, {self.passed_bytes / 1e6:.1f} of engines"
 
-    def has(self, request: GetWeights) -> bool:
-        """True if the requested bytes of the parameters are here; they may be damaged."""
-        wanted = request.offset, request.count
-        return request.file == PARAMETERS and self._missing is not None and self._missing.has(*wanted)
+    def give(self, request: GetWeights, most: int) -> WeightsPart | None:
+        """Parameters for another host, cut to `most` bytes, and which parts are lacking; they may be damaged.
+
+        Without data if they are not here yet; None if the fetch of parameters has not begun. Raises OSError.
+        """
+        missing = self._missing
+        if missing is None or request.file != PARAMETERS:
+            return None
+        bits = missing.lacking  # before the question below: what comes meanwhile is given, and not called lacking
+        here = missing.has(request.offset, request.count)
+        found = part(self.folder, request, most if here else 0)
+        if isinstance(found, Refused):  # it has just become a copy
+            return None
+        return msgspec.structs.replace(found, lacking=bits.to_bytes(-(-bits.bit_length() // 8), "little"))
 
     async def fill(self, sources: PartSources) -> None:
         """Fetch what is missing. Raises BusError; WeightsError if the learner's files do not match."""
         try:
             await self._fill(sources)
         finally:
+            self.fetched_bytes += sources.fetched_bytes
             self.passed_bytes += sources.engine_bytes
 
     async def _fill(self, sources: PartSources) -> None:
@@ -70,48 +82,28 @@ class Draft:
         found = await trio.to_thread.run_sync(manifest.measure, draft)
         if wrong := [name for name in wanted if found.get(name) != wanted[name]]:
             log.warning("%d tensors came damaged, and are fetched anew from the learner", len(wrong))
-            await self._collect(sources.learner_alone(), file, [spans[name] for name in wrong])
+            await self._collect(sources, file, [spans[name] for name in wrong], engines=False)
             await trio.to_thread.run_sync(manifest.verify, draft, digest)
 
-    async def _collect(self, sources: PartSources, file: Path, lacking: list[tuple[int, int]]) -> None:
+    async def _collect(
+        self, sources: PartSources, file: Path, lacking: list[tuple[int, int]], *, engines: bool = True
+    ) -> None:
         """Fetch byte ranges of the parameters. Raises BusError."""
-        missing = self._missing = MissingParts(lacking, PART_BYTES, random.random() if sources.engines else 0.0)
-        failed = list[BusError]()
-
-        async def work(scope: trio.CancelScope) -> None:
-            try:
-                while (wanted := missing.take()) is not None:
-                    await self._bring(sources, opened.fileno(), *wanted)
-                    missing.put(wanted[0])
-            except BusError as error:
-                failed.append(error)
-                scope.cancel()
-
+        missing = self._missing = MissingParts(lacking, PART_BYTES, sources.begin)
         with file.open("r+b") as opened:
-            async with trio.open_nursery() as nursery:
-                for _ in range(1 + min(sources.engines, MOST_AT_ONCE)):
-                    nursery.start_soon(work, nursery.cancel_scope)
-        if failed:
-            raise failed[0]
-
-    async def _bring(self, sources: PartSources, file: int, start: int, end: int) -> None:
-        """Fetch one byte range into the file."""
-        while start < end:
-            part = await self._part(sources, PARAMETERS, start, end - start)
-            start += await trio.to_thread.run_sync(os.pwrite, file, part.data[: end - start], start)
+            await Swarm(sources, missing, self._digest, opened.fileno()).bring(engines=engines)
 
     async def _begin(self, sources: PartSources, file: Path) -> None:
         """Make the file at its full length, with only its header. It appears at once, so no draft has half a header."""
-        learner = sources.learner_alone()
-        part = await self._part(learner, PARAMETERS, 0, manifest.LENGTH_BYTES)
-        header = bytearray(part.data)
-        first = manifest.header_bytes(part.data)
+        opening = await self._part(sources, PARAMETERS, 0, manifest.LENGTH_BYTES)
+        header = bytearray(opening.data)
+        first = manifest.header_bytes(opening.data)
         while len(header) < first:
-            header += (await self._part(learner, PARAMETERS, len(header), first - len(header))).data
+            header += (await self._part(sources, PARAMETERS, len(header), first - len(header))).data
         new = file.with_suffix(".new")
         with new.open("wb") as opened:
             opened.write(header)
-            opened.truncate(part.size)
+            opened.truncate(opening.size)
         new.replace(file)
 
     def _reuse(self, wanted: Manifest, spans: manifest.Spans, have: Manifest, file: Path) -> Manifest:
@@ -143,11 +135,9 @@ class Draft:
         """A small file, whole, from the learner."""
         data, size = b"", 1
         while len(data) < size:
-            part = await self._part(sources.learner_alone(), name, len(data), PART_BYTES)
-            data, size = data + part.data, part.size
+            came = await self._part(sources, name, len(data), PART_BYTES)
+            data, size = data + came.data, came.size
         return data
 
     async def _part(self, sources: PartSources, name: str, offset: int, count: int) -> WeightsPart:
-        part = await sources.part(GetWeights(self._digest, name, offset, min(count, PART_BYTES)))
-        self.fetched_bytes += len(part.data)
-        return part
+        return await sources.part(GetWeights(self._digest, name, offset, min(count, PART_BYTES)))

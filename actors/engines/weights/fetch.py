@@ -179,13 +179,13 @@ class Shelf:
     def _part_here(self, request: GetWeights, most: int) -> WeightsPart | Refused:
         if refused := refusal(request):
             return refused
-        folders = [self._root / request.digest, self._published / request.digest]
         copy = self._drafts.get(request.digest)
-        if copy is not None and copy.has(request):
-            folders.append(copy.folder)
+        folders = (self._root / request.digest, self._published / request.digest)
         try:
-            found = (part(folder, request, most) for folder in folders)
-            return next((each for each in found if isinstance(each, WeightsPart)), _ABSENT)
+            if copy is not None and (found := copy.give(request, most)):
+                return found
+            parts = (part(folder, request, most) for folder in folders)
+            return next((each for each in parts if isinstance(each, WeightsPart)), _ABSENT)
         except OSError as error:  # the other host's loss: it asks elsewhere
             log.warning("a part of weights %s cannot be read: %s", request.digest, reason(error))
             return _ABSENT

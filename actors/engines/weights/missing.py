@@ -1,36 +1,84 @@
-"""The parts that a draft lacks, in the order in which its host asks for them. Pure."""
+"""The parts of a file that a draft lacks, and the choice of the next one to ask for. Neither I/O nor a clock.
 
-from collections import Counter, deque
+Sets of parts are whole numbers: bit i is that of the part of `most` bytes from i * most.
+"""
+
+import random
+from collections import defaultdict
 from collections.abc import Iterable
+
+ALL = -1
 
 
 class MissingParts:
-    """Byte ranges of a file, cut at the multiples of `most` bytes.
+    """Byte ranges of a file, in parts of at most `most` bytes.
 
-    Hosts that fetch at once begin at different places (`begin`, a share of all parts): then each has what the others
-    lack, and the source sends little more than one copy to all of them together.
+    begin    where among them this host begins, a share: hosts that fetch at once begin at different places
+    lacking  the parts of which something is not in the file
+    left     those of them that nobody has been asked for
     """
 
     def __init__(self, spans: Iterable[tuple[int, int]], most: int, begin: float) -> None:
-        cut = [
-            (max(start, number * most), min(end, (number + 1) * most))
-            for start, end in sorted(spans)
-            for number in range(start // most, -(-end // most))
-        ]
         self._most = most
-        self._lacking = Counter(start // most for start, _ in cut)
-        first = int(begin * len(cut))
-        self._left = deque(cut[first:] + cut[:first])
+        self._spans = defaultdict[int, list[tuple[int, int]]](list)
+        for start, end in _merged(spans):
+            for number in range(start // most, -(-end // most)):
+                self._spans[number].append((max(start, number * most), min(end, (number + 1) * most)))
+        numbers = sorted(self._spans)
+        self.lacking = self.left = sum(1 << number for number in numbers)
+        self._begin = self._next = numbers[int(begin * len(numbers))] if numbers else 0
 
-    def take(self) -> tuple[int, int] | None:
-        """The next part to ask for; None if there is none."""
-        return self._left.popleft() if self._left else None
+    def spans(self, number: int) -> list[tuple[int, int]]:
+        """The byte ranges to ask for of a part."""
+        return self._spans[number]
 
-    def put(self, start: int) -> None:
-        """Note that the part that begins at `start` is in the file."""
-        self._lacking[start // self._most] -= 1
+    def take_unheld(self, unheld: int) -> int | None:
+        """Take one of the parts `unheld`, for the source that everybody asks; None if there is none.
+
+        One after the other from where this host begins, and where another has begun, from any other place on.
+        """
+        among = self.left & unheld
+        if not among:
+            return None
+        if not among >> self._next & 1:
+            self._next = random.choice([at for at, bit in enumerate(reversed(f"{among:b}")) if bit == "1"])
+        self._next += 1
+        return self._take(self._next - 1)
+
+    def take_held(self, held: int) -> int | None:
+        """Take one of the parts `held`, for a source that has them; None if there is none.
+
+        The last before the place where this host begins: those at which other hosts are now are the rarest.
+        """
+        among = self.left & held
+        before = among & ((1 << self._begin) - 1)
+        return self._take((before or among).bit_length() - 1) if among else None
+
+    def _take(self, number: int) -> int:
+        self.left &= ~(1 << number)
+        return number
+
+    def put(self, number: int) -> None:
+        """Note that all of this part is in the file."""
+        self.lacking &= ~(1 << number)
+
+    def give_back(self, number: int) -> None:
+        """Note that a part that was taken did not come."""
+        self.left |= 1 << number
 
     def has(self, offset: int, count: int) -> bool:
         """True if nothing of these bytes is lacking."""
-        numbers = range(offset // self._most, -(-(offset + count) // self._most))
-        return not any(self._lacking[number] for number in numbers)
+        first, end = offset // self._most, -(-(offset + count) // self._most)
+        beyond = self.lacking >> first
+        return not beyond or (beyond & -beyond).bit_length() > end - first
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes in as few spans as they take, in order."""
+    merged = list[tuple[int, int]]()
+    for start, end in sorted(spans):
+        if merged and merged[-1][1] == start:
+            merged[-1] = merged[-1][0], end
+        elif start < end:
+            merged.append((start, end))
+    return merged

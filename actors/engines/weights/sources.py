@@ -1,4 +1,4 @@
-"""The services that are asked for parts of weights: engines of other hosts that have them, then the learner."""
+"""The services that are asked for parts of weights: the learner, and engines of other hosts that have them."""
 
 import random
 from collections.abc import AsyncIterator
@@ -6,37 +6,39 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from actors.engines.weights.missing import ALL
 from spade.config import Bus
 from spade.errors import BusError, RefusedError
 from spade.protocol import GetWeights, Hello, WeightsPart
 from spade.transport import Client, connect
 
 ENGINES = 8  # that a fetch is connected to
-ASKED = 4  # of them, for one part
-PATIENCE_S = 10.0  # with an engine, which the learner can stand in for
+MOST_LACKING = 1 << 20  # bytes of `lacking` that are read
 
 
 class PartSources:
     """The learner, and engines as soon as they are connected.
 
-    engines       the number of those that are tried
-    engine_bytes  of the parts that came from them
+    begin          where among the parts this host begins, a share: its place among all engines
+    engines        those that were connected, to be received once each
+    fetched_bytes  from all; `engine_bytes` of them from engines
     """
 
     def __init__(self, learner: Client) -> None:
-        self.engines = 0
-        self.engine_bytes = 0
+        self.begin = 0.0
+        self.fetched_bytes = self.engine_bytes = 0
         self._learner = learner
-        self._connected: list[Client] = []
+        self._connected, self.engines = trio.open_memory_channel["Neighbour"](ENGINES)
 
     @asynccontextmanager
     async def asking(self, addresses: list[str], hello: Hello, bus: Bus) -> AsyncIterator[None]:
         """Be connected to some of these engines during the block."""
-        chosen = random.sample(addresses, min(ENGINES, len(addresses)))
-        self.engines = len(chosen)
+        ours = hello.address or ""
+        everyone = sorted({ours, *addresses})
+        self.begin = everyone.index(ours) / len(everyone)
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:
-            for address in chosen:
+            for address in random.sample(addresses, min(ENGINES, len(addresses))):
                 nursery.start_soon(self._keep, address, hello, bus)
             try:
                 yield
@@ -46,42 +48,45 @@ class PartSources:
         if failure is not None:
             raise failure
 
-    def learner_alone(self) -> "PartSources":
-        """The learner, whose files are the true ones."""
-        return PartSources(self._learner)
-
     async def part(self, request: GetWeights) -> WeightsPart:
-        """A part, from wherever it is. Raises BusError if the learner does not give it either."""
-        for engine in random.sample(self._connected, min(ASKED, len(self._connected))):
-            try:
-                part = await engine.call(request, PATIENCE_S)
-            except RefusedError:  # it does not have that part yet
-                continue
-            except BusError:
-                self._drop(engine)
-                continue
-            if part.data:
-                self.engine_bytes += len(part.data)
-                return part
+        """A part from the learner, whose files are the true ones. Raises BusError."""
         part = await self._learner.call(request)
         if not part.data:
             raise BusError(
                 f"{self._learner.address}: the learner answered GetWeights with nothing of {request.file} at "
                 f"{request.offset}"
             )
+        self.fetched_bytes += len(part.data)
         return part
 
     async def _keep(self, address: str, hello: Hello, bus: Bus) -> None:
         try:
             async with connect(address, hello, bus=bus) as engine:
-                self._connected.append(engine)
-                try:
-                    await trio.sleep_forever()
-                finally:
-                    self._drop(engine)
+                self._connected.send_nowait(Neighbour(self, engine))
+                await trio.sleep_forever()
         except BusError:
             return  # nothing is asked of it
 
-    def _drop(self, engine: Client) -> None:
-        if engine in self._connected:
-            self._connected.remove(engine)
+
+class Neighbour:
+    """An engine of another host.
+
+    lacking  the parts that it has not, by its last answer; ALL before it has answered
+    """
+
+    def __init__(self, sources: PartSources, engine: Client) -> None:
+        self.lacking = ALL
+        self._sources = sources
+        self._engine = engine
+
+    async def part(self, request: GetWeights) -> WeightsPart | None:
+        """A part; None if it does not have it. Raises BusError."""
+        try:
+            part = await self._engine.call(request)
+        except RefusedError:  # it has not begun
+            self.lacking = ALL
+            return None
+        self.lacking = int.from_bytes(part.lacking[:MOST_LACKING], "little")
+        self._sources.fetched_bytes += len(part.data)
+        self._sources.engine_bytes += len(part.data)
+        return part if part.data else None
