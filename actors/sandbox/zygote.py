@@ -145,9 +145,13 @@ async def run_zygote(
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
-    zygote = Zygote(ours)
     with theirs:
-        process = launch(theirs, layers, kind, libraries)
+        try:
+            process = launch(theirs, layers, kind, libraries)
+        except OSError:
+            ours.close()
+            raise
+    zygote = Zygote(ours)
     try:
         with trio.fail_after(LIBRARIES_START_S if kind == "libraries" else START_S):
             if not await zygote.hear():

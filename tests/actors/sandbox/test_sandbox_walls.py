@@ -1,5 +1,6 @@
 """The sandbox against programs that attack it, and against the deaths of its own processes."""
 
+import gc
 import os
 import random
 import signal
@@ -11,6 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 from hypothesis import given
@@ -50,6 +52,16 @@ async def test_a_program_has_no_privileges_and_none_of_our_surroundings(own_sand
     observed = await own_sandbox.open("e", program(module=there, reset=shown), 1, 3)
     # Standard streams and the channel; nothing else.
     assert observed.observation == "(False, False, [0, 1, 2, 24])"
+
+
+async def test_a_tier_that_cannot_start_leaks_no_descriptor(monkeypatch):
+    monkeypatch.setenv("PATH", "")  # without bubblewrap
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(RunError, match="bwrap"):
+        async with open_sandbox(msgspec.structs.replace(LIMITS, tier="namespaces")):
+            pass
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 async def test_every_child_is_reaped_and_no_descriptor_leaks(own_sandbox):
