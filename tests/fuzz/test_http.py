@@ -53,6 +53,22 @@ async def test_broken_requests_harm_nobody(gateway):
                 nursery.start_soon(fire, gateway.port, broken(random), 0.3)
 
 
+async def test_two_answers_on_one_connection_come_one_after_the_other():
+    (listener,) = await listening.listen("127.0.0.1", 0)
+    size = 8 << 20  # more than a socket holds
+    async with await trio.open_tcp_stream(*listener.socket.getsockname()) as client, listener:
+        stream = listening.BoundedStream(await listener.accept())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, b"a" * size)
+            nursery.start_soon(stream.send_all, b"b" * size)
+            await trio.testing.wait_all_tasks_blocked()
+            got = b""
+            while len(got) < 2 * size:
+                got += await client.receive_some(1 << 20)
+        await stream.aclose()
+    assert got in (b"a" * size + b"b" * size, b"b" * size + b"a" * size)
+
+
 async def test_a_client_that_stalls_is_let_go(gateway):
     with trio.fail_after(60):
         assert await reply(gateway.port) == b""

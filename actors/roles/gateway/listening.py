@@ -34,22 +34,27 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BoundedStream:
-    """A client's stream. One that takes nothing for STALLED_S is broken."""
+    """A client's stream. One that takes nothing for STALLED_S is broken.
+
+    Two tasks may send at once: an answer, and what hypercorn says to a client that leaves while it comes.
+    """
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
+        self._turn = trio.Lock()
         self.socket = stream.socket
         self.receive_some = stream.receive_some
         self.send_eof = stream.send_eof
         self.aclose = stream.aclose
 
     async def send_all(self, data: bytes) -> None:
-        for at in range(0, len(data), _PART):
-            try:
-                with trio.fail_after(STALLED_S):
-                    await self._stream.send_all(data[at : at + _PART])
-            except trio.TooSlowError:
-                raise trio.BrokenResourceError("the client takes nothing") from None
+        async with self._turn:
+            for at in range(0, len(data), _PART):
+                try:
+                    with trio.fail_after(STALLED_S):
+                        await self._stream.send_all(data[at : at + _PART])
+                except trio.TooSlowError:
+                    raise trio.BrokenResourceError("the client takes nothing") from None
 
 
 class PlainProtocol(H11Protocol):
