@@ -12,7 +12,7 @@ from actors.nano.program import Body
 SHAPES = ((1, 10, (1, 2)), (1, 20, (2, 3)), (1, 10, (2, 3)), (2, 10, (2, 3)), (2, 20, (3, 4)), (3, 30, (3, 4)))
 """By level: how many steps take turns, modulo what, and how often the next number must be foretold."""
 MOST = range(4, 10)
-"""What an instance may draw its steps up to."""
+"""The largest steps that an instance may draw."""
 
 
 def space(level: int) -> list[Knobs]:

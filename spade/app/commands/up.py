@@ -137,8 +137,8 @@ def learner_up(
     given = {"backend": backend, "processes": nproc}
     overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]
     opened = RunDir(run).require()
+    resolved = load(str(opened.config_path), tuple(overrides))
     with opened.lock("learner"):
-        resolved = load(str(opened.config_path), tuple(overrides))
         opened.create(resolved)
         say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
         with places(cluster, resolved, opened.replay_address, "learner") as place:
