@@ -53,9 +53,12 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def pieces(self) -> list["Piece"]:
-        """Every run, seed by seed; of a seed those that no other waits for come last."""
+        """Every run: those of primary pairs first, seed by seed; of a seed, those that are matched come last."""
         pieces = [Piece(name, seed) for name, arm in self.arms.items() for seed in arm.seeds]
-        return sorted(pieces, key=lambda piece: (piece.seed, bool(self.arms[piece.arm].matched)))
+        asked = {name for pair in self.primary for name in pair}
+        return sorted(
+            pieces, key=lambda piece: (piece.arm not in asked, piece.seed, bool(self.arms[piece.arm].matched))
+        )
 
     @property
     def pairs(self) -> list[tuple[str, str]]:

@@ -10,9 +10,9 @@ from spade.errors import ConfigError
 from tests.app.experiment.grids import TEXT, experiment
 
 
-def test_runs_come_seed_by_seed_and_a_match_before_what_waits_for_it(tmp_path):
+def test_primary_runs_come_first_and_seed_by_seed_and_a_match_before_what_waits_for_it(tmp_path):
     pieces = experiment(tmp_path).pieces
-    assert [str(piece) for piece in pieces] == ["full-0", "no-memory-0", "pool-0", "full-1", "pool-1"]
+    assert [str(piece) for piece in pieces] == ["full-0", "pool-0", "full-1", "pool-1", "no-memory-0"]
 
 
 def test_primary_pairs_come_before_the_others_with_the_reference(tmp_path):
