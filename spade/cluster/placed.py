@@ -5,11 +5,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
 import trio
 
 from spade.cluster.needs import MachineShare
-from spade.cluster.post import News, Parcel
+from spade.cluster.post import News, Parcel, pack
 from spade.errors import ConfigError, SpadeError
 from spade.processes.child import End, LifeWatcher
 from spade.processes.entry import FINAL
@@ -117,7 +116,7 @@ class PlacedLife:
         end: End | None = None
         try:
             post = await self._place(told)
-            parcel = msgspec.msgpack.encode(self._parcel)
+            parcel = pack(self._parcel)
             await self._ask(post, told, "begin", parcel, self._where.host, self._where.now)
             end = await self._follow(post, told)
         except PostGoneError as error:

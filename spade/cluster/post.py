@@ -20,10 +20,11 @@ from typing import BinaryIO
 import msgspec
 import trio
 
-from spade import config, disk
+from spade import __version__, config, disk
 from spade.errors import ConfigError, RunError, reason
 from spade.processes.child import End, Life
 from spade.processes.entry import FINAL, Launch
+from spade.protocol import PROTOCOL_VERSION
 
 ASK_S = 1.0  # a report without news is given after so long
 OUTPUT_BYTES = 1 << 20  # of a log, in a report
@@ -50,6 +51,14 @@ class Parcel(msgspec.Struct, frozen=True):
     keys: Mapping[str, bytes]
     record: bytes
     folder: str
+
+
+class _Packed(msgspec.Struct, frozen=True):
+    """A parcel as it travels. Its form may differ by release, so the release is read first."""
+
+    spade: str
+    protocol: int
+    parcel: msgspec.Raw
 
 
 class News(msgspec.Struct, frozen=True):
@@ -151,7 +160,7 @@ class Post:
             try:
                 (home / _LOG).touch()
                 self._log = disk.hold(home / _LOG)
-                given = msgspec.msgpack.decode(parcel, type=Parcel)
+                given = _unpack(parcel, host)
                 launch, settings = _settle(given, host, home)
                 self._life = life = Life(given.module, launch, home / _LOG, settings.supervise)
                 end = trio.run(self._run, life, settings.bus.silence_s)
@@ -195,6 +204,22 @@ class Post:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def pack(parcel: Parcel) -> bytes:
+    """A parcel as it travels to its post."""
+    return msgspec.msgpack.encode(_Packed(__version__, PROTOCOL_VERSION, msgspec.Raw(msgspec.msgpack.encode(parcel))))
+
+
+def _unpack(data: bytes, host: str) -> Parcel:
+    """The parcel that `pack` packed. Raises RunError where its sender has another release than this machine."""
+    packed = msgspec.msgpack.decode(data, type=_Packed)
+    if (packed.spade, packed.protocol) != (__version__, PROTOCOL_VERSION):
+        raise RunError(
+            f"{host} has spade {__version__} with protocol {PROTOCOL_VERSION}, the supervisor {packed.spade} with "
+            f"{packed.protocol}; install the same on all machines"
+        )
+    return msgspec.msgpack.decode(packed.parcel, type=Parcel)
 
 
 def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Config]:

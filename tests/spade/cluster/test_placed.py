@@ -15,7 +15,7 @@ from spade.cluster import placed
 from spade.cluster.lives import lives
 from spade.cluster.needs import MachineShare
 from spade.cluster.placed import PostGoneError, Where
-from spade.cluster.post import Parcel, Post
+from spade.cluster.post import Parcel, Post, pack
 from spade.config import Config, dump, load
 from spade.errors import ConfigError, RunError
 from spade.processes.entry import FINAL, Launch
@@ -251,7 +251,7 @@ async def test_a_learner_that_may_only_read_the_run_directory_ends_in_one_line(t
     parcel = tmp_path / "parcel"
     record = (tmp_path / "run/run.json").read_bytes()
     told = Parcel("none", orders(tmp_path, "learner"), dump(config), {}, record, os.getcwd())
-    parcel.write_bytes(msgspec.msgpack.encode(told))
+    parcel.write_bytes(pack(told))
     post = (
         "import sys, time; from pathlib import Path; from spade.cluster.post import Post\n"
         "post = Post(); post.begin(Path(sys.argv[1]).read_bytes(), 'host-a', time.monotonic())\n"
@@ -287,6 +287,18 @@ async def test_what_a_cluster_never_gives_ends_in_one_line(tmp_path: Path, confi
             await supervisor.add(orders(tmp_path, "agent-0"))
 
 
+async def test_a_machine_with_another_release_ends_in_one_line(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = lives(Rooms(a=1), config, tmp_path / "run")
+    other = msgspec.msgpack.encode({"spade": "0.0.9", "protocol": 1, "parcel": "of another form"})
+    monkeypatch.setattr("spade.cluster.placed.pack", lambda parcel: other)
+    said = r"^agent-0: host-a has spade \S+ with protocol \d+, the supervisor 0\.0\.9 with 1; .* \(on host-a\)$"
+    with pytest.raises(RunError, match=said):
+        async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
+            await supervisor.add(orders(tmp_path, "agent-0"))
+
+
 def test_a_post_that_is_stopped_before_it_began_starts_nothing() -> None:
     post = Post()
     post.stop()
@@ -302,7 +314,7 @@ def test_the_home_of_a_post_that_was_killed_is_swept(temporary: Path, tmp_path: 
     os.utime(left, (0, 0))
     post = Post()
     wrong = Parcel("module", orders(tmp_path, "agent-0"), "wrong = 1", {}, b"", os.getcwd())
-    post.begin(msgspec.msgpack.encode(wrong), "host-a", 0.0)
+    post.begin(pack(wrong), "host-a", 0.0)
     while (end := post.report(0.0, 0).end) is None:
         pass
     assert end.why.endswith("unknown setting wrong; correct or remove it (`spade config show` lists all)")
