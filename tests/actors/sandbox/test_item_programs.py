@@ -4,7 +4,9 @@ import base64
 import json
 import os
 import pickle
+import time
 import zlib
+from contextlib import suppress
 
 import msgspec
 import pytest
@@ -69,6 +71,21 @@ def test_a_comparison_has_a_bound_of_processor_time_and_none_of_the_clock(monkey
     assert environment.score(r"\frac{2}{4}") == 1
     monkeypatch.setattr(answers, "COMPARISON_S", 0.2)
     assert environment.score(r"\sum_{n=1}^{10^{12}} \frac{1}{n^3}") == 0
+
+
+def test_a_bound_of_processor_time_holds_where_its_first_error_is_swallowed():
+    def work():
+        end = time.process_time() + 1
+        while time.process_time() < end:
+            pass
+
+    def deaf_work():
+        with suppress(answers.LateError):
+            work()
+        work()
+
+    with pytest.raises(answers.LateError), answers.processor_time(0.05):
+        deaf_work()
 
 
 @pytest.mark.parametrize(("said", "read"), [

@@ -12,6 +12,8 @@ from .one_answer import OneAnswerEnv
 COMPARISON_S = 5.0
 """Processor time of a comparison. Seconds of the clock, as math_verify counts, would let the load decide."""
 
+_AGAIN_S = 0.1
+
 
 class LateError(BaseException):
     """The processor time is used up; math_verify catches every Exception."""
@@ -47,16 +49,22 @@ class MathAnswerEnv(WrittenQuestionEnv):
 
 @contextmanager
 def processor_time(seconds: float) -> Iterator[None]:
-    """A deadline in seconds of this process's processor time. Raises LateError."""
+    """A deadline in seconds of this process's processor time. Raises LateError, again and again until it is left.
+
+    Python drops an error that is raised while an object is finalised, so one alone may be lost.
+    """
+    inside = True
 
     def end(*_: object) -> None:
-        raise LateError
+        if inside:
+            raise LateError
 
     before = signal.signal(signal.SIGPROF, end)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN_S)
     try:
         yield
     finally:
+        inside = False
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
 
