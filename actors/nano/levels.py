@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 LEVELS: Final = 6
 EVERY: Final = range(1, LEVELS + 1)
 
-SHARES: Final = (0.36, 0.26, 0.17, 0.11, 0.06, 0.04)
+SHARES: Final = (0.42, 0.29, 0.16, 0.09, 0.03, 0.01)
 """The share of each level in the demonstrations of games: its first policy wins the low ones, and the high ones hardly.
 """
 

@@ -14,20 +14,16 @@ RANKS = {
     "lightest": 0,
     "second heaviest": -2,
     "second lightest": 1,
-    "third heaviest": -3,
-    "third lightest": 2,
 }
 RULES = (
     ("heaviest", "lightest"),
-    tuple(RANKS)[:4],
-    tuple(map(", ".join, combinations(tuple(RANKS)[:2], 2))),
-    tuple(map(", ".join, combinations(tuple(RANKS)[:4], 2))),
-    tuple(map(", ".join, combinations(tuple(RANKS)[:4], 3))),
-    tuple(map(", ".join, combinations(RANKS, 4))),
+    tuple(RANKS),
+    ("heaviest, lightest",),
+    *(tuple(map(", ".join, combinations(RANKS, count))) for count in (2, 3, 3)),
 )
-SIZES = ((3, 4), (4, 5), (3, 4, 5, 6), (6, 7), (4, 5), (6, 7))
+SIZES = ((3, 4), (4, 5), (3, 4, 5, 6), (6, 7), (6, 7), (4, 5))
 """By level: the rules, or what an instance draws its own from, and how many boxes there are."""
-WEIGHTS = ('"123456789"',) * 4 + ("[str(n) for n in range(10, 100)]",) * 2
+WEIGHTS = ('"123456789"',) * 5 + ("[str(n) for n in range(10, 100)]",)
 """By level, what weights are drawn from: all of them have as many digits, so that they are sorted as text."""
 
 

@@ -10,7 +10,7 @@ from actors.nano.levels import EVERY, PRINTED, draw_by_level
 from actors.nano.program import Body
 
 RULES = {"lights": True, "blocks": False}
-SIZES = ((6, 7, 8), (9, 10, 11), (6, 7), (7, 8), (9, 10), (11, 12))
+SIZES = ((6, 7, 8), (9, 10, 11), (5, 6), (6, 7), (8, 9), (10, 11))
 TURNS = ((3,), (3,), (3, 4), (3, 4), (3, 4), (3, 4))
 """By level."""
 

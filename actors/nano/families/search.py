@@ -11,7 +11,7 @@ from actors.nano.program import Body
 
 STRIDES = {"": 1, "odd": 2, "even": 2}
 SIZES = (
-    range(7, 13), range(13, 24), range(24, 40, 2), range(40, 64, 2), range(64, 100, 2), range(100, 160, 3)
+    range(7, 13), range(13, 24), range(24, 40, 2), range(40, 64, 2), range(64, 100, 2), range(100, 132, 2)
 )  # fmt: skip
 RULES = (tuple(STRIDES), tuple(STRIDES), ("",), ("",), ("",), ("",))
 """By level: up to what number, and which rules, which are printed; "" is none."""

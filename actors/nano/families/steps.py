@@ -9,7 +9,7 @@ from actors.nano.families.base import Knobs, Player, say
 from actors.nano.levels import EVERY, PRINTED, draw_by_level
 from actors.nano.program import Body
 
-SHAPES = ((1, 10, (1, 2)), (1, 20, (2, 3)), (1, 10, (2, 3)), (2, 10, (2, 3)), (2, 20, (3, 4)), (3, 30, (3, 4)))
+SHAPES = ((1, 10, (1, 2)), (1, 20, (2, 3)), (1, 10, (1, 2)), (1, 20, (2, 3)), (2, 10, (2, 3)), (2, 20, (2, 3)))
 """By level: how many steps take turns, modulo what, and how often the next number must be foretold."""
 MOST = range(4, 10)
 """The largest steps that an instance may draw."""

@@ -9,7 +9,7 @@ from actors.nano.families.base import Knobs, Player, say
 from actors.nano.levels import EVERY, PRINTED, draw_by_level
 from actors.nano.program import Body
 
-SIZES = (range(7, 10), range(10, 15), range(5, 8), range(7, 10), range(9, 13), range(12, 17))
+SIZES = (range(7, 10), range(10, 15), range(5, 7), range(7, 9), range(9, 11), range(11, 14))
 """By level: how many places there are."""
 
 
