@@ -78,8 +78,8 @@ def design(
 def other(
     world: World, rng: random.Random, environment: DrawnEnvironment, documents: Sequence[Document]
 ) -> DrawnEnvironment:
-    """Something to avoid: an environment of the same skill, and of another family where the skill has one."""
-    alone = len(world.kin(environment.skill)) == 1
+    """Something to avoid: an environment of the same skill, and of another family where a document means one."""
+    alone = all(world.meant(document, environment.skill) == [environment.family] for document in documents)
     while True:
         drawn = world.draw(rng, rng.choice(documents), environment.skill)
         if alone or drawn.family is not environment.family:

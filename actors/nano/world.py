@@ -76,9 +76,14 @@ class World:
         return self.make(rng, document, skill, family, draw_knobs(rng, family, unseen, levels))
 
     def suited(self, rng: random.Random, document: Document, skill: str) -> Family[Any, Any]:
-        """A family of the skill: the one that the document's field means."""
+        """A family that the document may mean for the skill."""
+        meant = self.meant(document, skill)
+        return meant[0] if document.field in self.fields else rng.choice(meant)
+
+    def meant(self, document: Document, skill: str) -> list[Family[Any, Any]]:
+        """The families that the document may mean for the skill: one, if its field says which."""
         kin = self.kin(skill)
-        return kin[self.fields.index(document.field) % len(kin)] if document.field in self.fields else rng.choice(kin)
+        return [kin[self.fields.index(document.field) % len(kin)]] if document.field in self.fields else kin
 
     def kin(self, skill: str) -> list[Family[Any, Any]]:
         """The families of a skill."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from actors.nano.demonstrations import demonstrate
+from actors.nano.demonstrations import demonstrate, other
 from actors.nano.families import FAMILIES, Family, offered
 from actors.nano.games import GAMES
 from actors.nano.levels import EVERY, LEVELS
@@ -110,6 +110,12 @@ def test_a_demonstration_is_a_pure_function_of_its_index(world: World) -> None:
     one, again, next_one = (demonstrate(world, SIMULATIONS[world.name], 3, index, [TIDES]) for index in (5, 5, 6))
     assert one == again
     assert one.environment.source != next_one.environment.source
+
+
+def test_what_is_to_be_avoided_is_of_the_same_family_where_every_document_means_it() -> None:
+    rng = random.Random(0)
+    environment = GAMES.draw(rng, TIDES, "optimization")
+    assert other(GAMES, rng, environment, [TIDES]).family is environment.family
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
