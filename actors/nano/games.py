@@ -80,6 +80,6 @@ GAMES = World(
     # High levels are shown by name rather than by play: their skill is left to be learned.
     skilled_unhinted=(0.8, 0.65, 0.4, 0.15, 0.05, 0.02),
     skilled_hinted=(0.95, 0.92, 0.88, 0.7, 0.5, 0.4),
-    climbs=True,
+    by_level=True,
     fields=_FIELDS,
 )

@@ -42,8 +42,3 @@ def draw_by_level(rng: random.Random, spaces: Sequence[Sequence[Drawn]]) -> Draw
     """One of the settings of a level that is drawn first; `spaces` has those of each level."""
     (space,) = rng.choices(spaces, SHARES)
     return rng.choice(space)
-
-
-def beside(level: int) -> Sequence[int]:
-    """The level and those next to it."""
-    return [each for each in EVERY if abs(each - level) <= 1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from actors.nano.families import Family, Player
-from actors.nano.levels import EVERY, LEVELS, beside
+from actors.nano.levels import EVERY, LEVELS
 from actors.nano.themes import WORDS, camel
 from actors.text.conversation import Talk
 from actors.text.profile import Document, Profile
@@ -46,7 +46,7 @@ class World:
     guesser           the unskilled player
     skilled_unhinted  by level, the share of skilled players in demonstrations without the hint
     skilled_hinted    the same with the hint
-    climbs            a variation is of the level of what it varies or of one beside it; else of any level
+    by_level          held-out environments are as many of each level; else they are of any
     fields            the fields of documents, each of which means one family of a skill; none: it may be any
     """
 
@@ -59,7 +59,7 @@ class World:
     guesser: Callable[[random.Random], Player]
     skilled_unhinted: Sequence[float]
     skilled_hinted: Sequence[float]
-    climbs: bool
+    by_level: bool
     fields: Sequence[str] = ()
 
     def draw(
@@ -92,20 +92,20 @@ class World:
     def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
         """Environments from the held-out side, as many for each skill; fewer are the first of more.
 
-        In a world that climbs, there are as many for each skill and level.
+        In a world by level, there are as many for each skill and level.
         """
         rng = random.Random(derive(b"", "nano report: held-out", seed))
         rounds = (divmod(index, len(self.skills)) for index in range(count))
         cells = [
-            (self.skills[skill], (EVERY[(turn + skill) % LEVELS],) if self.climbs else EVERY) for turn, skill in rounds
+            (self.skills[skill], (EVERY[(turn + skill) % LEVELS],) if self.by_level else EVERY)
+            for turn, skill in rounds
         ]
         return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
-        """Another environment of the seed's skill and near to its level; near in all where its family is the same."""
-        levels = (rng.choice(beside(seed.knobs.level)),) if self.climbs else EVERY
+        """Another environment of the seed's skill, the nearest of a few that are drawn."""
         family = self.suited(rng, document, seed.skill) if self.fields else seed.family
-        drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]
+        drawn = [draw_knobs(rng, family, False) for _ in range(CANDIDATES)]
         changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
         nearest = min(changed, key=lambda knobs: distance(knobs, seed.knobs))
         return self.make(rng, document, seed.skill, family, nearest)

@@ -29,7 +29,7 @@ def _suite(
         return [
             SuiteItem(
                 f"{each.family.name}/{number}",
-                f"level {each.knobs.level}" if world.climbs else each.skill,
+                f"level {each.knobs.level}" if world.by_level else each.skill,
                 each.source,
                 derive(b"", "evaluation: instance", _SEED, number) & INSTANCE_MASK,
             )
