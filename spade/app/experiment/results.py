@@ -177,8 +177,8 @@ def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origin
     for piece, result in results.items():
         if first is not None and result.held_out.keys() != first.held_out.keys():
             raise RunError(
-                f"{file_of(folder, piece)}: has other categories than {first.piece}, so that it does not compare; move "
-                "it away"
+                f"{file_of(folder, piece)}: has other categories than {first.piece}, so that they do not compare; move "
+                "the wrong one away"
             )
         ours = ours or result.origins
         for name in Origins.__struct_fields__:

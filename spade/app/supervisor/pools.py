@@ -122,8 +122,7 @@ def create(run: RunDir, config: Config, corpus: str = "") -> None:
 def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
     """Have designers write programs into the pool `out` until it has `count`; its number of programs at the end.
 
-    `config` is of `spade.pools.writing`. A signal ends it early. Raises RunError where a program that is there cannot be
-    read.
+    `config` is that of `writing`. A signal ends it early. Raises RunError where a program that is there cannot be read.
     The run that writes them stays in `out`, for more; without its weights, which are written again.
     """
     out.mkdir(parents=True, exist_ok=True)
