@@ -46,8 +46,10 @@ def run(
     experiment = read_experiment(file)
     folder = (out or Path("runs") / f"experiment-{file.stem}").absolute()
     kept = results or folder / "results"
-    if RunDir(folder).exists or not str(folder).isprintable():
-        raise RunError(f"{folder}: is a run, or holds unprintable characters; choose another --out")
+    if RunDir(folder).exists:
+        raise RunError(f"{folder}: is a run, and runs of an experiment go below a folder; choose another --out")
+    if not str(folder).isprintable():
+        raise RunError(f"{folder}: holds unprintable characters, which no run's path has; choose another --out")
     for each in (folder, kept):
         each.mkdir(parents=True, exist_ok=True)
     if not os.access(kept, os.W_OK):

@@ -14,8 +14,9 @@ import trio
 
 import spade
 from actors.suites import SUITES
-from replay.inspect.environments import published
+from replay.inspect.environments import newest_weights
 from replay.inspect.journal import JournalRows, read_journal
+from replay.inspect.plays import trained
 from spade.app.experiment.designed import designed_levels
 from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import (
@@ -23,7 +24,6 @@ from spade.app.experiment.results import (
     MOST_ROWS,
     RunResult,
     thinned,
-    trained,
 )
 from spade.app.experiment.workplace import Workplace, refuse_left
 from spade.app.rundir import RunDir
@@ -85,15 +85,16 @@ async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None
     steps = had = 0
     while wanted - had >= batch / 2 or not steps:
         rows = await _up(place, piece, steps + max(1, round((wanted - had) / batch)), log)
-        steps, (had, _) = rows.steps[-1].learner_step, trained(rows)
+        steps = rows.steps[-1].learner_step
+        had, _ = trained(place.run(piece).store, steps)
 
 
 def _result(place: Workplace, piece: Piece) -> RunResult:
     """The results of a run that is over and measured. Raises RunError where they are not whole."""
     run, experiment = place.run(piece), place.experiment
     rows, last_policy = _rows(run), measured(place, run)
-    agent, designer = trained(rows)
     last = rows.steps[-1]
+    agent, designer = trained(run.store, last.learner_step)
     return RunResult(
         arm=piece.arm, seed=piece.seed, plan=experiment.digest(piece), spade=spade.__version__,
         origins=place.origins, steps=last.learner_step, agent=agent, designer=designer,
@@ -111,8 +112,8 @@ def measured(place: Workplace, run: RunDir) -> Summary:
     Raises RunError where there is none.
     """
     suite = SUITES[place.experiment.suite]
-    newest = max(reversed(published(run.store)), key=lambda weights: weights.step)
-    asked = place.origins.world, suite.protocol(place.experiment.protocol), 0, newest.digest
+    newest, protocol = newest_weights(run.store), suite.protocol(place.experiment.protocol)
+    asked = place.origins.world, protocol, 0, None if newest is None else newest.digest
     for each in found(run.path, suite.name):
         rules, summary = each.rules, each.summary
         ours = (rules.items_digest, rules.protocol, rules.seed, rules.policy) == asked

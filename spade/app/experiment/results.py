@@ -80,14 +80,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 _results: msgspec.json.Decoder[RunResult] = msgspec.json.Decoder(RunResult)
 
 
-def trained(rows: JournalRows) -> tuple[int, int]:
-    """The agent's and the designer's trajectories that were trained on."""
-    return (
-        sum(int(row.agent_sequences or 0) for row in rows.steps),
-        sum(int(row.designer_sequences or 0) for row in rows.steps),
-    )
-
-
 def thinned(rows: Sequence[_Row], most: int) -> list[_Row]:
     """At most `most` rows at equal gaps, the first and the last among them."""
     last = len(rows) - 1
