@@ -4,9 +4,11 @@ import re
 
 import msgspec
 import pytest
+import trio
 
 from actors.suites import SUITES
 from replay.inspect.environments import published
+from spade.app.experiment.grid import Grid
 from spade.app.experiment.pieces import measured
 from spade.app.experiment.workplace import Workplace, hold_origins, refuse_left
 from spade.app.rundir import RunDir
@@ -83,6 +85,20 @@ def test_the_last_policy_is_what_counts_whatever_else_was_measured(tmp_path):
         measured(place, run)
     keep(run, rules, 77)
     assert measured(place, run).played == 77
+
+
+def test_a_run_that_cannot_be_gone_on_with_is_told_and_holds_up_those_alone_that_wait_for_it(tmp_path):
+    plan = experiment(tmp_path, SHORT)
+    place, said = Workplace(plan, tmp_path, OURS), []
+    for piece in plan.pieces:
+        folder = place.run(piece).path
+        folder.mkdir(parents=True)
+        (folder / "config.toml").write_text("[run]\nshape = 1")
+    assert not trio.run(Grid(place, {}, tmp_path, said.append).work, 2)
+    assert sorted(text.partition(": ")[0] for text in said if "unknown setting run.shape" in text) == [
+        "full-0", "full-1", "no-memory-0",
+    ]  # fmt: skip
+    assert "pool-1: is left out, since full-1 failed, with which it is matched" in said
 
 
 def keep(run, rules, played):
